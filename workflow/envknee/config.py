@@ -1,0 +1,252 @@
+"""A study file, parsed once into frozen models; errors name the key, the value and what is legal.
+
+Input: a YAML file such as `config/config.yaml`. Output: a `Study`.
+
+    python -m envknee.config FILE            check a study file and print its name
+    python -m envknee.config --schema        print the JSON schema (kept in workflow/schemas/study.schema.json)
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from envknee.errors import UserError, nearest, run_command
+
+STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
+Overrides = dict[str, OverrideValue]
+"""Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
+
+Kind = Literal["throughput", "learning"]
+
+
+class Strict(BaseModel):
+    """A frozen model without room for unknown keys or silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _study_name(name: Any) -> Any:
+    if isinstance(name, str) and not STUDY_NAME.fullmatch(name):
+        raise ValueError(
+            "a study's name becomes a folder: use 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+        )
+    return name
+
+
+def _sizes(value: Any) -> Any:
+    """Expand `{from: 16, to: 256}` to 16, 32, ..., 256; sort a list; take one number as a list of one."""
+    if type(value) is int:
+        value = [value]
+    if isinstance(value, dict) and set(value) == {"from", "to"}:
+        first, last = value["from"], value["to"]
+        if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+            raise ValueError("expected whole numbers with 1 <= from <= to")
+        value = [first * 2**doublings for doublings in range((last // first).bit_length())]
+    if not isinstance(value, list | tuple) or not value or any(type(size) is not int for size in value):
+        raise ValueError("expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B")
+    if min(value) < 1:
+        raise ValueError(f"expected whole numbers of at least 1, found {min(value)}")
+    if len(set(value)) != len(value):
+        raise ValueError("the same value stands there twice")
+    return tuple(sorted(value))
+
+
+def _batch_sizes(value: Any) -> Any:
+    return value if value == "library" else _sizes(value)
+
+
+def _whole_to_float(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+Positive = Annotated[int, Field(ge=1)]
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
+BatchSizes = Annotated[Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(_whole_to_float)]
+Number = Annotated[float, BeforeValidator(_whole_to_float)]
+
+
+class Task(Strict):
+    """What is simulated."""
+
+    id: str = Field("Isaac-Cartpole-Camera-Direct", description="A registered Isaac Lab task.")
+    asset: str = Field(
+        "local", description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file."
+    )
+    overrides: Overrides = Field({}, description="Fields of the environment (env.*) or agent (agent.*) to set.")
+
+
+class Arm(Strict):
+    """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
+
+    trainer: Literal["rsl_rl"] = Field("rsl_rl", description="Which library learns.")
+    gpus: Literal["auto", 0, 1] = Field("auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU.")
+    overrides: Overrides = Field({}, description="Like the task's overrides, for this arm alone; these win.")
+
+
+class Sweep(Strict):
+    """The points of one kind of trial, and how they are picked."""
+
+    num_envs: Sizes = Field(description="Environments simulated side by side.")
+    horizon: Sizes = Field(description="Environment steps per rollout (num_steps_per_env in RSL-RL).")
+    batch_size: BatchSizes = Field(
+        description="Transitions in one optimizer step; 'library' keeps the task's own number of mini-batches, "
+        "so that the batch grows with num_envs.",
+    )
+    sampler: Literal["tpe", "gp", "sobol", "grid", "random"] = Field(
+        "grid", description="Who picks the points: Optuna's tpe or gp after a Sobol start, or a fixed design."
+    )
+    points: Positive | None = Field(None, description="How many different points; without it every legal one.")
+    repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
+    warmup_iterations: Annotated[int, Field(ge=0)] = Field(1, description="First iterations left out of the FPS figures.")
+    limit_s: Seconds = Field(description="A trial still running after this many seconds is stopped and recorded as 'timeout'.")
+
+
+class Throughput(Sweep):
+    """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
+
+    repeats: Positive = 3
+    iterations: Positive = Field(5, description="Timed iterations after the warm-up.")
+    limit_s: Seconds = 600.0
+
+
+class Learning(Sweep):
+    """Learning trials: train until the target reward or a budget. They answer seconds and frames to target."""
+
+    repeats: Positive = 2
+    target_reward: Number = Field(description="Mean episode reward at which the trial is done.")
+    target_episodes: Positive = Field(40, description="The reward is averaged over at least this many finished episodes.")
+    budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
+    limit_s: Seconds = 3600.0
+
+
+class Decide(Strict):
+    """How records become a verdict. May be changed at any time: nothing is measured again."""
+
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(0.10, description="A doubling that gains less than this has stopped paying.")
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(0.95, description="Of every interval and of each one-sided bound.")
+    memory_margin: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Share of the memory to keep free.")
+
+
+class Tracking(Strict):
+    """Where runs are logged. May be changed at any time."""
+
+    uri: str | None = Field(
+        None, description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db."
+    )
+
+
+class Study(Strict):
+    """One study: everything it produces is under results/<study>/."""
+
+    study: Annotated[str, BeforeValidator(_study_name)] = Field(description="Name of the study and of its folder.")
+    seed: Annotated[int, Field(ge=0)] = Field(1, description="Every other seed is derived from this one.")
+    window: Positive = Field(2, description="Request n is asked knowing the records up to n - window.")
+    slots: Positive = Field(1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU).")
+    task: Task = Task()
+    arms: dict[str, Arm] = Field({"stock": Arm()}, min_length=1)
+    throughput: Throughput | None = None
+    learning: Learning | None = None
+    decide: Decide = Decide()
+    tracking: Tracking = Tracking()
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> "Study":
+        if self.throughput is None and self.learning is None:
+            raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
+        for name in self.arms:
+            if not STUDY_NAME.fullmatch(name):
+                raise ValueError(f"arm {name!r}: use lower-case letters, digits, '-' and '_'")
+        return self
+
+    def sweep(self, kind: Kind) -> Sweep | None:
+        """Return the section of one kind of trial, or None when the study has none."""
+        return self.throughput if kind == "throughput" else self.learning
+
+    def measured_part(self) -> dict[str, Any]:
+        """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
+        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots"})
+
+
+def parse(data: Any, source: str = "the study") -> Study:
+    """Return the study described by plain data.
+
+    Raises:
+        UserError: names each wrong key with its value, what was expected, and the nearest legal key.
+    """
+    if not isinstance(data, dict):
+        raise UserError(f"{source}: expected keys and values (study: ..., throughput: ...), got {type(data).__name__}")
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
+        raise UserError(f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml.") from error
+
+
+def load(path: Path) -> Study:
+    """Read a study file.
+
+    Raises:
+        UserError: when the file is missing, is not YAML (with line and column), or is not a legal study.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist. Name a study file, for example CONFIG=config/config.yaml") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not YAML: {error}") from error
+    return parse(data, str(path))
+
+
+def json_schema() -> str:
+    """Return the JSON schema of a study file, as kept in workflow/schemas/."""
+    return json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _explain(problem: Any) -> str:
+    """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal."""
+    location = [str(part) for part in problem["loc"]]
+    # pydantic adds the branch of a union to the location; a user's key is what matters.
+    key = ".".join(part for part in location if not re.search(r"[\[\]()]|^(int|float|str|bool|none|literal|tuple)\b", part))
+    if problem["type"] == "extra_forbidden":
+        legal = _legal_keys(location[:-1])
+        return f"{key}: unknown key{nearest(location[-1], legal)}. Legal here: {', '.join(sorted(legal))}"
+    message = problem["msg"].removeprefix("Value error, ")
+    value = "" if problem["type"] == "missing" else f" (got {problem['input']!r})"
+    return f"{key or 'study'}: {message}{value}"
+
+
+def _legal_keys(location: list[str]) -> list[str]:
+    """Return the keys that are legal at a place in the study."""
+    model: type[BaseModel] = Study
+    sections: dict[str, type[BaseModel]] = {
+        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking
+    }  # fmt: skip
+    if location:
+        model = Arm if location[0] == "arms" else sections[location[0]]
+    return list(model.model_fields)
+
+
+def main() -> None:
+    """Check a study file, or print the schema."""
+    parser = argparse.ArgumentParser(description="Check a study file before anything starts.")
+    parser.add_argument("file", nargs="?", type=Path, help="a study file, such as config/config.yaml")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
+    arguments = parser.parse_args()
+    if arguments.schema:
+        print(json_schema(), end="")
+    elif arguments.file:
+        print(load(arguments.file).study)
+    else:
+        parser.error("name a study file, or --schema")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,145 @@
+"""Where everything of a study lies, and how files are written: whole or not at all.
+
+Input: the folder of a study. Output: paths, canonical JSON, sha256 digests.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from envknee.errors import UserError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """The files of one study, results/<study>/. Paths are named here and nowhere else."""
+
+    root: Path
+
+    @property
+    def study(self) -> Path:
+        """The part of the configuration that these results were measured with."""
+        return self.root / "study.json"
+
+    @property
+    def resolved(self) -> Path:
+        """Every field of every arm's environment and agent, as checked before the first trial."""
+        return self.root / "resolved.yaml"
+
+    @property
+    def trials(self) -> Path:
+        """The folder of all trials."""
+        return self.root / "trials"
+
+    def trial(self, number: int) -> "TrialFolder":
+        """Return the folder of one trial."""
+        return TrialFolder(self.trials / f"{number:04d}")
+
+    @property
+    def records_csv(self) -> Path:
+        """One line per trial."""
+        return self.root / "records.csv"
+
+    @property
+    def verdict(self) -> Path:
+        """The thresholds."""
+        return self.root / "verdict.json"
+
+    @property
+    def figures(self) -> Path:
+        """The folder of all figures."""
+        return self.root / "figures"
+
+    @property
+    def published(self) -> Path:
+        """What was sent to MLflow, and where."""
+        return self.root / "published.json"
+
+    @property
+    def report(self) -> Path:
+        """The report for a person."""
+        return self.root / "report.html"
+
+
+@dataclass(frozen=True)
+class TrialFolder:
+    """The files of one trial, results/<study>/trials/<number>/."""
+
+    root: Path
+
+    @property
+    def request(self) -> Path:
+        """What to run."""
+        return self.root / "request.json"
+
+    @property
+    def metrics(self) -> Path:
+        """A line per iteration, flushed as it happens."""
+        return self.root / "metrics.jsonl"
+
+    @property
+    def outcome(self) -> Path:
+        """How the trial ended; exists only once it has."""
+        return self.root / "outcome.json"
+
+    @property
+    def record(self) -> Path:
+        """The result, a pure function of the three files above."""
+        return self.root / "record.json"
+
+    @property
+    def log(self) -> Path:
+        """Everything that the trial's process printed."""
+        return self.root / "trial.log"
+
+
+def canonical_json(value: Any) -> str:
+    """Return `value` (a pydantic model or plain data) as JSON text that is the same bytes for the same content.
+
+    Raises:
+        ValueError: when a number is NaN or infinite: a measurement that is missing must be None, never NaN.
+    """
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a reader, or a crash, sees the old file or the new one and nothing between."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_model(path: Path, model: type[Model], remedy: str) -> Model:
+    """Read the JSON file `path` into the frozen `model`.
+
+    Raises:
+        UserError: when the file is missing, truncated or does not fit; it ends with `remedy`, what to do about it.
+    """
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist, and a {model.__name__} was expected there. {remedy}") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a whole, valid {model.__name__}: {error}\n{remedy}") from error
