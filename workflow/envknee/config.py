@@ -13,31 +13,50 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from envknee.errors import UserError, nearest, run_command
 
 STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+
+
+def _number(value: Any) -> Any:
+    """Read 3e-4 as the number that its writer meant: YAML 1.1 (PyYAML, also inside Snakemake) takes it for a string."""
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+
+
+def _override(value: Any) -> Any:
+    return [_number(item) for item in value] if isinstance(value, list) else _number(value)
+
+
 OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
-Overrides = dict[str, OverrideValue]
+Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 """Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
 
 Kind = Literal["throughput", "learning"]
 
 
 class Strict(BaseModel):
-    """A frozen model without room for unknown keys or silent conversions."""
+    """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _study_name(name: Any) -> Any:
-    if isinstance(name, str) and not STUDY_NAME.fullmatch(name):
+    if not isinstance(name, str) or not STUDY_NAME.fullmatch(name):
         raise ValueError(
-            "a study's name becomes a folder: use 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+            "a study's name becomes a folder: expected 1 to 64 lower-case letters, digits, '-' and '_',"
+            " starting with a letter or digit"
         )
     return name
+
+
+def _gpus(value: Any) -> Any:
+    if value is True or value is False:  # True == 1: a literal would take it
+        raise ValueError("expected 'auto', 0 or 1")
+    return value
 
 
 def _sizes(value: Any) -> Any:
@@ -59,18 +78,38 @@ def _sizes(value: Any) -> Any:
 
 
 def _batch_sizes(value: Any) -> Any:
+    if isinstance(value, str) and value != "library":
+        raise ValueError("expected 'library', a list of whole numbers, or {from: A, to: B}")
     return value if value == "library" else _sizes(value)
 
 
-def _whole_to_float(value: Any) -> Any:
-    return float(value) if type(value) is int else value
+def _float(value: Any) -> Any:
+    return float(value) if type(value) is int else _number(value)
 
+
+SIZE_SCHEMA = {"type": "integer", "minimum": 1}
+SIZES_SCHEMA = {
+    "anyOf": [
+        {"type": "array", "items": SIZE_SCHEMA, "minItems": 1, "uniqueItems": True},
+        SIZE_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"from": SIZE_SCHEMA, "to": SIZE_SCHEMA},
+            "required": ["from", "to"],
+            "additionalProperties": False,
+        },
+    ]
+}
+"""What `_sizes` takes, for editors that complete study files."""
+BATCH_SIZES_SCHEMA = {"anyOf": [{"const": "library"}, *SIZES_SCHEMA["anyOf"]]}
 
 Positive = Annotated[int, Field(ge=1)]
-Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
-BatchSizes = Annotated[Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes)]
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(_whole_to_float)]
-Number = Annotated[float, BeforeValidator(_whole_to_float)]
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes), WithJsonSchema(SIZES_SCHEMA)]
+BatchSizes = Annotated[
+    Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes), WithJsonSchema(BATCH_SIZES_SCHEMA)
+]
+Number = Annotated[float, BeforeValidator(_float)]
+Seconds = Annotated[Number, Field(gt=0)]
 
 
 class Task(Strict):
@@ -78,7 +117,8 @@ class Task(Strict):
 
     id: str = Field("Isaac-Cartpole-Camera-Direct", description="A registered Isaac Lab task.")
     asset: str = Field(
-        "local", description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file."
+        "local",
+        description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file.",
     )
     overrides: Overrides = Field({}, description="Fields of the environment (env.*) or agent (agent.*) to set.")
 
@@ -87,7 +127,9 @@ class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
     trainer: Literal["rsl_rl"] = Field("rsl_rl", description="Which library learns.")
-    gpus: Literal["auto", 0, 1] = Field("auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU.")
+    gpus: Annotated[Literal["auto", 0, 1], BeforeValidator(_gpus)] = Field(
+        "auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU."
+    )
     overrides: Overrides = Field({}, description="Like the task's overrides, for this arm alone; these win.")
 
 
@@ -105,8 +147,12 @@ class Sweep(Strict):
     )
     points: Positive | None = Field(None, description="How many different points; without it every legal one.")
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
-    warmup_iterations: Annotated[int, Field(ge=0)] = Field(1, description="First iterations left out of the FPS figures.")
-    limit_s: Seconds = Field(description="A trial still running after this many seconds is stopped and recorded as 'timeout'.")
+    warmup_iterations: Annotated[int, Field(ge=0)] = Field(
+        1, description="First iterations left out of the FPS figures."
+    )
+    limit_s: Seconds = Field(
+        description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
+    )
 
 
 class Throughput(Sweep):
@@ -122,7 +168,9 @@ class Learning(Sweep):
 
     repeats: Positive = 2
     target_reward: Number = Field(description="Mean episode reward at which the trial is done.")
-    target_episodes: Positive = Field(40, description="The reward is averaged over at least this many finished episodes.")
+    target_episodes: Positive = Field(
+        40, description="The reward is averaged over at least this many finished episodes."
+    )
     budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
     limit_s: Seconds = 3600.0
 
@@ -130,9 +178,13 @@ class Learning(Sweep):
 class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
-    delta: Annotated[float, Field(gt=0, lt=1)] = Field(0.10, description="A doubling that gains less than this has stopped paying.")
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(0.95, description="Of every interval and of each one-sided bound.")
-    memory_margin: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Share of the memory to keep free.")
+    delta: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        0.10, description="A doubling that gains less than this has stopped paying."
+    )
+    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(
+        0.95, description="Of every interval and of each one-sided bound."
+    )
+    memory_margin: Annotated[Number, Field(ge=0, lt=1)] = Field(0.05, description="Share of the memory to keep free.")
 
 
 class Tracking(Strict):
@@ -146,7 +198,9 @@ class Tracking(Strict):
 class Study(Strict):
     """One study: everything it produces is under results/<study>/."""
 
-    study: Annotated[str, BeforeValidator(_study_name)] = Field(description="Name of the study and of its folder.")
+    study: Annotated[str, BeforeValidator(_study_name)] = Field(
+        description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
+    )
     seed: Annotated[int, Field(ge=0)] = Field(1, description="Every other seed is derived from this one.")
     window: Positive = Field(2, description="Request n is asked knowing the records up to n - window.")
     slots: Positive = Field(1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU).")
@@ -163,7 +217,9 @@ class Study(Strict):
             raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
         for name in self.arms:
             if not STUDY_NAME.fullmatch(name):
-                raise ValueError(f"arm {name!r}: use lower-case letters, digits, '-' and '_'")
+                raise ValueError(
+                    f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+                )
         return self
 
     def sweep(self, kind: Kind) -> Sweep | None:
@@ -186,22 +242,44 @@ def parse(data: Any, source: str = "the study") -> Study:
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
-        raise UserError(f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml.") from error
+        # One wrong value under a union is one problem, not one per branch.
+        problems = "\n".join(dict.fromkeys(f"  {_explain(problem)}" for problem in error.errors()))
+        raise UserError(
+            f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
+        ) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which no key may stand twice: PyYAML would take the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value} stands there twice", key.start_mark
+                )
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def load(path: Path) -> Study:
-    """Read a study file.
+    """Read a study file: YAML, or the JSON of a results folder.
 
     Raises:
         UserError: when the file is missing, is not YAML (with line and column), or is not a legal study.
     """
+    form = "JSON" if path.suffix == ".json" else "YAML"
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if form == "JSON" else yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist. Name a study file, for example CONFIG=config/config.yaml") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(
+            f"{path} is not {form}: {error}\nMend it there: config/config.yaml shows how a study looks."
+        ) from error
     return parse(data, str(path))
 
 
@@ -213,13 +291,20 @@ def json_schema() -> str:
 def _explain(problem: Any) -> str:
     """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal."""
     location = [str(part) for part in problem["loc"]]
-    # pydantic adds the branch of a union to the location; a user's key is what matters.
-    key = ".".join(part for part in location if not re.search(r"[\[\]()]|^(int|float|str|bool|none|literal|tuple)\b", part))
+    # arms.<name>.<key>, <section>.<key>, one deeper for overrides; what follows is pydantic's name for a type.
+    depth = (3 if location[:1] == ["arms"] else 2) + ("overrides" in location[:3])
+    key = ".".join(location[:depth])
     if problem["type"] == "extra_forbidden":
         legal = _legal_keys(location[:-1])
         return f"{key}: unknown key{nearest(location[-1], legal)}. Legal here: {', '.join(sorted(legal))}"
-    message = problem["msg"].removeprefix("Value error, ")
-    value = "" if problem["type"] == "missing" else f" (got {problem['input']!r})"
+    if problem["type"] == "missing":
+        return f"{key}: this key is needed, and is not there"
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if problem["type"] == "model_type":
+        message = f"expected keys with values: {', '.join(_legal_keys(location))}"
+    elif problem["type"] != "finite_number" and len(location) > depth:
+        message = "expected true, false, a number, a text, null, or a list of these"
+    value = f" (got {problem['input']!r})" if location else ""
     return f"{key or 'study'}: {message}{value}"
 
 

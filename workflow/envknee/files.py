@@ -86,6 +86,11 @@ class TrialFolder:
         return self.root / "metrics.jsonl"
 
     @property
+    def environment(self) -> Path:
+        """Where and with what the trial's process runs, known from its start."""
+        return self.root / "environment.json"
+
+    @property
     def outcome(self) -> Path:
         """How the trial ended; exists only once it has."""
         return self.root / "outcome.json"
@@ -94,6 +99,11 @@ class TrialFolder:
     def record(self) -> Path:
         """The result, a pure function of the three files above."""
         return self.root / "record.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked for as long as a process measures this trial."""
+        return self.root / ".lock"
 
     @property
     def log(self) -> Path:

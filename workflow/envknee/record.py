@@ -1,14 +1,22 @@
 """The files of a trial: request, metrics and record. Frozen models with units in the names, and how one follows from another.
 
 Input: request.json (what to run), metrics.jsonl (a line per iteration), outcome.json (how it ended, and where it ran).
-Output: record.json, a pure function of those three; `python -m envknee.record results/<study>` recomputes and compares.
+Output: record.json, a pure function of those three.
+
+    python -m envknee.record results/<study>/trials/0007      write record.json again from the measurements
 """
 
-from typing import Any, Literal
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envknee.config import Kind, Overrides
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
 SCHEMA_VERSION = 1
 
@@ -136,6 +144,8 @@ class Environment(Frozen):
     device: Device
     cpu_model: str
     cpu_cores: int
+    cpu_threads: int
+    """Threads that PyTorch computes with (OMP_NUM_THREADS)."""
     python: str
     packages: dict[str, str]
     git_commit: str | None
@@ -158,6 +168,10 @@ class Outcome(Frozen):
     setup_s: float | None
     """Seconds from the start of the process to the first environment step."""
     total_s: float
+    num_mini_batches: int | None
+    """Optimizer steps per epoch that the library ran with; None when the trial did not get so far."""
+    rollout_gb: float | None
+    """Memory of the observations of one rollout, counted from the storage's tensors."""
 
 
 class Spread(Frozen):
@@ -176,7 +190,6 @@ class Record(Frozen):
     request: Request
     outcome: Outcome
     num_mini_batches: int | None
-    """None where no iteration tells (batch_size 'library' and a trial that never started)."""
     fps_env_step: Spread | None
     fps_env_step_inference: Spread | None
     fps_total: Spread | None
@@ -185,7 +198,6 @@ class Record(Frozen):
     memory_peak_gb: float | None
     """Peak of what binds: the GPU's used memory, or the resident set of the process on a CPU."""
     rollout_gb: float | None
-    """Part of it that the observations of one rollout take."""
     frames: int
     train_s: float
     best_reward: float | None
@@ -197,10 +209,153 @@ class Record(Frozen):
     frames_to_target: int | None
 
 
-def load_records(folder: "StudyFolder") -> list[Record]:
-    """Return the records of all finished trials by number, each checked against its request, metrics and outcome.
+def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
+    """Return the record of a trial: a pure function of what was asked, measured and how it ended."""
+    timed = [row for row in rows if not row.warmup]
+    memory_peaks = [memory_peak_gb(row.memory) for row in rows]
+    reached = first_reaching(rows, request.target_reward, request.target_episodes)
+    averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
+    learning = request.kind == "learning"
+    gpus = 1 if outcome.environment is not None and outcome.environment.device.type == "cuda" else 0
+    return Record(
+        request=request,
+        outcome=outcome,
+        fps_env_step=spread([row.fps_env_step for row in timed]),
+        fps_env_step_inference=spread([row.fps_env_step_inference for row in timed]),
+        fps_total=spread([row.fps_total for row in timed]),
+        collect_s=spread([row.collect_s for row in timed]),
+        learn_s=spread([row.learn_s for row in timed]),
+        memory_peak_gb=max(memory_peaks, default=None),
+        rollout_gb=outcome.rollout_gb,
+        num_mini_batches=outcome.num_mini_batches,
+        frames=rows[-1].frames if rows else 0,
+        train_s=rows[-1].wall_s if rows else 0.0,
+        best_reward=max(averages, default=None) if learning else None,
+        final_reward=averages[-1] if learning and averages else None,
+        seconds_to_target=reached.wall_s if reached else None,
+        gpu_seconds_to_target=reached.wall_s * gpus if reached and gpus else None,
+        frames_to_target=reached.frames if reached else None,
+    )
+
+
+def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
+    """Return the mean return of the latest finished episodes, at least `episodes` of them, or None until then.
+
+    Whole iterations are taken, the newest first, each weighted by its number of episodes. RSL-RL's own
+    `Train/mean_reward` is the last 100 episodes, which lags more the fewer environments there are.
+    """
+    total, count = 0.0, 0
+    for row in reversed(rows):
+        if row.reward_mean is not None:
+            total += row.reward_mean * row.episodes
+            count += row.episodes
+        if count >= episodes:
+            return total / count
+    return None
+
+
+def reward_averages(rows: Sequence[Row], episodes: int) -> list[float | None]:
+    """Return `reward_average` as it stood after each row."""
+    return [reward_average(rows[:end], episodes) for end in range(1, len(rows) + 1)]
+
+
+def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: int | None) -> Row | None:
+    """Return the first row at which the average reward stands at the target, or None."""
+    if target_reward is None or episodes is None:
+        return None
+    for row, average in zip(rows, reward_averages(rows, episodes), strict=True):
+        if average is not None and average >= target_reward:
+            return row
+    return None
+
+
+def memory_peak_gb(memory: MemoryUse) -> float:
+    """Return the figure that binds: what the GPU reports as used, or the process's peak resident set on a CPU."""
+    return memory.peak_rss_gb if memory.device_used_gb is None else memory.device_used_gb
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return median and quartiles (linear interpolation), or None where nothing was measured."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return Spread(median=values[0], lower_quartile=values[0], upper_quartile=values[0], iterations=1)
+    lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median=median, lower_quartile=lower, upper_quartile=upper, iterations=len(values))
+
+
+def read_rows(trial: TrialFolder) -> list[Row]:
+    """Read the iterations of a trial, in order; none when the trial ended before its first.
+
+    Raises:
+        UserError: when a line is truncated or does not fit.
+    """
+    if not trial.metrics.exists():
+        return []
+    rows = []
+    for number, line in enumerate(trial.metrics.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            rows.append(Row.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(f"{trial.metrics}, line {number}, is not a whole row: {error}\n{_remedy(trial)}") from error
+    return rows
+
+
+def load_record(trial: TrialFolder) -> Record:
+    """Read the record of a finished trial and check it against its request, metrics and outcome.
+
+    Raises:
+        UserError: when a file is missing, truncated, or was changed after the measurement.
+    """
+    record = read_model(trial.record, Record, _remedy(trial))
+    if record != rebuild_record(trial):
+        raise UserError(
+            f"{trial.record} does not follow from the files beside it: it was changed after the measurement."
+            f" `python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
+        )
+    return record
+
+
+def rebuild_record(trial: TrialFolder) -> Record:
+    """Compute the record again from request.json, metrics.jsonl and outcome.json.
+
+    Raises:
+        UserError: when one of them is missing, truncated, or was changed after the measurement.
+    """
+    request = read_model(trial.request, Request, _remedy(trial))
+    outcome = read_model(trial.outcome, Outcome, _remedy(trial))
+    for path, expected in ((trial.request, outcome.request_sha256), (trial.metrics, outcome.metrics_sha256)):
+        found = sha256_of(path) if path.exists() else None
+        if found != expected:
+            raise UserError(
+                f"{path} was changed after the measurement: its sha256 is {found}, and {expected} was expected. {_remedy(trial)}"
+            )
+    return build_record(request, read_rows(trial), outcome)
+
+
+def load_records(folder: StudyFolder) -> list[Record]:
+    """Return the records of all finished trials by number, each checked as `load_record` does.
 
     Raises:
         UserError: when a file is truncated, or was changed after the measurement.
     """
-    raise NotImplementedError
+    if not folder.trials.is_dir():
+        raise UserError(f"{folder.root} holds no trials. Expected the folder of a study, such as results/cartpole-cpu")
+    return [load_record(TrialFolder(path.parent)) for path in sorted(folder.trials.glob("*/record.json"))]
+
+
+def _remedy(trial: TrialFolder) -> str:
+    return f"Restore the file, or delete the folder {trial.root} and run the sweep again: only this trial is measured anew."
+
+
+def main() -> int:
+    """Write record.json again from the measurements beside it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("trial", type=Path, help="the folder of a trial, such as results/cartpole-cpu/trials/0007")
+    trial = TrialFolder(parser.parse_args().trial)
+    write_atomically(trial.record, canonical_json(rebuild_record(trial)))
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -73,7 +73,9 @@ def points_asked(sweep: Sweep) -> int:
 
 
 def plan(study: Study) -> list[Slot]:
-    """Return every trial of a study in the order of its number: throughput first, arms taking turns.
+    """Return every trial of a study in the order of its number: throughput first, arms taking turns by name.
+
+    By name, because the order in which a file lists them is lost in canonical JSON: a plan must outlive that.
 
     Raises:
         UserError: when a section has no legal point at all.
@@ -91,7 +93,7 @@ def plan(study: Study) -> list[Slot]:
                 f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
             )
         for index in range(points * sweep.repeats):
-            for arm in study.arms:
+            for arm in sorted(study.arms):
                 slots.append(Slot(len(slots), arm, kind, index, index // points))
     return slots
 

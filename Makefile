@@ -1,0 +1,57 @@
+# Set-up happens by itself: every target below first makes .venv from the lock files, or sees that it is there.
+#
+#     make sweep                                       the default study
+#     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
+#     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
+
+CONFIG = config/config.yaml
+ARGS =
+STUDY =
+
+# Rules call `python -m envknee.<module>`: .venv's python comes first.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Taken as they stand, and passed through the environment: no file name is ever read as shell or make code.
+override CONFIG := $(value CONFIG)
+override STUDY := $(value STUDY)
+export CONFIG STUDY
+# Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
+
+study_name = python -m envknee.config "$$CONFIG"
+study_folder = "$${STUDY:-results/$$($(study_name))}"
+
+.PHONY: help setup sweep ui publish verify test check schema
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup: ## make .venv and nothing else
+	@workflow/setup.sh
+
+sweep: setup ## run the study CONFIG, or go on with it, and say what was found
+	@study=$$($(study_name)) && echo "envknee: study $$study" && \
+	snakemake --configfile "$$CONFIG" $(ARGS) && \
+	python -m envknee.summary --where "results/$$study"
+
+ui: setup ## open the runs of CONFIG in MLflow's web page
+	@python -m envknee.tracking --ui --config "$$CONFIG"
+
+publish: setup ## put the records of CONFIG into its tracking store; again changes nothing
+	@folder=$(study_folder) && python -m envknee.tracking "$$folder" --config "$$CONFIG"
+
+verify: setup ## ask again for every trial of STUDY (a results folder): the same answers must come
+	@folder=$(study_folder) && python -m envknee.ask --verify --folder "$$folder"
+
+test: setup ## all tests that this machine can run
+	@pytest
+
+check: setup ## format, lint and types
+	@ruff format --check .
+	@ruff check .
+	@pyright
+	@snakefmt --check Snakefile workflow/rules
+	@snakemake --lint
+
+schema: setup ## write workflow/schemas again from envknee.config
+	@python -m envknee.config --schema >workflow/schemas/study.schema.json

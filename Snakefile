@@ -1,0 +1,32 @@
+# envknee: where more environments, longer rollouts and larger batches stop paying.
+#
+#     snakemake                                            the default study, config/config.yaml
+#     snakemake --configfile config/studies/one-gpu.yaml   another one
+#     snakemake -n                                         what would run, and nothing else
+#
+# Everything a study produces is under results/<study>/. Rules are in workflow/rules, logic in workflow/envknee.
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+# Snakemake would merge the default study into the one given, key by key: read it only when none is given.
+if not workflow.config_settings.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/sweep.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/tracking.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        FOLDER.verdict,
+        FIGURES,
+        FOLDER.published,

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Installs the packages of a lock file into a Python environment: the right build of PyTorch first, then the rest.
+#
+#     containers/install.sh PYTHON LOCKFILE
+#
+# In:    a Python whose environment may be written to, and a lock file
+# Out:   the packages in that environment; exit 2 and one sentence when that could not be done
+# TORCH  cuda or cpu: the build of PyTorch. Without it cuda where `nvidia-smi -L` finds a GPU, else cpu.
+#
+# pip's own settings apply. The CPU build is a tenth of the CUDA build's size, but many package indexes only have the
+# latter, which also runs on the CPU: PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS may name a place that has a CPU build.
+set -euo pipefail
+
+python=${1:?usage: install.sh PYTHON LOCKFILE}
+lock=${2:?usage: install.sh PYTHON LOCKFILE}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+fail() {
+  echo "envknee: $*" >&2
+  exit 2
+}
+
+has_gpu() { [[ $(nvidia-smi -L 2>/dev/null) == *"GPU 0:"* ]]; }
+
+require_disk() {
+  local folder gb=$1 free_kb
+  folder=$("$python" -c 'import sys; print(sys.prefix)')
+  free_kb=$(df -Pk "$folder" | awk 'NR == 2 {print $4}')
+  ((free_kb >= gb * 1000 * 1000)) || fail "set-up needs about $gb GB of disk, and $folder has $((free_kb / 1000 / 1000)) GB" \
+    "free. Make room there, or set the project up on another disk."
+}
+
+# pip's complaints go through a log: on the terminal they would bury the one line that says what to do.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+pip_install() {
+  local what=$1
+  shift
+  echo "envknee: installing $what" >&2
+  PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
+    "$python" -m pip install -qq --no-input --no-compile --log "$log" "$@" >/dev/null 2>&1 || explain "$what"
+}
+
+explain() {
+  local next="pip's message is above."
+  sed -nE 's/^[^ ]+ +((WARNING: Retrying|ERROR|error).*)/\1/p' "$log" | sort -u | tail -n 12 >&2
+  if grep -qE 'No space left on device|Disk quota exceeded' "$log"; then
+    next="The disk is full: make room for the environment, for TMPDIR, and for pip's cache (or set PIP_NO_CACHE_DIR=1)."
+  elif grep -qE 'from versions: none|NewConnectionError|TimeoutError|NameResolutionError|ProxyError|SSLError' "$log"; then
+    next="pip could not get it from a package index: check this machine's network and pip's settings (PIP_INDEX_URL,\
+ PIP_FIND_LINKS, proxies), then run the same command again. Set-up needs a network; the sweep itself does not."
+  fi
+  fail "set-up stopped while installing $1. $next"
+}
+
+if [ -z "${TORCH:-}" ]; then
+  if has_gpu; then TORCH=cuda; else TORCH=cpu; fi
+fi
+version=$(sed -nE 's/^torch==([^ ]+).*/\1/p' "$here/requirements.lock")
+case $TORCH in
+  # '===' is this version and nothing else: '==' would also take, and prefer, a CPU build's 2.13.0+cpu.
+  cuda) torch="torch===$version" gigabytes=10 ;;
+  cpu) torch="torch==$version" gigabytes=4 ;;
+  *) fail "TORCH=$TORCH is not a build of PyTorch. Use TORCH=cuda or TORCH=cpu, or leave it out to let the machine decide." ;;
+esac
+require_disk "$gigabytes"
+
+# In this order. Some packages are built with setuptools; what PyTorch needs differs between its builds, so there, and
+# only there, dependencies are followed; Isaac Lab declares more than the camera task imports, and Python 3.12 alone.
+pip_install "pip and setuptools" --constraint "$here/requirements.lock" pip setuptools
+pip_install "PyTorch ($TORCH)" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
+pip_install "the packages of $(basename "$lock")" --no-deps --no-build-isolation --ignore-requires-python --requirement "$lock"
+
+if [ "$TORCH" = cuda ] && has_gpu; then
+  env -u CUDA_VISIBLE_DEVICES "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
+    fail "PyTorch $version (CUDA $("$python" -c 'import torch; print(torch.version.cuda)')) cannot use this machine's GPU" \
+      "with driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1): update the driver," \
+      "or set up for the CPU with TORCH=cpu."
+fi

@@ -1,0 +1,919 @@
+"""Publishing to a SQLite store: what is logged, that publishing again changes nothing, and what goes wrong."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envknee import tracking
+from envknee.config import Study, load, parse
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json, sha256_of
+from envknee.record import Device, Environment, Failure, MemoryUse, Outcome, Record, Request, Row, Status, build_record
+from envknee.tracking import describe_study, describe_trial, locate_store, publish, run_name, short_name
+
+STARTED_UNIX_S = 1_700_000_000.25
+MANY_ROWS = 60
+
+
+@pytest.fixture(autouse=True)
+def _no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def study() -> Study:
+    return a_study()
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new SQLite store, made once: that takes a second."""
+    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
+    finish(folder, 0, "stock", "ok")
+    store = locate_store(a_study(), folder)
+    tracking._connect(store)
+    assert store.database is not None
+    return store.database
+
+
+@pytest.fixture
+def folder(tmp_path: Path, study: Study, empty_store: Path) -> StudyFolder:
+    """Six trials of two arms beside a store without runs."""
+    folder = six_trials(tmp_path / "results" / "demo", study)
+    shutil.copy(empty_store, folder.root.parent / "mlflow.db")
+    return folder
+
+
+@pytest.fixture
+def storeless(tmp_path: Path, study: Study) -> StudyFolder:
+    """The same trials, not published to anywhere yet."""
+    return six_trials(tmp_path / "results" / "demo", study)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], float]:
+    """What a store without any accident holds of the six trials, and how many seconds making it took."""
+    folder = six_trials(tmp_path_factory.mktemp("reference") / "demo", a_study())
+    started = time.monotonic()
+    assert publish_in_child(folder) == 0
+    return contents(folder), time.monotonic() - started
+
+
+def six_trials(root: Path, study: Study) -> StudyFolder:
+    """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
+    folder = a_folder(root, study)
+    finish(folder, 0, "stock", "ok")
+    finish(folder, 1, "lean", "ok", device=CPU, num_envs=64)
+    finish(folder, 2, "stock", "target_reached", kind="learning", rows=MANY_ROWS)
+    finish(
+        folder, 3, "stock", "oom", rows=0, failure=Failure(iteration=None, tensor="start", env_indices=[], dump=None)
+    )
+    finish(folder, 4, "lean", "nan", failure=Failure(iteration=1, tensor="rewards", env_indices=[3], dump="nan.npz"))
+    finish(folder, 5, "lean", "refused", rows=0, device=None)
+    return folder
+
+
+# What is logged
+
+
+def test_hierarchy_is_experiment_arm_trial(study: Study, folder: StudyFolder) -> None:
+    publication = publish(study, folder)
+    runs = stored_runs(folder)
+    assert publication.created == len(runs) == 8  # two arms and six trials
+    parents = {run.data.tags["arm"]: run for run in runs if tracking.TAG_PARENT not in run.data.tags}
+    assert set(parents) == {"stock", "lean"}
+    assert {run.info.run_name for run in parents.values()} == {"stock · H100", "lean · CPU, H100"}
+    trials = [run for run in runs if tracking.TAG_PARENT in run.data.tags]
+    assert sorted(run.data.tags["trial"] for run in trials) == ["0000", "0001", "0002", "0003", "0004", "0005"]
+    for run in trials:
+        assert run.data.tags[tracking.TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
+
+
+def test_names_tell_trials_apart(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    names = {run.data.tags["trial"]: run.info.run_name for run in stored_runs(folder) if "trial" in run.data.tags}
+    assert names["0000"] == "H100 · 2048 envs · T32 · B4096 · repeat 1"
+    assert names["0001"] == "CPU · 64 envs · T32 · B2048 · repeat 1"
+    assert names["0002"] == "H100 · 2048 envs · T32 · B4096 · learning · repeat 1"
+    assert names["0005"] == "not run · 2048 envs · T32 · B4096 · repeat 1"
+
+
+def test_library_batch_has_a_name_and_a_parameter() -> None:
+    record = a_record(0, "stock", "ok", batch_size=None)
+    assert run_name(record) == "H100 · 2048 envs · T32 · B library · repeat 1"
+    assert describe_trial(record, [], {}).params["batch_size"] == "library"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H100 PCIe", "H100"),
+        ("NVIDIA H200", "H200"),
+        ("A100-SXM4-40GB", "A100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA GeForce RTX 3080 Ti", "RTX 3080 Ti"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA L40S", "L40S"),
+        ("Something Else", "Something Else"),
+    ],
+)
+def test_devices_are_called_what_people_call_them(name: str, short: str) -> None:
+    assert short_name(Device(type="cuda", name=name, uuid=None, memory_gb=80.0)) == short
+
+
+def test_parameters_and_tags(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    run = stored_trial(folder, "0000")
+    assert run.data.params == {
+        "asset": "local", "batch_size": "4096", "env.scene.tiled_camera.width": "64", "env.viewer": "null",
+        "gpus": "auto", "horizon": "32", "iterations": "2", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
+        "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "7", "task_id": "Isaac-Cartpole-Camera-Direct",
+        "trainer": "rsl_rl", "warmup_iterations": "1",
+    }  # fmt: skip
+    tags = run.data.tags
+    expected = {
+        "status": "ok", "kind": "throughput", "arm": "stock", "trial": "0000", "device": "NVIDIA H100 80GB HBM3",
+        "device_type": "cuda", "host": "node1", "git_commit": "abc123", "git_dirty": "false",
+        "mlflow.source.git.commit": "abc123", "version.torch": "2.11.0", "version.python": "3.12.3",
+    }  # fmt: skip
+    assert {name: tags[name] for name in expected} == expected
+    nan = stored_trial(folder, "0004").data.tags
+    assert (nan["failure.iteration"], nan["failure.tensor"], nan["failure.env_indices"]) == ("1", "rewards", "[3]")
+    assert nan["mlflow.note.content"] == nan["reason"] == "why it ended: nan"
+
+
+def test_curves_have_frames_as_steps_and_the_time_of_measurement(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    client, run = client_of(folder), stored_trial(folder, "0000")
+    points = [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "fps_total")]
+    assert points == [
+        # Three iterations of 2048 x 32 frames; each row was measured 2 s after the one before.
+        (65536, 1_700_000_012_250, 40_000.0),
+        (131072, 1_700_000_014_250, 40_001.0),
+        (196608, 1_700_000_016_250, 40_002.0),
+    ]
+    curves = {
+        "fps_env_step", "fps_env_step_inference", "fps_total", "reward_mean", "episode_length_mean", "episodes",
+        "losses/surrogate", "losses/value", "learning_rate", "action_std", "memory/rss_gb", "memory/peak_rss_gb",
+        "memory/device_used_gb", "memory/torch_peak_allocated_gb", "env_step_s", "collect_s", "learn_s", "wall_s",
+        "iteration",
+    }  # fmt: skip
+    assert curves <= set(run.data.metrics)
+    assert "memory/torch_peak_reserved_gb" not in run.data.metrics  # None in every row
+
+
+def test_rows_without_a_finished_episode_leave_a_gap(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    client, run = client_of(folder), stored_trial(folder, "0000")
+    assert [m.step for m in client.get_metric_history(run.info.run_id, "reward_mean")] == [131072, 196608]
+
+
+def test_summary_of_the_record(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    metrics = stored_trial(folder, "0000").data.metrics
+    # Iteration 0 is the warm-up: the median of 40,001 and 40,002.
+    assert metrics["summary/fps_total_median"] == 40_001.5
+    assert metrics["summary/memory_peak_gb"] == 18.5
+    assert metrics["summary/frames"] == 3 * 65536
+    assert metrics["summary/setup_s"] == 9.0
+    assert "summary/seconds_to_target" not in metrics
+    learning = stored_trial(folder, "0002").data.metrics
+    # The reward rises by 0.1 per iteration from 0.1 (row 1): 4.0 stands at row 40, 2 s each after 2 s for row 0.
+    assert learning["summary/seconds_to_target"] == 82.0
+    assert learning["summary/frames_to_target"] == 41 * 65536
+    assert learning["reward_average"] == pytest.approx(5.9)
+    assert "reward_average" not in metrics  # a throughput trial has no target
+
+
+def test_every_metric_arrives_where_they_fill_several_calls(study: Study, folder: StudyFolder) -> None:
+    described = run_of(study, folder, "trials/0002")
+    assert len(described.metrics) > tracking.METRICS_PER_BATCH
+    publish(study, folder)
+    client, run = client_of(folder), stored_trial(folder, "0002")
+    stored = [(m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key)]
+    assert sorted(stored) == sorted(map(tuple, described.metrics))
+
+
+def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(tmp_path: Path, study: Study) -> None:
+    folder = a_folder(tmp_path / "results" / "demo", study)
+    overrides = {f"env.field_{number}": "x" * (7000 if number == 0 else 1) for number in range(130)}
+    environment = a_changed(H100_NODE, packages={f"package{number}": "1" for number in range(130)})
+    finish(folder, 0, "stock", "ok", overrides=overrides, environment=environment)
+    publish(study, folder)
+    run = stored_trial(folder, "0000")
+    assert sum(name.startswith("env.field_") for name in run.data.params) == 130
+    assert sum(name.startswith("version.package") for name in run.data.tags) == 130
+    assert run.data.params["env.field_0"] == "x" * 5999 + "…"  # MLflow's limit is 6000 characters
+
+
+def test_names_that_mlflow_refuses_are_made_legal(tmp_path: Path, study: Study) -> None:
+    folder = a_folder(tmp_path / "results" / "demo", study)
+    finish(folder, 0, "stock", "ok", overrides={"env.list[0]": 1}, losses={"value(clipped)": 1.0})
+    publish(study, folder)
+    run = stored_trial(folder, "0000")
+    assert run.data.params["env.list_0_"] == "1"
+    assert run.data.metrics["losses/value_clipped_"] == 1.0
+
+
+def test_runs_have_the_trials_own_times_and_status(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    run = stored_trial(folder, "0000")
+    assert (run.info.start_time, run.info.end_time) == (1_700_000_000_250, 1_700_000_030_250)
+    status = {run.data.tags["status"]: run.info.status for run in stored_runs(folder) if "status" in run.data.tags}
+    finished = {"ok", "target_reached", "oom", "refused"}
+    assert status == {**dict.fromkeys(finished, "FINISHED"), "nan": "FAILED"}
+    stock = stored_parent(folder, "stock")
+    assert stock.info.start_time == 1_700_000_000_250
+    assert stock.info.end_time == 1_700_000_330_250  # trial 3 started 300 s after trial 0
+    assert stock.info.status == "FINISHED"
+
+
+def test_artifacts_are_the_files_themselves(study: Study, folder: StudyFolder, tmp_path: Path) -> None:
+    folder.figures.mkdir()
+    (folder.figures / "fps.svg").write_text("<svg/>")
+    folder.records_csv.write_text("number\n0\n")
+    folder.report.write_text("<html/>")
+    publish(study, folder)
+    client = client_of(folder)
+    trial = stored_trial(folder, "0000")
+    files = downloaded(client, trial, tmp_path / "trial")
+    assert set(files) == {"request.json", "outcome.json", "record.json", "metrics.jsonl"}
+    for name, text in files.items():
+        assert text == (folder.trial(0).root / name).read_bytes()
+    assert set(downloaded(client, stored_trial(folder, "0005"), tmp_path / "refused")) == set(files) - {"metrics.jsonl"}
+    parent = downloaded(client, stored_parent(folder, "lean"), tmp_path / "parent")
+    assert set(parent) == {"study.json", "records.csv", "report.html", "figures/fps.svg"}
+    assert Path(trial.info.artifact_uri).is_relative_to(tmp_path / "results" / "mlartifacts" / "demo")
+
+
+def test_description_holds_the_verdict_as_far_as_there_is_one(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    note = "mlflow.note.content"
+    progress = "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached."
+    assert stored_parent(folder, "stock").data.tags[note] == progress
+    folder.verdict.write_text(json.dumps({"headline": "Stop at 2048.", "arms": {"stock": {"headline": "It is full."}}}))
+    publish(study, folder)
+    assert stored_parent(folder, "stock").data.tags[note] == f"**Stop at 2048.**\n\n**It is full.**\n\n{progress}"
+    assert stored_parent(folder, "lean").data.tags[note].startswith("**Stop at 2048.**\n\n3 of 6")
+    for tolerated in ("[]", "{}", '{"headline": 3, "arms": []}'):
+        folder.verdict.write_text(tolerated)
+        assert run_of(study, folder, "arms/stock").tags[note] == progress
+    folder.verdict.write_text("{")
+    with pytest.raises(UserError, match=r"verdict\.json is not JSON"):
+        publish(study, folder)
+
+
+# Publishing again
+
+
+def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(study, folder)
+    before, published = dump(folder), folder.published.read_bytes()
+    monkeypatch.setattr(tracking, "RUNS_PER_PAGE", 3)  # eight runs on three pages
+    assert publish(study, folder).created == 0
+    assert dump(folder) == before
+    assert folder.published.read_bytes() == published
+
+
+def test_dump_sees_a_change(study: Study, folder: StudyFolder) -> None:
+    """The comparison above must be able to fail."""
+    publish(study, folder)
+    before = dump(folder)
+    client_of(folder).log_metric(stored_trial(folder, "0000").info.run_id, "fps_total", 1.0, step=1)
+    assert dump(folder) != before
+
+
+def test_changed_record_replaces_its_run_at_the_original_time(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    old = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    start = stored_trial(folder, "0001").info.start_time
+    finish(folder, 1, "lean", "timeout", device=CPU, num_envs=64)
+    assert publish(study, folder).created == 2  # the trial, and the arm that counts how trials ended
+    new = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    assert {key for key in new if new[key] != old[key]} == {"trials/0001", "arms/lean"}
+    replaced = stored_trial(folder, "0001")
+    assert (replaced.data.tags["status"], replaced.info.start_time) == ("timeout", start)
+    for run in stored_runs(folder):  # the other trials of the arm follow to its new parent
+        if "trial" in run.data.tags:
+            assert run.data.tags[tracking.TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
+    before = dump(folder)
+    publish(study, folder)
+    assert dump(folder) == before
+
+
+def test_new_figure_replaces_the_parents_only(study: Study, folder: StudyFolder) -> None:
+    folder.figures.mkdir()
+    (folder.figures / "fps.svg").write_text("<svg/>")
+    publish(study, folder)
+    (folder.figures / "fps.svg").write_text("<svg>changed</svg>")
+    assert publish(study, folder).created == 2
+    assert len(stored_runs(folder)) == 8
+
+
+def test_published_json(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    published = json.loads(folder.published.read_text())
+    assert folder.published.read_text() == canonical_json(published)
+    runs = stored_runs(folder)
+    assert published == {
+        "schema_version": 1,
+        "tracking_uri": f"sqlite:///{folder.root.parent}/mlflow.db",
+        "experiment": "demo",
+        "experiment_id": runs[0].info.experiment_id,
+        "runs": 8,
+        "content_sha256": {run.data.tags[tracking.TAG_KEY]: run.data.tags[tracking.TAG_CONTENT] for run in runs},
+    }
+
+
+def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: Path) -> None:
+    study = a_study(uri=f"sqlite:///{tmp_path}/shared.db")
+    mine, yours = a_folder(tmp_path / "mine" / "demo", study), a_folder(tmp_path / "yours" / "demo", study)
+    finish(mine, 0, "stock", "ok")
+    finish(yours, 0, "stock", "ok", device=CPU)
+    for folder in (mine, yours, mine):
+        publish(study, folder)
+    runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
+    assert len(runs) == 4
+    assert len({run.data.tags[tracking.TAG_RESULTS] for run in runs}) == 2
+
+
+def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    client = client_of(folder)
+    own = client.create_run(stored_runs(folder)[0].info.experiment_id, run_name="by hand").info.run_id
+    publish(study, folder)
+    assert client.get_run(own).info.lifecycle_stage == "active"
+
+
+# Killed publishers
+
+
+@pytest.mark.parametrize(
+    "call", ["create_experiment:1", "create_run:1", "log_batch:4", "log_artifact:2", "set_terminated:2", "set_tag:1"]
+)
+def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
+    folder: StudyFolder, reference: tuple[list[Any], float], call: str
+) -> None:
+    """The publisher is killed (SIGKILL) right after the n-th call of a kind."""
+    assert publish_in_child(folder, killed_after=call) == -signal.SIGKILL
+    assert publish_in_child(folder) == 0
+    assert contents(folder) == reference[0]
+
+
+def test_publisher_killed_while_it_replaces_runs_leaves_nothing_behind(
+    folder: StudyFolder, reference: tuple[list[Any], float]
+) -> None:
+    assert publish_in_child(folder) == 0
+    finish(folder, 0, "stock", "timeout")
+    assert publish_in_child(folder, killed_after="delete_run:1") == -signal.SIGKILL
+    assert contents(folder) != reference[0]
+    finish(folder, 0, "stock", "ok")
+    assert publish_in_child(folder) == 0
+    assert contents(folder) == reference[0]
+
+
+def test_publisher_killed_at_any_time_leaves_nothing_behind(
+    storeless: StudyFolder, reference: tuple[list[Any], float]
+) -> None:
+    expected, duration_s = reference
+    statuses = [publish_in_child(storeless, killed_at_s=duration_s * tenths / 10) for tenths in (1, 4, 6, 7, 8, 9)]
+    assert -signal.SIGKILL in statuses
+    assert publish_in_child(storeless) == 0
+    assert contents(storeless) == expected
+    assert not list(storeless.root.parent.glob(".mlflow.db*"))
+
+
+def test_half_a_store_of_a_killed_publisher_is_thrown_away(study: Study, storeless: StudyFolder) -> None:
+    unfinished = storeless.root.parent / ".mlflow.db.new"
+    unfinished.write_bytes(b"half a store")
+    assert publish(study, storeless).created == 8
+    assert not unfinished.exists()
+
+
+def test_half_a_run_is_made_anew(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    half = stored_trial(folder, "0002").info.run_id
+    client_of(folder).delete_tag(half, tracking.TAG_CONTENT)
+    assert publish(study, folder).created == 1
+    assert stored_trial(folder, "0002").info.run_id != half
+    assert len(stored_runs(folder)) == 8
+
+
+# Several publishers
+
+
+def test_several_publishers_make_one_store_and_one_set_of_runs(
+    storeless: StudyFolder, reference: tuple[list[Any], float]
+) -> None:
+    other = a_folder(storeless.root.parent / "other", a_study(name="other"))
+    finish(other, 0, "stock", "ok")
+    start = FORK.Barrier(4)
+    children = [FORK.Process(target=publish_at, args=(folder, start)) for folder in [storeless, other] * 2]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(timeout=60)
+    assert [child.exitcode for child in children] == [0] * 4
+    assert contents(storeless) == reference[0]
+    assert len(stored_runs(other, name="other")) == 2
+
+
+# What goes wrong
+
+
+def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    study = a_study(uri=f"http://user:secret@127.0.0.1:{port}")
+    started = time.monotonic()
+    process = publisher(storeless, write_config(tmp_path, study))
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - started < 30
+    assert process.returncode == 2
+    assert "secret" not in errors and "Traceback" not in errors
+    for part in (
+        f"http://127.0.0.1:{port}",
+        "tracking.uri of the study",
+        f"safe in {storeless.root}",
+        "`make publish`",
+    ):
+        assert part in errors
+    assert not storeless.published.exists()
+
+
+def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the time-out cut from 10 s to 2 s: the call must be tried twice and then given up."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    with silent_server() as port:
+        started = time.monotonic()
+        with pytest.raises(UserError, match="cannot be used"):
+            publish(a_study(uri=f"http://127.0.0.1:{port}"), folder)
+        assert 2 < time.monotonic() - started < 10
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "2"
+
+
+def test_time_limits_stay_below_30_s_together() -> None:
+    defaults = {name: int(value) for name, value in tracking.MLFLOW_DEFAULTS.items() if value.isdigit()}
+    tries = 1 + defaults["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]
+    waits = defaults["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] * 2**tries
+    assert tries * defaults["MLFLOW_HTTP_REQUEST_TIMEOUT"] + waits < 27  # and up to 3 s to import MLflow
+
+
+def test_database_server_that_is_down_is_told_at_once(folder: StudyFolder) -> None:
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"postgresql://127\.0\.0\.1:9/mlflow \(tracking\.uri of the study\)") as error:
+        publish(a_study(uri="postgresql://user:secret@127.0.0.1:9/mlflow"), folder)
+    assert time.monotonic() - started < 10
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "localhost:5000", "http//localhost", "http://", "http://host:port", "http://host:70000", "ftp://host/x", "results/mlflow.db",
+        "sqlite://mlflow.db", "sqlite:///", "sqlite:///:memory:", "sqlite:////tmp", "sqlite:///a.db?mode=ro", "file:///tmp/mlruns",
+        "postgresql:///mlflow", " http://localhost:5000", "http://[::1", "databricks",
+    ],
+)  # fmt: skip
+def test_malformed_uri_is_told(folder: StudyFolder, uri: str) -> None:
+    with pytest.raises(UserError, match="tracking.uri of the study is .*Expected sqlite:///FILE") as error:
+        publish(a_study(uri=uri), folder)
+    assert uri.strip().partition("?")[0] in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://user:secret@host:1/x?token=secret#secret", "http://host:1/x"),
+        ("postgresql+psycopg2://user:se@cr/et@host/db?password=secret", "postgresql+psycopg2://host/db"),
+        ("http://user:secret@[::1", "http://[::1"),
+        ("sqlite:////a/b@c/mlflow.db", "sqlite:////a/b@c/mlflow.db"),
+        ("https://host", "https://host"),
+    ],
+)
+def test_credentials_are_never_shown(uri: str, shown: str) -> None:
+    assert tracking.without_credentials(uri) == shown
+
+
+def test_store_is_the_studys_then_the_environments_then_beside_the_results(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = folder.root.parent
+    default = locate_store(a_study(), folder)
+    assert (default.uri, default.artifacts) == (f"sqlite:///{results}/mlflow.db", results / "mlartifacts")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
+    server = locate_store(a_study(), folder)
+    assert (server.uri, server.is_server, server.database) == ("http://server:5000", True, None)
+    own = locate_store(a_study(uri="sqlite:///own.db"), folder)
+    assert own.database == Path("own.db").absolute()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")
+    with pytest.raises(UserError, match="environment variable MLFLOW_TRACKING_URI is 'nonsense'"):
+        locate_store(a_study(), folder)
+
+
+def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> None:
+    folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study)
+    finish(folder, 0, "stock", "ok")
+    publish(study, folder)
+    before = dump(folder)
+    assert publish(study, folder).created == 0
+    assert dump(folder) == before
+    assert (folder.root.parent / "mlflow.db").exists()
+    assert downloaded(client_of(folder), stored_trial(folder, "0000"), tmp_path / "got")["request.json"]
+
+
+@pytest.mark.parametrize(
+    "rest", [b"no database, but text that is long enough" * 100, b"SQLite format 3\0" + b"garbage" * 500]
+)
+def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFolder, rest: bytes) -> None:
+    (folder.root.parent / "mlflow.db").write_bytes(rest)
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"mlflow\.db .*cannot be used as a SQLite database"):
+        publish(study, folder)
+    assert time.monotonic() - started < 10
+
+
+def test_store_that_was_moved_is_refused_and_can_be_made_anew(
+    study: Study, folder: StudyFolder, tmp_path: Path
+) -> None:
+    publish(study, folder)
+    (tmp_path / "results").rename(tmp_path / "moved")
+    (tmp_path / "moved" / "mlflow.db").unlink()
+    assert publish(study, StudyFolder(tmp_path / "moved" / "demo")).created == 8
+    (tmp_path / "moved").rename(tmp_path / "again")
+    with pytest.raises(UserError, match="moved or copied"):
+        publish(study, StudyFolder(tmp_path / "again" / "demo"))
+
+
+def test_deleted_experiment_is_not_brought_back(study: Study, folder: StudyFolder) -> None:
+    publish(study, folder)
+    client_of(folder).delete_experiment(stored_runs(folder)[0].info.experiment_id)
+    with pytest.raises(UserError, match="mlflow experiments restore"):
+        publish(study, folder)
+
+
+def test_nothing_finished_is_an_error(tmp_path: Path, study: Study) -> None:
+    folder = a_folder(tmp_path / "results" / "demo", study)
+    folder.trials.mkdir()
+    with pytest.raises(UserError, match=r"no finished trial.*make sweep"):
+        publish(study, folder)
+
+
+def test_another_studys_results_are_refused(folder: StudyFolder) -> None:
+    with pytest.raises(UserError, match="another study"):
+        publish(a_study(seed=99), folder)
+
+
+# The UI's command line; tests/workflow/test_mlflow_ui.py looks at the pages
+
+
+def test_ui_names_a_server(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    tracking.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
+    assert "https://mlflow.example.org/team" in (shown := capsys.readouterr().out)
+    assert "secret" not in shown
+
+
+def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> None:
+    with pytest.raises(UserError, match=r"nothing was published yet.*make sweep"):
+        tracking.open_ui(study, StudyFolder(tmp_path / "results" / "demo"), None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ui_listens_on_loopback_only(
+    study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder.root.parent / "mlflow.db").touch()
+    monkeypatch.setenv("MLFLOW_UVICORN_OPTS", "--host 0.0.0.0")
+    calls: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: calls.append(arguments))
+    tracking.open_ui(study, folder, None)
+    ((_, command, environment),) = calls
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert "0.0.0.0" not in " ".join([*command, *environment.values()])  # noqa: S104  that it is absent
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{folder.root.parent}/mlflow.db"
+    assert f"http://127.0.0.1:{command[command.index('--port') + 1]}/" in capsys.readouterr().out
+
+
+def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"--port {port}"):
+            tracking.choose_port(port)
+        monkeypatch.setattr(tracking, "DEFAULT_PORT", port)
+        assert port < tracking.choose_port(None) < port + tracking.PORTS_TRIED
+    assert tracking.choose_port(port) == port
+
+
+def test_help_does_not_import_mlflow() -> None:
+    code = "import sys; from envknee import tracking; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# A results folder, made as a sweep makes it
+
+H100_NODE = Environment(
+    host="node1",
+    device=Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0),
+    cpu_model="Some CPU",
+    cpu_cores=16,
+    cpu_threads=8,
+    python="3.12.3",
+    packages={"torch": "2.11.0", "isaaclab": "3.0.0"},
+    git_commit="abc123",
+    git_dirty=False,
+)
+CPU = Device(type="cpu", name="Some CPU", uuid=None, memory_gb=64.0)
+H100 = H100_NODE.device
+
+
+def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
+    """Return a study of two arms with three planned trials of each kind in each arm."""
+    sizes = {"num_envs": [64, 2048], "horizon": 32, "batch_size": [2048]}
+    return parse(
+        {
+            "study": name,
+            "seed": seed,
+            "arms": {"stock": {}, "lean": {"overrides": {"env.write_image_to_file": False}}},
+            "throughput": {**sizes, "repeats": 2},
+            "learning": {**sizes, "repeats": 1, "target_reward": 4.0, "budget_s": 600},
+            "tracking": {"uri": uri},
+        }
+    )
+
+
+def a_folder(root: Path, study: Study) -> StudyFolder:
+    """Return an empty results folder that belongs to `study`."""
+    root.mkdir(parents=True)
+    folder = StudyFolder(root)
+    folder.study.write_text(canonical_json(study))
+    return folder
+
+
+def a_request(number: int, arm: str, kind: str = "throughput", **changes: Any) -> Request:
+    """Return a request of the study `demo`."""
+    learning = kind == "learning"
+    fields: dict[str, Any] = {
+        "study": "demo", "number": number, "arm": arm, "kind": kind, "repeat": 0, "num_envs": 2048, "horizon": 32,
+        "batch_size": 4096, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
+        "overrides": {"env.scene.tiled_camera.width": 64, "env.viewer": None}, "trainer": "rsl_rl", "gpus": "auto",
+        "warmup_iterations": 1, "iterations": None if learning else 2, "target_reward": 4.0 if learning else None,
+        "target_episodes": 40 if learning else None, "budget_s": 500.0 if learning else None, "limit_s": 600.0,
+        "sampler": "grid", "refusal": None,
+    }  # fmt: skip
+    return Request.model_validate(fields | changes)
+
+
+def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Row]:
+    """Return `count` iterations, 2 s each; the first one saw no episode end, and the reward rises by 0.1 after it."""
+    frames = request.num_envs * request.horizon
+    return [
+        Row(
+            iteration=iteration,
+            warmup=iteration < request.warmup_iterations,
+            frames=frames * (iteration + 1),
+            wall_s=2.0 * (iteration + 1),
+            unix_time_s=STARTED_UNIX_S + 10 + 2 * (iteration + 1) + 300 * request.number,
+            env_step_s=0.5,
+            collect_s=0.75,
+            learn_s=1.25,
+            fps_env_step=frames / 0.5,
+            fps_env_step_inference=frames / 0.75,
+            fps_total=40_000.0 + iteration,
+            reward_mean=round(0.1 * iteration, 10) if iteration else None,
+            episode_length_mean=5.0 * iteration if iteration else None,
+            episodes=50 if iteration else 0,
+            losses=losses,
+            learning_rate=3e-4,
+            action_std=1.0,
+            memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.5, torch_peak_allocated_gb=16.5, device_used_gb=18.5),
+        )
+        for iteration in range(count)
+    ]
+
+
+def an_outcome(status: Status, number: int, **changes: Any) -> Outcome:
+    """Return how a trial ended; each starts 100 s after the one before and takes 30 s."""
+    fields: dict[str, Any] = {
+        "request_sha256": "0" * 64, "metrics_sha256": None, "status": status,
+        "reason": None if status in ("ok", "target_reached") else f"why it ended: {status}", "failure": None,
+        "environment": H100_NODE, "started_unix_s": STARTED_UNIX_S + 100 * number, "setup_s": 9.0, "total_s": 30.0,
+        "num_mini_batches": 16, "rollout_gb": 14.5,
+    }  # fmt: skip
+    return Outcome.model_validate(fields | changes)
+
+
+def a_record(number: int, arm: str, status: Status, **changes: Any) -> Record:
+    """Return a record without files."""
+    request = a_request(number, arm, **changes)
+    return build_record(request, some_rows(request, 3, {"value": 1.0}), an_outcome(status, number))
+
+
+def finish(
+    folder: StudyFolder, number: int, arm: str, status: Status, *, kind: str = "throughput", rows: int = 3,
+    device: Device | None = H100, environment: Environment = H100_NODE, failure: Failure | None = None,
+    losses: dict[str, float] | None = None, **changes: Any,
+) -> None:  # fmt: skip
+    """Write the four files of a finished trial."""
+    if "num_envs" in changes:
+        changes["batch_size"] = changes["num_envs"] * 32
+    trial = folder.trial(number)
+    trial.root.mkdir(parents=True, exist_ok=True)
+    request = a_request(number, arm, kind, study=folder.root.name, **changes)
+    trial.request.write_text(canonical_json(request))
+    measured = some_rows(request, rows, losses or {"value": 0.5, "surrogate": -0.01})
+    if measured:
+        trial.metrics.write_text("".join(row.model_dump_json() + "\n" for row in measured))
+    outcome = an_outcome(
+        status,
+        number,
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if measured else None,
+        environment=None if device is None else a_changed(environment, device=device),
+        failure=failure,
+    )
+    trial.outcome.write_text(canonical_json(outcome))
+    trial.record.write_text(canonical_json(build_record(request, measured, outcome)))
+
+
+def a_changed(environment: Environment, **changes: Any) -> Environment:
+    """Return a validated copy with some fields changed."""
+    return Environment.model_validate(environment.model_dump() | changes)
+
+
+def write_config(where: Path, study: Study) -> Path:
+    """Write a study file."""
+    path = where / f"{study.study}.yaml"
+    path.write_text(canonical_json(study))  # JSON is YAML
+    return path
+
+
+# The publisher as a process
+
+
+def publisher(folder: StudyFolder, config: Path) -> "subprocess.Popen[str]":
+    """Start `python -m envknee.tracking`."""
+    command = [sys.executable, "-m", "envknee.tracking", str(folder.root), "--config", str(config)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+FORK = multiprocessing.get_context("fork")
+"""Children that need not import MLflow again."""
+
+
+def publish_in_child(
+    folder: StudyFolder, killed_after: str | None = None, killed_at_s: float | None = None
+) -> int | None:
+    """Publish in a process of its own, which gets SIGKILL after the n-th call of a method or after a time; return its exit status."""
+    child = FORK.Process(target=publish_at, args=(folder, None, killed_after))
+    child.start()
+    child.join(timeout=killed_at_s or 60)
+    if child.is_alive():
+        child.kill()
+        child.join()
+    return child.exitcode
+
+
+def publish_at(folder: StudyFolder, start: Any, killed_after: str | None = None) -> None:
+    """Publish once all others are at `start`."""
+    if killed_after is not None:
+        method, _, count = killed_after.partition(":")
+        kill_after_call(method, int(count))
+    if start is not None:
+        start.wait()
+    publish(load(folder.study), folder)
+
+
+def kill_after_call(method: str, count: int) -> None:
+    """Make this process die in the moment that MLflow's client has done something for the n-th time."""
+    import mlflow
+
+    original = getattr(mlflow.MlflowClient, method)
+    calls = 0
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        result = original(*arguments, **keywords)
+        calls += 1
+        if calls == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(mlflow.MlflowClient, method, counted)
+
+
+class silent_server:  # noqa: N801  used as a function
+    """A port that accepts connections and never answers."""
+
+    def __enter__(self) -> int:
+        """Start to listen and return the port."""
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.held: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self.socket.getsockname()[1]
+
+    def _accept(self) -> None:
+        try:
+            while True:
+                self.held.append(self.socket.accept()[0])
+        except OSError:
+            pass
+
+    def __exit__(self, *_: object) -> None:
+        """Close all."""
+        for held in [self.socket, *self.held]:
+            held.close()
+
+
+# What the store holds
+
+
+def client_of(folder: StudyFolder, uri: str | None = None) -> Any:
+    """Return a client of a folder's store."""
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri or f"sqlite:///{folder.root.parent}/mlflow.db")
+
+
+def stored_runs(folder: StudyFolder, uri: str | None = None, name: str = "demo") -> list[Any]:
+    """Return all active runs of a study."""
+    client = client_of(folder, uri)
+    return list(client.search_runs([client.get_experiment_by_name(name).experiment_id]))
+
+
+def stored_trial(folder: StudyFolder, number: str) -> Any:
+    """Return the run of a trial; there is exactly one."""
+    (run,) = [run for run in stored_runs(folder) if run.data.tags.get("trial") == number]
+    return run
+
+
+def stored_parent(folder: StudyFolder, arm: str) -> Any:
+    """Return the run of an arm; there is exactly one."""
+    (run,) = [run for run in stored_runs(folder) if run.data.tags.get(tracking.TAG_KEY) == f"arms/{arm}"]
+    return run
+
+
+def run_of(study: Study, folder: StudyFolder, key: str) -> tracking.Run:
+    """Return a run as the files have it."""
+    (run,) = [run for parent, trials in describe_study(study, folder) for run in (parent, *trials) if run.key == key]
+    return run
+
+
+def history(client: Any, run: Any, key: str) -> list[Any]:
+    """Return all points of a curve."""
+    return list(client.get_metric_history(run.info.run_id, key))
+
+
+def downloaded(client: Any, run: Any, where: Path) -> dict[str, bytes]:
+    """Return path → bytes of all artifacts of a run, fetched as the UI does."""
+    where.mkdir(parents=True)
+    root = Path(client.download_artifacts(run.info.run_id, "", str(where)))
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def dump(folder: StudyFolder) -> dict[str, Any]:
+    """Return everything about every active run, by its ID."""
+    client = client_of(folder)
+    return {
+        run.info.run_id: (run.info.to_proto().SerializeToString(), *_data(client, run)) for run in stored_runs(folder)
+    }
+
+
+def contents(folder: StudyFolder) -> list[Any]:
+    """Return everything about every active run but what differs between two stores: IDs and places."""
+    client = client_of(folder)
+    runs = stored_runs(folder)
+    keys = {run.info.run_id: run.data.tags[tracking.TAG_KEY] for run in runs}
+    result = []
+    for run in runs:
+        tags, *rest = _data(client, run)
+        tags = {name: keys.get(value, value) for name, value in tags.items() if name != tracking.TAG_RESULTS}
+        info = (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
+        result.append((tags[tracking.TAG_KEY], info, tags, *rest))
+    return sorted(result, key=lambda item: item[0])
+
+
+def _data(client: Any, run: Any) -> Iterator[Any]:
+    yield run.data.tags
+    yield run.data.params
+    yield sorted((m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key))
+    root = Path(run.info.artifact_uri.removeprefix("file://"))
+    yield {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}

@@ -1,0 +1,307 @@
+"""The next request of a study: a pure function of the study, all earlier requests and the records in its window.
+
+Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
+Output: trials/<number>/request.json.
+
+    python -m envknee.ask --study-file FILE --folder results/<study> --number N    write one request
+    python -m envknee.ask --verify results/<study>                                 ask every request again and compare
+
+Which arm, kind and repeat a number is stands before anything runs (`envknee.space.plan`). Repeat 0 chooses new points;
+each later repeat runs the same points once more in an order of its own (randomized complete blocks). Fixed designs
+(grid, random, sobol) and trials' seeds do not depend on the arm, so that arms are compared pair by pair.
+"""
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envknee import config, designs, samplers, space
+from envknee.config import Kind, Learning, Study, Sweep, Throughput
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, canonical_json, read_model, write_atomically
+from envknee.record import Record, Request, load_record
+from envknee.samplers import MEMORY_MARGIN, point_of
+from envknee.space import Point, Slot
+
+
+def ask(study: Study, number: int, requests: Sequence[Request], records: Mapping[int, Record]) -> Request:
+    """Return request `number`: the same bytes for the same input, in any process.
+
+    Args:
+        study: What is measured.
+        number: The trial asked for.
+        requests: All requests 0 .. number - 1, in order.
+        records: Whatever records exist. Those after `number - study.window` are ignored; an earlier trial without
+            a record is shown to the sampler as running.
+
+    Raises:
+        UserError: when the plan has no such trial, or an earlier request is not one of this study.
+    """
+    slots = space.plan(study)
+    slot = _slot(study, slots, number)
+    if [request.number for request in requests] != list(range(number)):
+        raise ValueError(f"request {number} needs all before it, in order")
+    for request, earlier in zip(requests, slots, strict=False):
+        if problem := _foreign(study, earlier, request):
+            raise UserError(
+                f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
+                " A results folder belongs to one study: restore request.json and the study file, or use a new name."
+            )
+    return _next(study, slot, requests, records)
+
+
+def ask_again(study: Study, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Request]:
+    """Return what `ask` answers for each of `requests` (0, 1, ... in order), whatever stands in them now.
+
+    Each is asked with the stored requests before it as history; one that cannot be of this study is replaced by the
+    right one, so that a single edit shows as a single difference.
+    """
+    history: list[Request] = []
+    answers: list[Request] = []
+    for request, slot in zip(requests, space.plan(study), strict=False):
+        answers.append(_next(study, slot, history, records))
+        history.append(answers[-1] if _foreign(study, slot, request) else request)
+    return answers
+
+
+@dataclass(frozen=True)
+class KnownMemory:
+    """What the observations of one rollout of an arm take: known exactly from one record, and linear."""
+
+    rollout_gb: float
+    """As measured at num_envs x horizon."""
+    num_envs: int
+    horizon: int
+    device_gb: float
+
+    @property
+    def gb_per_transition(self) -> float:
+        """What one transition's observations take."""
+        return self.rollout_gb / space.rollout_size(self.num_envs, self.horizon)
+
+    def refusal(self, point: Point) -> str | None:
+        """Return why a point cannot fit the device, or None when its rollout alone does not exceed it."""
+        needed_gb = self.gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
+        usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
+        if needed_gb <= usable_gb:
+            return None
+        return (
+            f"The observations of one rollout of {point.num_envs} x {point.horizon} take {needed_gb:.4g} GB"
+            f" (measured: {self.rollout_gb:.4g} GB at {self.num_envs} x {self.horizon}), and {usable_gb:.4g} GB can be"
+            f" used ({1 - MEMORY_MARGIN:.0%} of the device's {self.device_gb:.4g} GB)."
+        )
+
+
+def known_memory(arm: str, records: Iterable[Record]) -> KnownMemory | None:
+    """Return what the records of an arm, of both kinds, tell of its rollouts' memory; None when they tell nothing.
+
+    Where they differ (several devices in a cluster), the smallest rollout and the largest device count: a refusal is
+    for points that fit nowhere.
+    """
+    measured = [
+        KnownMemory(
+            record.rollout_gb,
+            record.request.num_envs,
+            record.request.horizon,
+            record.outcome.environment.device.memory_gb,
+        )
+        for record in records
+        if record.request.arm == arm and record.rollout_gb is not None and record.outcome.environment is not None
+    ]
+    if not measured:
+        return None
+    smallest = min(measured, key=lambda memory: (memory.gb_per_transition, memory.num_envs, memory.horizon))
+    return replace(smallest, device_gb=max(memory.device_gb for memory in measured))
+
+
+def _next(study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record]) -> Request:
+    """Decide one request from the history as the window shows it."""
+    visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
+    memory = known_memory(slot.arm, visible.values())
+    block = [request for request in requests if (request.arm, request.kind, request.repeat) == (slot.arm, slot.kind, 0)]
+    if slot.repeat:
+        order = designs.block_order({point_of(request) for request in block}, study, slot.arm, slot.kind, slot.repeat)
+        point = order[slot.index % len(order)]
+    else:
+        point = _new_point(study, slot, block, visible, memory)
+    return _request(study, slot, point, memory.refusal(point) if memory else None)
+
+
+def _new_point(
+    study: Study, slot: Slot, block: Sequence[Request], visible: Mapping[int, Record], memory: KnownMemory | None
+) -> Point:
+    """Choose a point that the block of repeat 0 does not hold yet; the plan sees to it that there is one."""
+    sweep = _sweep(study, slot.kind)
+    asked = {point_of(request) for request in block}
+    new = [point for point in designs.fixed_design(study, slot.kind, sweep) if point not in asked]
+    if sweep.sampler not in ("tpe", "gp"):
+        return new[0]
+    # A refused trial tells nothing new: ask for one only when nothing else is left.
+    new = [point for point in new if memory is None or memory.refusal(point) is None] or new
+    if sum(request.number in visible for request in block) < samplers.startup_points(sweep):
+        return new[0]
+    observations = samplers.observe(sweep, block, visible)
+    return samplers.propose(sweep, observations, frozenset(new), study.seed, slot.number) or new[0]
+
+
+def _request(study: Study, slot: Slot, point: Point, refusal: str | None) -> Request:
+    """Fill in everything that follows from the study, the slot and the point."""
+    sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    return Request(
+        study=study.study,
+        number=slot.number,
+        arm=slot.arm,
+        kind=slot.kind,
+        repeat=slot.repeat,
+        num_envs=point.num_envs,
+        horizon=point.horizon,
+        batch_size=point.batch_size,
+        seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
+        task_id=study.task.id,
+        asset=study.task.asset,
+        overrides={**study.task.overrides, **arm.overrides},
+        trainer=arm.trainer,
+        gpus=arm.gpus,
+        warmup_iterations=sweep.warmup_iterations,
+        iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
+        target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
+        target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
+        budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
+        limit_s=sweep.limit_s,
+        sampler=sweep.sampler,
+        refusal=refusal,
+    )
+
+
+def _foreign(study: Study, slot: Slot, request: Request) -> str | None:
+    """Tell what in a request does not follow from the study, whatever point it chose; None when all does."""
+    point = point_of(request)
+    expected = _request(study, slot, point, request.refusal)
+    for field, value in expected:
+        if getattr(request, field) != value:
+            return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"
+    axes = space.axes(_sweep(study, slot.kind))
+    on_axes = point.num_envs in axes[0] and point.horizon in axes[1] and point.batch_size in axes[2]
+    if not on_axes or not space.is_legal(point):
+        return (
+            f"num_envs {point.num_envs}, horizon {point.horizon} and batch_size {point.batch_size or 'library'}"
+            f" make no legal point of its {slot.kind} section"
+        )
+    return None
+
+
+def _slot(study: Study, slots: Sequence[Slot], number: int) -> Slot:
+    if not 0 <= number < len(slots):
+        raise UserError(
+            f"trial {number} is not in the plan of study '{study.study}', which has trials 0 to {len(slots) - 1}."
+            " Ask for one of these, or raise points or repeats in a study of another name"
+        )
+    return slots[number]
+
+
+def _sweep(study: Study, kind: Kind) -> Sweep:
+    sweep = study.sweep(kind)
+    assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
+    return sweep
+
+
+def write_request(study: Study, folder: StudyFolder, number: int) -> None:
+    """Ask for one request and write it to its trial's folder, which is made.
+
+    Raises:
+        UserError: when an earlier request or a record that it needs is missing, truncated or changed.
+    """
+    slot = _slot(study, space.plan(study), number)
+    requests = [_read_request(folder, earlier) for earlier in range(number)]
+    request = ask(study, number, requests, _read_records(study, folder, number, requests, slot.arm))
+    trial = folder.trial(number)
+    trial.root.mkdir(parents=True, exist_ok=True)
+    write_atomically(trial.request, canonical_json(request))
+
+
+def verify(folder: StudyFolder) -> tuple[int, str]:
+    """Ask every request of a study again; return how many there are and a unified diff, empty when all are identical.
+
+    Raises:
+        UserError: when there is none, or a file is missing, truncated, or no longer what was measured.
+    """
+    study = _read_study(folder)
+    present = [int(path.parent.name) for path in folder.trials.glob("*/request.json") if path.parent.name.isdigit()]
+    if not present:
+        raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
+    last = _slot(study, space.plan(study), max(present)).number
+    requests = [_read_request(folder, number) for number in range(last + 1)]
+    answers = ask_again(study, requests, _read_records(study, folder, last, requests, None))
+    diff: list[str] = []
+    for answer in answers:
+        path = folder.trial(answer.number).request
+        stored, again = path.read_text(encoding="utf-8"), canonical_json(answer)
+        diff += difflib.unified_diff(
+            stored.splitlines(keepends=True), again.splitlines(keepends=True), str(path), "asked again", n=1
+        )
+    return len(answers), "".join(diff)
+
+
+def _read_study(folder: StudyFolder) -> Study:
+    """Read the study that a folder's results were measured with."""
+    try:
+        data = json.loads(folder.study.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{folder.study} does not exist. Name a study's folder, such as results/<study>") from error
+    except ValueError as error:
+        raise UserError(f"{folder.study} is not whole JSON: {error}. Restore it, or start the sweep again") from error
+    return config.parse(data, str(folder.study))
+
+
+def _read_request(folder: StudyFolder, number: int) -> Request:
+    remedy = "Requests are asked in order, each knowing all before it: ask for this one first, or restore the file."
+    return read_model(folder.trial(number).request, Request, remedy)
+
+
+def _read_records(
+    study: Study, folder: StudyFolder, number: int, requests: Sequence[Request], arm: str | None
+) -> dict[int, Record]:
+    """Read the records that request `number` of `arm` (None: of any) knows; each must exist, or a replay differs."""
+    records = {}
+    for request in requests[: max(0, number - study.window + 1)]:
+        if arm is not None and request.arm != arm:
+            continue
+        trial = folder.trial(request.number)
+        if not trial.record.exists():
+            raise UserError(
+                f"{trial.record} does not exist, and request {number} is asked knowing the records up to"
+                f" {number - study.window} (window {study.window}). Run trial {request.number} first"
+            )
+        records[request.number] = load_record(trial)
+    return records
+
+
+def main() -> int:
+    """Write one request, or ask all of a study again and compare."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--study-file", type=Path, help="the study, such as config/config.yaml")
+    parser.add_argument("--folder", type=Path, help="the folder of its results, results/<study>")
+    parser.add_argument("--number", type=int, help="which request to write; all before it must exist")
+    parser.add_argument("--verify", type=Path, metavar="FOLDER", help="ask every request in this folder again")
+    arguments = parser.parse_args()
+    writing = (arguments.study_file, arguments.folder, arguments.number)
+    if arguments.verify is None and None not in writing:
+        write_request(config.load(arguments.study_file), StudyFolder(arguments.folder), arguments.number)
+        return 0
+    if arguments.verify is None or writing != (None, None, None):
+        parser.error("name --study-file, --folder and --number; or --verify alone")
+    count, diff = verify(StudyFolder(arguments.verify))
+    if diff:
+        print(diff, end="")
+        print(f"envknee: not all of {count} requests come out the same again: see the differences", file=sys.stderr)
+        return 1
+    print(f"{count} requests recomputed, all identical")
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,75 @@
+"""A results folder belongs to one study, and to one sweep at a time.
+
+Input: a study and its folder. Output: study.json in it, and a lock held until the process ends (even by SIGKILL).
+"""
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+from typing import IO, Any
+
+from envknee import config
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json, write_atomically
+
+
+def check(study: Study, folder: StudyFolder) -> None:
+    """Make sure that trials already in the folder were asked for by this study.
+
+    Raises:
+        UserError: lists the keys that differ, with the value measured with and the value now.
+    """
+    if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
+        return
+    measured, now = config.load(folder.study).measured_part(), study.measured_part()
+    if measured != now:
+        differences = "\n".join(f"  {line}" for line in _differences(measured, now, ""))
+        raise UserError(
+            f"{folder.root} holds results of another study that has the same name:\n{differences}\n"
+            "Change `study:` to a new name (nothing is lost, both can be compared), put these values back, or move that folder away."
+        )
+
+
+def take(study: Study, folder: StudyFolder) -> IO[str]:
+    """Write study.json and lock the folder; the lock lasts as long as the returned file stays open.
+
+    Raises:
+        UserError: when the folder belongs to another study, or another sweep works in it.
+    """
+    check(study, folder)
+    folder.root.mkdir(parents=True, exist_ok=True)
+    lock = (folder.root / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        raise UserError(
+            f"study {study.study!r} is already being swept by {lock.read().strip() or 'another process'}."
+            " Wait for it, stop it with Ctrl-C there, or give this study another name."
+        ) from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    lock.flush()
+    text = canonical_json(study)
+    if not folder.study.exists() or folder.study.read_text(encoding="utf-8") != text:
+        write_atomically(folder.study, text)
+    return lock
+
+
+def _differences(measured: Any, now: Any, key: str) -> list[str]:
+    """Return a line for every key whose value differs."""
+    if isinstance(measured, dict) and isinstance(now, dict):
+        return [
+            line
+            for name in sorted({*measured, *now})
+            for line in _differences(measured.get(name), now.get(name), f"{key}.{name}" if key else name)
+        ]
+    return [] if measured == now else [f"{key}: measured with {json.dumps(measured)}, now {json.dumps(now)}"]
+
+
+def folder_of(study: Study) -> StudyFolder:
+    """Return the folder of a study, below the working directory."""
+    return StudyFolder(Path("results") / study.study)

@@ -1,0 +1,103 @@
+"""Where and with what a trial runs: host, device, versions, git.
+
+Input: the machine. Output: an `Environment` for the record.
+"""
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import torch
+
+from envknee.errors import UserError
+from envknee.record import Device, Environment
+
+PACKAGES = (
+    "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
+    "numpy", "optuna", "snakemake",
+)  # fmt: skip
+"""Packages whose version can change a result."""
+
+
+def choose_device(gpus: Literal["auto", 0, 1]) -> str:
+    """Return the torch device of a trial: 'cuda:0' or 'cpu'.
+
+    Raises:
+        UserError: when a GPU is asked for and none is visible.
+    """
+    visible = torch.cuda.device_count()
+    if gpus == 1 and visible == 0:
+        raise UserError(
+            "gpus: 1 was asked for, and no GPU is visible here"
+            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}, torch {torch.__version__})."
+            " Use gpus: auto or 0 to run on the CPU, or start on a machine with an NVIDIA GPU and a CUDA build of torch"
+        )
+    return "cuda:0" if visible and gpus != 0 else "cpu"
+
+
+def observe(device: str) -> Environment:
+    """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0'."""
+    commit, dirty = _git_state()
+    return Environment(
+        host=socket.gethostname(),
+        device=_gpu(device) if device.startswith("cuda") else _cpu(),
+        cpu_model=_cpu_model(),
+        cpu_cores=len(os.sched_getaffinity(0)),
+        cpu_threads=torch.get_num_threads(),
+        python=platform.python_version(),
+        packages={name: installed for name in PACKAGES if (installed := _version(name)) is not None},
+        git_commit=commit,
+        git_dirty=dirty,
+    )
+
+
+def _gpu(device: str) -> Device:
+    properties = torch.cuda.get_device_properties(device)
+    uuid = str(getattr(properties, "uuid", "")) or None
+    return Device(type="cuda", name=properties.name, uuid=uuid, memory_gb=properties.total_memory / 1e9)
+
+
+def _cpu() -> Device:
+    return Device(type="cpu", name=_cpu_model(), uuid=None, memory_gb=_host_memory_bytes() / 1e9)
+
+
+def _host_memory_bytes() -> int:
+    """Return the host's memory, or the control group's limit where that is smaller (a SLURM job, a container)."""
+    total = psutil.virtual_memory().total
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and (text := limit.read_text(encoding="ascii").strip()) != "max":
+        return min(total, int(text))
+    return total
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_state() -> tuple[str | None, bool | None]:
+    """Return (commit, whether tracked files differ from it) of the checkout this package lies in, or (None, None)."""
+    git = shutil.which("git")
+    if git is None:
+        return None, None
+    here = Path(__file__).parent
+    commands = ([git, "-C", str(here), "rev-parse", "HEAD"], [git, "-C", str(here), "status", "--porcelain", "-uno"])
+    commit, status = (subprocess.run(command, capture_output=True, text=True, check=False) for command in commands)  # noqa: S603  fixed words
+    if commit.returncode or status.returncode:
+        return None, None
+    return commit.stdout.strip(), bool(status.stdout.strip())

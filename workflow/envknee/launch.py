@@ -1,0 +1,239 @@
+"""One trial = one fresh process group: time limit, exit status, record, and a line of progress.
+
+Input: request.json in a trial's folder. Output: record.json. A result already measured is taken as it is.
+
+    python -m envknee.launch results/<study>/trials/0007
+
+Exit 0: record.json is there, whatever its status. Exit 2: something to mend. Exit 1: the trial broke without a result
+(see trial.log) and may be tried again. Exit 130 or 143: interrupted.
+"""
+
+import argparse
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from envknee import config, progress, space
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.record import Environment, Failure, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
+
+POLL_S = 0.2
+GRACE_S = 10.0
+"""Seconds between asking a process group to end and killing it."""
+
+
+class Interrupted(Exception):
+    """A signal asked the launcher to stop."""
+
+    def __init__(self, signal_number: int) -> None:
+        """Take the signal's number, from which the exit status follows."""
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+def launch(trial: TrialFolder) -> Record:
+    """Measure the trial unless that was done before, and write its record.
+
+    Raises:
+        UserError: when the request is missing or broken, or the trial ended without a result.
+        Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
+    """
+    request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
+    with _only_launcher_of(trial):
+        if trial.outcome.exists():
+            outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
+            if outcome.request_sha256 != sha256_of(trial.request):
+                raise UserError(
+                    f"{trial.root} holds the measurement of another request than its request.json."
+                    " Delete that folder to measure this trial again; no other trial is touched."
+                )
+        elif request.refusal is not None:
+            _finish(trial, "refused", request.refusal, started_unix_s=time.time())
+        else:
+            _set_aside(trial.metrics)
+            _measure(trial, request)
+        record = rebuild_record(trial)
+        write_atomically(trial.record, canonical_json(record))
+    return record
+
+
+@contextmanager
+def _only_launcher_of(trial: TrialFolder) -> Iterator[None]:
+    """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
+    with trial.lock.open("a", encoding="ascii") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{trial.root}: still running under an earlier sweep; waiting for its result", file=sys.stderr, flush=True)
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _set_aside(metrics: Path) -> None:
+    """Keep the rows of an interrupted attempt under another name: nothing measured is lost, nothing is mixed."""
+    if metrics.exists():
+        attempt = 1
+        while (kept := metrics.with_name(f"metrics.interrupted-{attempt}.jsonl")).exists():
+            attempt += 1
+        metrics.rename(kept)
+
+
+def _measure(trial: TrialFolder, request: Request) -> None:
+    """Run the trial's process to its outcome, or write the outcome that its end stands for."""
+    started = time.monotonic()
+    started_unix_s = time.time()
+    kernel_kills_before = _kernel_oom_kills()
+    with trial.log.open("a", encoding="utf-8") as log:
+        command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
+        process = subprocess.Popen(  # noqa: S603  fixed words and a path
+            command, stdout=log, stderr=subprocess.STDOUT, env=_process_environment(request), start_new_session=True
+        )
+    try:
+        while process.poll() is None:
+            elapsed_s = time.monotonic() - started
+            if elapsed_s > request.limit_s:
+                _end_group(process)
+                break
+            _show_live(trial, request, elapsed_s)
+            time.sleep(POLL_S)
+    finally:
+        _end_group(process)
+        _clear_live()
+    if trial.outcome.exists():
+        return
+    if time.monotonic() - started > request.limit_s:
+        _finish(trial, "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped", started_unix_s)
+    elif process.returncode == -signal.SIGKILL and _kernel_oom_kills() > kernel_kills_before:
+        _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
+    else:
+        raise UserError(f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}")
+
+
+def _process_environment(request: Request) -> dict[str, str]:
+    """Return the environment variables of a trial's process.
+
+    PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
+    busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
+    fast on an idle machine and the same on a busy one. OMP_NUM_THREADS overrides it.
+    """
+    variables = {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // 2))} | os.environ
+    return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
+
+
+def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: float) -> None:
+    """Write the outcome of a trial whose own process could not."""
+    machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+    rows = read_rows(trial)
+    failure = Failure(iteration=len(rows), tensor=None, env_indices=[], dump=None) if status == "oom" else None
+    outcome = Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+        status=status,
+        reason=reason,
+        failure=failure,
+        environment=machine,
+        started_unix_s=started_unix_s,
+        setup_s=None,
+        total_s=time.time() - started_unix_s,
+        num_mini_batches=None,
+        rollout_gb=None,
+    )
+    write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End every process of the trial: SIGTERM, then SIGKILL after a grace period."""
+    for signal_number, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, signal_number)
+        except ProcessLookupError:
+            pass
+        try:
+            process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _kernel_oom_kills() -> int:
+    """Return how often the kernel has killed a process of this control group for memory (0 where it doesn't count)."""
+    events = Path("/sys/fs/cgroup/memory.events")
+    if not events.exists():
+        events = Path("/proc/vmstat")
+    return sum(int(line.split()[1]) for line in events.read_text(encoding="ascii").splitlines() if line.startswith("oom_kill "))
+
+
+def _last_words(trial: TrialFolder, returncode: int) -> str:
+    """Return why a process says that it ended: its own error message, or the last lines of its log."""
+    lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    for line in reversed(lines):
+        if line.startswith("envknee: "):
+            return line.removeprefix("envknee: ")
+    tail = "\n    ".join(line for line in lines[-5:] if line.strip())
+    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\nRun the sweep again to try once more."
+
+
+def _show_live(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
+    if not sys.stderr.isatty():
+        return
+    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
+    width = os.get_terminal_size(sys.stderr.fileno()).columns
+    print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def _clear_live() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _whole_rows(trial: TrialFolder) -> list[Row]:
+    """Return the newest row of a trial that still writes, as a list of at most one."""
+    if not trial.metrics.exists():
+        return []
+    *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
+    return [Row.model_validate_json(newest)] if newest else []
+
+
+def _say_progress(folder: StudyFolder, record: Record) -> None:
+    """Print the line for a finished trial; without the study's file beside the trials, only the trial's own part."""
+    line = f"{progress.parameters(record.request)} → {progress.result(record)}"
+    if folder.study.exists():
+        study = config.load(folder.study)
+        slots = space.plan(study)
+        seconds = {
+            int(path.parent.name): read_model(path, Outcome, "").total_s for path in folder.trials.glob("*/outcome.json")
+        }
+        left = progress.rough_time(progress.time_left_s(slots, seconds, study.slots) if len(seconds) < len(slots) else None)
+        line = f"[{len(seconds):>{len(str(len(slots)))}}/{len(slots)}] {line}" + (f"; {left}" if left else "")
+    print(line, flush=True)
+
+
+def _raise_interrupted(signal_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(signal_number)
+
+
+def main() -> int:
+    """Run one trial in a fresh process group and write its record."""
+    parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    trial = TrialFolder(parser.parse_args().trial)
+    signal.signal(signal.SIGINT, _raise_interrupted)
+    signal.signal(signal.SIGTERM, _raise_interrupted)
+    try:
+        record = launch(trial)
+    except Interrupted as interrupted:
+        print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
+        return 128 + interrupted.signal_number
+    _say_progress(StudyFolder(trial.root.parent.parent), record)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

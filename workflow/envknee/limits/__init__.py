@@ -1,0 +1,54 @@
+"""Records to thresholds: throughput, learning and memory limits, and the verdict over them. Pure but for the command line.
+
+    doublings    the decision rule: from which num_envs on is doubling shown to gain less than delta?
+    throughput   the rule on FPS, and a law of the iteration time
+    learning     the rule on the seconds to a target reward
+    memory       what a trial needs, and the largest num_envs that fits
+    verdict      all of it, and one recommendation per arm
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from envknee.config import Kind
+from envknee.record import Record
+
+
+class Series(NamedTuple):
+    """What stays the same while num_envs is doubled."""
+
+    arm: str
+    horizon: int
+    batch_size: int | None
+    """None stands for the library's own number of mini-batches: the batch grows with num_envs."""
+
+    def __str__(self) -> str:
+        """Return `horizon 16, batch 128`."""
+        return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
+
+
+def shown_batch(batch_size: int | None) -> str:
+    """Return `batch 128`, or `library batch` where the batch follows num_envs."""
+    return "library batch" if batch_size is None else f"batch {batch_size:,}"
+
+
+def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:
+    """Return the records of one kind as series -> num_envs -> records, all in ascending order."""
+    grouped: dict[Series, dict[int, list[Record]]] = {}
+    for record in records:
+        request = record.request
+        if request.kind == kind:
+            series = Series(request.arm, request.horizon, request.batch_size)
+            grouped.setdefault(series, {}).setdefault(request.num_envs, []).append(record)
+    order = sorted(grouped, key=lambda series: (series.arm, series.horizon, series.batch_size or 0))
+    return {series: dict(sorted(grouped[series].items())) for series in order}
+
+
+def listed(sizes: Iterable[int]) -> str:
+    """Return `128, 1,024`."""
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def percent(share: float) -> str:
+    """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
+    return "over 1,000%" if share > 10.0 else f"{share:.1%}"

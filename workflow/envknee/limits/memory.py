@@ -1,0 +1,384 @@
+"""Memory limit: how many environments fit the device's own memory?
+
+Input: records of every kind of trial. Output: one `MemoryLimit` per arm. Pure.
+
+The peak of a trial is modelled as v0 + v_env N + v_roll N T + v_batch B (N num_envs, T horizon, B batch_size) by
+non-negative least squares on measured peaks: no part of a trial gives memory back. On a GPU the peak is what the device
+reports as used; on a CPU it is the resident set of the process, against the memory of the host.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from envknee.config import Decide
+from envknee.limits import Series, listed, shown_batch
+from envknee.record import Frozen, Record
+from envknee.space import rollout_size
+
+RESAMPLES = 500
+
+FAR_BEYOND = 4.0
+"""A largest num_envs this many times the largest measured one is called an extrapolation."""
+
+METHOD = (
+    "non-negative least squares on measured peaks; interval: bootstrap of residuals, with the residual of one more trial added;"
+    " it holds as far as the linear model does"
+)
+
+
+class MemoryTerm(Frozen):
+    """One part of the memory model."""
+
+    name: Literal["base", "per_environment", "per_transition", "per_batch_transition"]
+    gb: float
+    """GB (1e9 bytes) per unit: once, per environment, per transition of a rollout, per transition of a batch."""
+    gb_lower: float | None
+    """Two-sided interval; None with too few trials for one."""
+    gb_upper: float | None
+
+
+class MemoryWall(Frozen):
+    """The largest num_envs that fits at one horizon and batch size."""
+
+    horizon: int
+    batch_size: int | None
+    largest_num_envs: int | None
+    """None where the model has no term that grows with num_envs."""
+    largest_num_envs_lower: int | None
+    """Two-sided prediction interval for one more trial; None: open, or too few trials for one."""
+    largest_num_envs_upper: int | None
+    largest_fitted: int | None
+    """Largest num_envs measured to fit at this horizon and batch size."""
+    smallest_failed: int | None
+    """Smallest num_envs measured not to fit."""
+    extrapolation: float | None
+    """largest_num_envs over the largest num_envs that the model was fitted to."""
+    contradicted: bool
+    """True where a trial at or below largest_num_envs did not fit."""
+
+
+class InfeasibleTrial(Frozen):
+    """A point that ran out of memory, or was refused because it must."""
+
+    kind: str
+    num_envs: int
+    horizon: int
+    batch_size: int | None
+    status: Literal["oom", "refused"]
+    trials: int
+
+
+class MemoryLimit(Frozen):
+    """The memory limit of one arm."""
+
+    arm: str
+    quantity: Literal["device memory used", "resident set of the process"]
+    device: str | None
+    device_memory_gb: float | None
+    margin: float
+    """Share of it to keep free."""
+    confidence: float
+    identifiable: bool
+    terms: list[MemoryTerm]
+    trials: int
+    largest_error_gb: float | None
+    walls: list[MemoryWall]
+    infeasible: list[InfeasibleTrial]
+    method: str
+    notes: list[str]
+    statement: str
+
+    def peak_gb(self, num_envs: int, horizon: int, batch_transitions: float) -> float | None:
+        """Return the model's peak in GB of a trial, or None when the model is not identifiable."""
+        if not self.identifiable:
+            return None
+        units = {
+            "base": 1.0,
+            "per_environment": float(num_envs),
+            "per_transition": float(rollout_size(num_envs, horizon)),
+            "per_batch_transition": batch_transitions,
+        }
+        return sum(term.gb * units[term.name] for term in self.terms)
+
+    def wall(self, horizon: int, batch_size: int | None) -> MemoryWall | None:
+        """Return the wall at a horizon and batch size, or None when none was computed there."""
+        return next((wall for wall in self.walls if (wall.horizon, wall.batch_size) == (horizon, batch_size)), None)
+
+
+NAMES: tuple[Literal["base", "per_environment", "per_transition", "per_batch_transition"], ...] = (
+    "base",
+    "per_environment",
+    "per_transition",
+    "per_batch_transition",
+)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fitted model and its bootstrap replicates, in GB per unit of each term in `columns`."""
+
+    columns: tuple[int, ...]
+    values: NDArray[np.float64]
+    """Shape (4,); terms not in `columns` are 0."""
+    resampled: NDArray[np.float64] | None
+    """Shape (RESAMPLES, 4)."""
+    added_residuals: NDArray[np.float64] | None
+    """Shape (RESAMPLES,): the residual of one more trial."""
+    largest_error_gb: float
+
+
+def analyse(records: Sequence[Record], settings: Decide) -> list[MemoryLimit]:
+    """Return the memory limit of every arm among `records`, in order of name."""
+    return [
+        _limit(arm, [record for record in records if record.request.arm == arm], settings)
+        for arm in sorted({record.request.arm for record in records})
+    ]
+
+
+def batch_transitions(num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None) -> float:
+    """Return the transitions in one optimizer step; 0 where nothing tells (the library's batch of a trial that never ran)."""
+    if batch_size is not None:
+        return float(batch_size)
+    return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
+
+
+def measured_peaks(records: Sequence[Record]) -> list[Record]:
+    """Return the records whose peak is that of a whole trial: out of memory cuts it short, whatever it says."""
+    return [
+        record
+        for record in records
+        if record.memory_peak_gb is not None and record.outcome.status not in ("oom", "refused")
+    ]  # fmt: skip
+
+
+def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit:
+    measured = measured_peaks(records)
+    devices = [record.outcome.environment.device for record in records if record.outcome.environment is not None]
+    on_gpu = any(device.type == "cuda" for device in devices)
+    smallest = min(devices, key=lambda device: device.memory_gb, default=None)
+    failed = [record for record in records if record.outcome.status in ("oom", "refused")]
+    fit, why_not = _fit(measured)
+    notes = [f"not identifiable: {why_not}"] if why_not else []
+    memory_gb = smallest.memory_gb if smallest else None
+    walls = _walls(records, measured, failed, fit, memory_gb, settings)
+    if len({device.name for device in devices}) > 1:
+        notes.append(f"{len({device.name for device in devices})} kinds of device: the smallest memory is taken")
+    if fit is not None:
+        notes += _fit_notes(fit, measured, walls)
+    return MemoryLimit(
+        arm=arm,
+        quantity="device memory used" if on_gpu else "resident set of the process",
+        device=smallest.name if smallest else None,
+        device_memory_gb=memory_gb,
+        margin=settings.memory_margin,
+        confidence=settings.confidence,
+        identifiable=fit is not None,
+        terms=_terms(fit, settings.confidence) if fit else [],
+        trials=len(measured),
+        largest_error_gb=fit.largest_error_gb if fit else None,
+        walls=walls,
+        infeasible=_infeasible(failed),
+        method=METHOD,
+        notes=notes,
+        statement=_statement(walls, fit, why_not, memory_gb, on_gpu, settings),
+    )
+
+
+def _design(record: Record) -> tuple[float, float, float, float]:
+    request = record.request
+    batch = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches)
+    return 1.0, float(request.num_envs), float(rollout_size(request.num_envs, request.horizon)), batch
+
+
+def _fit(records: Sequence[Record]) -> tuple[_Fit | None, str]:
+    """Return the fitted model, or None and why there is none."""
+    if len({record.request.num_envs for record in records}) < 2:
+        return None, f"{len({record.request.num_envs for record in records})} different num_envs measured, 2 are needed"
+    design = np.array([_design(record) for record in records])
+    peaks = np.array([record.memory_peak_gb for record in records], dtype=float)
+    columns = _independent(design)
+    points = len(np.unique(design, axis=0))
+    if points < len(columns):
+        return None, f"{points} different points for {len(columns)} unknowns"
+    values = _solve(design, peaks, columns)
+    residuals = peaks - design @ values
+    free = len(peaks) - len(columns)
+    resampled = added = None
+    if free > 0:
+        # Residuals of a fit are too small by sqrt(free / n). A fixed seed: the same records give the same verdict.
+        inflated = (residuals - residuals.mean()) * math.sqrt(len(peaks) / free)
+        generator = np.random.default_rng(0)
+        drawn = generator.choice(inflated, size=(RESAMPLES, len(peaks)))
+        resampled = np.array([_solve(design, design @ values + noise, columns) for noise in drawn])
+        added = generator.choice(inflated, size=RESAMPLES)
+    return _Fit(columns, values, resampled, added, float(np.abs(residuals).max())), ""
+
+
+def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
+    """Return the columns that the points can tell apart: one is left out when it follows from those before it."""
+    scaled = design / np.maximum(np.abs(design).max(axis=0), 1e-300)
+    kept: list[int] = []
+    for column in range(design.shape[1]):
+        if np.linalg.matrix_rank(scaled[:, [*kept, column]], tol=1e-6) == len(kept) + 1:
+            kept.append(column)
+    return tuple(kept)
+
+
+def _solve(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the non-negative least squares solution, shape (4,), with 0 for columns left out."""
+    # Columns differ by six orders of magnitude: scale them before solving.
+    scale = design[:, columns].max(axis=0)
+    solution = np.zeros(design.shape[1])
+    solution[list(columns)] = nnls(design[:, columns] / scale, peaks)[0] / scale
+    return solution
+
+
+def _terms(fit: _Fit, confidence: float) -> list[MemoryTerm]:
+    tail = (1.0 - confidence) / 2
+    return [
+        MemoryTerm(
+            name=NAMES[column],
+            gb=float(fit.values[column]),
+            gb_lower=None if fit.resampled is None else float(np.quantile(fit.resampled[:, column], tail)),
+            gb_upper=None if fit.resampled is None else float(np.quantile(fit.resampled[:, column], 1.0 - tail)),
+        )
+        for column in fit.columns
+    ]
+
+
+def _walls(
+    records: Sequence[Record],
+    measured: Sequence[Record],
+    failed: Sequence[Record],
+    fit: _Fit | None,
+    memory_gb: float | None,
+    settings: Decide,
+) -> list[MemoryWall]:
+    def at(series: Series, candidates: Sequence[Record]) -> list[Record]:
+        return [r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)]
+
+    pairs = {Series(r.request.arm, r.request.horizon, r.request.batch_size) for r in records}
+    walls = []
+    for series in sorted(pairs, key=lambda series: (series.horizon, series.batch_size or 0)):
+        largest, lower, upper = (None, None, None)
+        if fit is not None and memory_gb is not None:
+            mini_batches = Counter(r.num_mini_batches for r in at(series, measured) if r.num_mini_batches)
+            usual = mini_batches.most_common(1)[0][0] if mini_batches else None
+            largest, lower, upper = _largest(fit, series, usual, memory_gb * (1.0 - settings.memory_margin), settings.confidence)
+        fitted = max((record.request.num_envs for record in at(series, measured)), default=None)
+        broken = min((record.request.num_envs for record in at(series, failed)), default=None)
+        far = max((record.request.num_envs for record in measured), default=None)
+        walls.append(
+            MemoryWall(
+                horizon=series.horizon,
+                batch_size=series.batch_size,
+                largest_num_envs=largest,
+                largest_num_envs_lower=lower,
+                largest_num_envs_upper=upper,
+                largest_fitted=fitted,
+                smallest_failed=broken,
+                extrapolation=largest / far if largest is not None and far else None,
+                contradicted=largest is not None and broken is not None and broken <= largest,
+            )
+        )
+    return walls
+
+
+def _largest(
+    fit: _Fit, series: Series, mini_batches: int | None, available_gb: float, confidence: float
+) -> tuple[int | None, int | None, int | None]:
+    """Return the largest num_envs within `available_gb` with its interval; None: no limit, or no interval."""
+    batch_per_env = series.horizon / mini_batches if series.batch_size is None and mini_batches else 0.0
+    fixed_batch = float(series.batch_size or 0)
+
+    def solve(values: NDArray[np.float64], added_gb: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        slope = values[..., 1] + values[..., 2] * series.horizon + values[..., 3] * batch_per_env
+        free_gb = available_gb - values[..., 0] - values[..., 3] * fixed_batch - added_gb
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(slope > 0.0, np.floor(np.maximum(free_gb, 0.0) / slope), np.inf)
+
+    def whole(num_envs: float) -> int | None:
+        return int(num_envs) if math.isfinite(num_envs) else None
+
+    largest = whole(float(solve(fit.values, 0.0)))
+    if fit.resampled is None or fit.added_residuals is None:
+        return largest, None, None
+    tail = (1.0 - confidence) / 2
+    replicates = solve(fit.resampled, fit.added_residuals)
+    lower, upper = (float(np.quantile(replicates, share, method="nearest")) for share in (tail, 1.0 - tail))
+    return largest, whole(lower), whole(upper)
+
+
+def _infeasible(failed: Sequence[Record]) -> list[InfeasibleTrial]:
+    counts = Counter(
+        (r.request.kind, r.request.horizon, r.request.batch_size or 0, r.request.num_envs, r.outcome.status) for r in failed
+    )
+    return [
+        InfeasibleTrial(
+            kind=kind,
+            num_envs=num_envs,
+            horizon=horizon,
+            batch_size=batch or None,
+            status="oom" if status == "oom" else "refused",
+            trials=trials,
+        )
+        for (kind, horizon, batch, num_envs, status), trials in sorted(counts.items())
+    ]
+
+
+def _fit_notes(fit: _Fit, measured: Sequence[Record], walls: Sequence[MemoryWall]) -> list[str]:
+    notes = []
+    horizons = {record.request.horizon for record in measured}
+    if 2 not in fit.columns:
+        notes.append(
+            f"one horizon ({listed(horizons)}): the rollout's part is within per_environment"
+            if len(horizons) == 1
+            else "the rollout's part cannot be told from the others at these points"
+        )
+    if any(wall.contradicted for wall in walls):
+        notes.append("a trial at or below a predicted largest num_envs did not fit: trust the trial")
+    far = [wall.extrapolation for wall in walls if wall.extrapolation is not None and wall.extrapolation > FAR_BEYOND]
+    if far:
+        notes.append(f"largest num_envs is up to {max(far):,.0f} times the largest measured one: an extrapolation, not a measurement")
+    if fit.resampled is None:
+        notes.append("as many unknowns as trials: no intervals")
+    return notes
+
+
+def _statement(
+    walls: Sequence[MemoryWall],
+    fit: _Fit | None,
+    why_not: str,
+    memory_gb: float | None,
+    on_gpu: bool,
+    settings: Decide,
+) -> str:
+    failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
+    measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
+    if fit is None or memory_gb is None:
+        return f"not identifiable: {why_not or 'no trial tells the memory of its device'}{measured}"
+    whose = "the GPU's" if on_gpu else "the host's"
+    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {memory_gb:,.1f} GB"
+    known = [wall for wall in walls if wall.largest_num_envs is not None]
+    if not known:
+        return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
+    tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
+    verb = "predicted: up to" if (tightest.extrapolation or 0.0) > 1.0 else "up to"
+    return (
+        f"{verb} {tightest.largest_num_envs:,} environments fit {share}"
+        f" at horizon {tightest.horizon}, {shown_batch(tightest.batch_size)}{_interval(tightest)}{measured}"
+    )
+
+
+def _interval(wall: MemoryWall) -> str:
+    if wall.largest_num_envs_lower is None:
+        return ""
+    upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
+    return f" (interval {wall.largest_num_envs_lower:,} to {upper})"

@@ -1,0 +1,368 @@
+"""Throughput limit: from which num_envs on does doubling gain less than delta in frames per second?
+
+Input: records of throughput trials. Output: one `ThroughputLimit` per (arm, horizon, batch_size). Pure.
+
+The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats, each repeat being the
+median over the timed iterations of one process: noise between processes is larger than noise within one. How g(N)
+becomes a threshold stands in `doublings`. The verdict rests on measured doublings alone; `Law` explains and extrapolates.
+"""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envknee.config import Decide
+from envknee.limits import Series, by_series, doublings, listed, percent
+from envknee.record import Frozen, Record
+from envknee.space import rollout_size
+
+Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
+
+LEAST_REPEATS = 2
+"""With one repeat per point nothing tells a gain from noise: gains are shown, and none is decided on."""
+
+LAW_ERROR_LIMIT = 0.10
+"""A law that misses a measured point by more than this share is shown but not used."""
+
+LAW_RESAMPLES = 1000
+
+METHOD = (
+    "Welch t on ln FPS over repeats in separate processes; threshold: smallest tested num_envs whose doubling is shown to gain"
+    " less than delta, Holm-corrected over all doublings; its interval: inverted Bonferroni band"
+)
+
+
+class ThroughputPoint(Frozen):
+    """FPS at one num_envs."""
+
+    num_envs: int
+    fps: float
+    """Geometric mean of the repeats, frames per second."""
+    fps_lower: float | None
+    """Two-sided interval of this point alone; None with one repeat."""
+    fps_upper: float | None
+    fps_repeats: list[float]
+    """Each repeat's median over its timed iterations."""
+    failed: int
+    """Repeats of this point that ran out of memory or were refused."""
+
+
+class InfeasiblePoint(Frozen):
+    """A num_envs at which no repeat fitted the memory: a result, not a gap."""
+
+    num_envs: int
+    oom: int
+    refused: int
+
+
+class Gain(Frozen):
+    """What doubling gains: 0.25 stands for 25% more FPS with twice the environments."""
+
+    num_envs: int
+    doubled: int
+    repeats: int
+    """Of that end which has fewer."""
+    gain: float
+    gain_lower: float | None
+    """Two-sided interval of this doubling alone; None where either end has one repeat."""
+    gain_upper: float | None
+    gain_upper_one_sided: float | None
+    p_value: float | None
+    """Of a gain of at least delta, before the correction for the number of doublings."""
+    p_holm: float | None
+    """After it: shown to be below delta when at most 1 - confidence."""
+    shown_below_delta: bool
+
+
+class Law(Frozen):
+    """t_iter(N) = t0 + c N: seconds of an iteration with N environments; FPS = N x horizon / t_iter."""
+
+    t0_s: float
+    t0_s_lower: float | None
+    t0_s_upper: float | None
+    s_per_env: float
+    s_per_env_lower: float | None
+    s_per_env_upper: float | None
+    asymptote_fps: float | None
+    """horizon / c: what no number of environments exceeds; None when c is 0."""
+    asymptote_fps_lower: float | None
+    asymptote_fps_upper: float | None
+    half_saturation_num_envs: float | None
+    """t0 / c: where FPS is half the asymptote; None when c is 0."""
+    half_saturation_num_envs_lower: float | None
+    half_saturation_num_envs_upper: float | None
+    largest_relative_error: float
+    used: bool
+    """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
+    num_envs: list[int]
+    trials: int
+    method: str = "least squares of relative errors, t0 and c at least 0; intervals: bootstrap of relative residuals"
+
+
+class ThroughputLimit(Frozen):
+    """The throughput limit of one series."""
+
+    arm: str
+    horizon: int
+    batch_size: int | None
+    measure: Measure
+    delta: float
+    confidence: float
+    state: Literal["reached", "not reached", "no data"]
+    threshold_num_envs: int | None
+    threshold_lowest: int | None
+    """The threshold's interval; None without any doubling."""
+    threshold_highest: int | None
+    """None: the measurements set no upper end."""
+    at_least: int | None
+    """Where not reached: the largest num_envs measured."""
+    resumes_at: list[int]
+    """Later num_envs whose doubling was measured to gain more than delta again."""
+    points: list[ThroughputPoint]
+    infeasible: list[InfeasiblePoint]
+    not_counted: dict[str, int]
+    """Trials that ended with another status than ok, oom or refused, by status."""
+    gains: list[Gain]
+    law: Law | None
+    """None with fewer than three different num_envs: two parameters would fit anything."""
+    method: str
+    notes: list[str]
+    statement: str
+    """The verdict in one sentence."""
+
+    @property
+    def series(self) -> Series:
+        """What stays the same while num_envs is doubled."""
+        return Series(self.arm, self.horizon, self.batch_size)
+
+    def point(self, num_envs: int) -> ThroughputPoint:
+        """Return the point at `num_envs`, which must have been measured."""
+        return next(point for point in self.points if point.num_envs == num_envs)
+
+
+def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps_total") -> list[ThroughputLimit]:
+    """Return the throughput limit of every series among `records`; the verdict rests on `fps_total`."""
+    grouped = by_series(records, "throughput")
+    return [_limit(series, by_size, settings, measure) for series, by_size in grouped.items()]
+
+
+def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: float) -> doublings.Decision:
+    """Decide from repeats of FPS by num_envs: the statistics of this module without its records.
+
+    Args:
+        fps: num_envs -> one FPS per repeat, each above 0
+        delta: a doubling that gains less has stopped paying
+        confidence: of each interval, and of the decision as a whole
+    """
+    levels = [_level(num_envs, repeats) for num_envs, repeats in fps.items()]
+    return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
+
+
+def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float) -> Law | None:
+    """Fit t_iter(N) = t0 + c N to the iteration times N x horizon / FPS; None with fewer than three num_envs.
+
+    Relative errors are minimized: iteration times span two orders of magnitude, and their noise grows with them.
+    """
+    if len(fps) < 3:
+        return None
+    pairs = [(num_envs, value) for num_envs, values in sorted(fps.items()) for value in values]
+    sizes = np.array([num_envs for num_envs, _ in pairs], dtype=float)
+    times = np.array([rollout_size(num_envs, horizon) / value for num_envs, value in pairs])
+    t0, slope = _fit(sizes, times[None])[0]
+    fitted = t0 + slope * sizes
+    residuals = (times / fitted - 1.0) * math.sqrt(len(pairs) / (len(pairs) - 2))
+    # A fixed seed: the same records give the same verdict, byte for byte.
+    drawn = np.random.default_rng(0).choice(residuals - residuals.mean(), size=(LAW_RESAMPLES, len(pairs)))
+    resampled = _fit(sizes, fitted * np.maximum(1.0 + drawn, 0.05))
+    points = {num_envs: statistics.geometric_mean(values) for num_envs, values in fps.items()}
+    error = max(abs((t0 + slope * n) / (rollout_size(n, horizon) / value) - 1.0) for n, value in points.items())
+
+    def interval(values: NDArray[np.float64]) -> tuple[float | None, float | None]:
+        tail = (1.0 - confidence) / 2
+        lower, upper = (float(np.quantile(values, share, method="nearest")) for share in (tail, 1.0 - tail))
+        return (lower if math.isfinite(lower) else None, upper if math.isfinite(upper) else None)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        asymptotes, halves = horizon / resampled[:, 1], np.nan_to_num(resampled[:, 0] / resampled[:, 1], nan=0.0, posinf=np.inf)
+    bounds = [interval(values) for values in (resampled[:, 0], resampled[:, 1], asymptotes, halves)]
+    saturates = slope > 0.0
+    return Law(
+        t0_s=t0, t0_s_lower=bounds[0][0], t0_s_upper=bounds[0][1],
+        s_per_env=slope, s_per_env_lower=bounds[1][0], s_per_env_upper=bounds[1][1],
+        asymptote_fps=horizon / slope if saturates else None,
+        asymptote_fps_lower=bounds[2][0], asymptote_fps_upper=bounds[2][1],
+        half_saturation_num_envs=t0 / slope if saturates else None,
+        half_saturation_num_envs_lower=bounds[3][0], half_saturation_num_envs_upper=bounds[3][1],
+        largest_relative_error=error, used=error <= LAW_ERROR_LIMIT, num_envs=sorted(fps), trials=len(pairs),
+    )  # fmt: skip
+
+
+def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure) -> ThroughputLimit:
+    fps: dict[int, list[float]] = {}
+    failures: dict[int, Counter[str]] = {}
+    not_counted: Counter[str] = Counter()
+    for num_envs, records in by_size.items():
+        statuses = Counter(record.outcome.status for record in records)
+        failures[num_envs] = Counter({status: statuses[status] for status in ("oom", "refused")})
+        not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", "oom", "refused")})
+        values = [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+        if values:
+            fps[num_envs] = values
+    decision = threshold(fps, settings.delta, settings.confidence)
+    infeasible = [
+        InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
+        for num_envs, failed in failures.items()
+        if failed.total() and num_envs not in fps
+    ]
+    at_least = max(fps, default=None) if decision.threshold is None else None
+    return ThroughputLimit(
+        arm=series.arm,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        measure=measure,
+        delta=settings.delta,
+        confidence=settings.confidence,
+        state="no data" if not fps else "not reached" if decision.threshold is None else "reached",
+        threshold_num_envs=decision.threshold,
+        threshold_lowest=decision.lowest,
+        threshold_highest=decision.highest,
+        at_least=at_least,
+        resumes_at=list(decision.resumes_at),
+        points=[_point(num_envs, values, failures[num_envs].total(), settings.confidence) for num_envs, values in fps.items()],
+        infeasible=infeasible,
+        not_counted=dict(sorted(not_counted.items())),
+        gains=[_gain(doubling) for doubling in decision.doublings],
+        law=fit_law(fps, series.horizon, settings.confidence),
+        method=METHOD,
+        notes=_notes(fps, decision, infeasible, not_counted, settings),
+        statement=_statement(fps, decision, settings),
+    )
+
+
+def _fps(record: Record, measure: Measure) -> float:
+    spread = getattr(record, measure)
+    assert spread is not None, f"trial {record.request.number} has status ok but no {measure}"
+    return spread.median
+
+
+def _level(num_envs: int, fps: Sequence[float]) -> doublings.Level:
+    logs = [math.log(value) for value in fps]
+    variance = statistics.variance(logs) / len(logs) if len(logs) > 1 else None
+    return doublings.Level(num_envs, statistics.fmean(logs), variance, len(logs))
+
+
+def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) -> ThroughputPoint:
+    level = _level(num_envs, fps)
+    lower = upper = None
+    if level.variance is not None:
+        width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
+        lower, upper = math.exp(level.log_value - width), math.exp(level.log_value + width)
+    return ThroughputPoint(
+        num_envs=num_envs, fps=math.exp(level.log_value), fps_lower=lower, fps_upper=upper, fps_repeats=list(fps), failed=failed
+    )
+
+
+def _gain(doubling: doublings.Doubling) -> Gain:
+    def share(log_gain: float | None) -> float | None:
+        return None if log_gain is None else _expm1(log_gain)
+
+    return Gain(
+        num_envs=doubling.num_envs,
+        doubled=2 * doubling.num_envs,
+        repeats=doubling.repeats,
+        gain=math.expm1(doubling.log_gain),
+        gain_lower=share(doubling.lower),
+        gain_upper=share(doubling.upper),
+        gain_upper_one_sided=share(doubling.upper_one_sided),
+        p_value=doubling.p_value,
+        p_holm=doubling.p_holm,
+        shown_below_delta=doubling.shown_below,
+    )
+
+
+def _notes(
+    fps: Mapping[int, Sequence[float]],
+    decision: doublings.Decision,
+    infeasible: Sequence[InfeasiblePoint],
+    not_counted: Mapping[str, int],
+    settings: Decide,
+) -> list[str]:
+    """Return what a reader must know beside the verdict, a sentence each."""
+    notes = []
+    single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
+    if single and len(single) == len(fps):
+        notes.append("one repeat per point: gains are shown, but nothing tells them from noise, so no threshold is decided")
+    elif single:
+        notes.append(f"one repeat at {listed(single)}: doublings from or to there decide nothing")
+    if fps and not decision.doublings:
+        notes.append(_why_no_doubling(fps))
+    else:
+        unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
+        if unpaired:
+            notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
+    if decision.resumes_at:
+        gains = {doubling.num_envs: math.expm1(doubling.log_gain) for doubling in decision.doublings}
+        again = ", ".join(f"{n:,} to {2 * n:,} gains {percent(gains[n])}" for n in decision.resumes_at)
+        notes.append(f"not the end: {again}, more than delta ({settings.delta:.0%}) again")
+    if infeasible:
+        notes.append(f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments")
+    if not_counted:
+        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in sorted(not_counted.items())))
+    return notes
+
+
+def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:
+    if len(fps) == 1:
+        return f"one point ({listed(fps)} environments): a doubling needs two"
+    return f"no measured num_envs is twice another ({listed(fps)}): no doubling to compare; list N, 2N, 4N, ..."
+
+
+def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision, settings: Decide) -> str:
+    if not fps:
+        return "no data: no throughput trial was timed to its end"
+    if not decision.doublings:
+        return f"not reached: at least {max(fps):,} environments; {_why_no_doubling(fps)}"
+    shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
+    gain = percent(math.expm1(shown.log_gain))
+    bound = "" if shown.upper_one_sided is None else f"upper bound {percent(_expm1(shown.upper_one_sided))}, "
+    evidence = f"({bound}{'one repeat' if shown.repeats == 1 else f'{shown.repeats} repeats'})"
+    if decision.threshold is None:
+        return (
+            f"not reached: at least {max(fps):,} environments; the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,},"
+            f" gains {gain} {evidence}"
+        )
+    return (
+        f"reached at {shown.num_envs:,} environments: doubling to {2 * shown.num_envs:,} gains {gain} {evidence},"
+        f" less than {settings.delta:.0%}"
+    )
+
+
+def _expm1(log_gain: float) -> float:
+    """Return exp(log_gain) - 1, kept finite: two repeats can leave an interval hundreds of orders of magnitude wide."""
+    return math.expm1(min(log_gain, 700.0))
+
+
+def _fit(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (t0, c), both at least 0, of every row of `times`, minimizing squared relative errors.
+
+    Args:
+        sizes: num_envs, shape (trials,)
+        times: seconds, shape (fits, trials), above 0
+
+    Returns:
+        shape (fits, 2)
+    """
+    # With rows scaled by 1/t: minimize sum (t0 a + c b - 1)^2 where a = 1/t, b = N/t.
+    a, b = 1.0 / times, sizes / times
+    aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), a.sum(1), b.sum(1)
+    determinant = aa * bb - ab * ab
+    t0, slope = (a1 * bb - b1 * ab) / determinant, (b1 * aa - a1 * ab) / determinant
+    # Outside the quadrant the best point lies on the axis that was crossed (the function is convex).
+    t0, slope = np.where(slope < 0.0, a1 / aa, t0), np.maximum(slope, 0.0)
+    slope, t0 = np.where(t0 < 0.0, b1 / bb, slope), np.maximum(t0, 0.0)
+    return np.stack([t0, slope], axis=1)

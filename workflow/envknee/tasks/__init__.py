@@ -1,0 +1,89 @@
+"""What is simulated. This package and `trainers` are the only ones that import Isaac Lab.
+
+Input: the task's name, its asset and overrides. Output: a resolved configuration, and an environment made of it.
+"""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from envknee.config import Overrides
+from envknee.errors import UserError, nearest
+from envknee.overrides import apply_overrides
+
+CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
+"""The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
+
+CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
+
+
+def resolve(task_id: str, agent_entry_point: str | None) -> tuple[Any, Any]:
+    """Return the (environment, agent) configurations of a registered task with all presets resolved.
+
+    Upstream: isaaclab_tasks.utils.hydra.resolve_task_config of Isaac Lab 3.0.0, which `isaaclab train` uses too.
+
+    Raises:
+        UserError: when no such task is registered, or it has no configuration for the trainer.
+    """
+    import isaaclab_tasks  # noqa: F401  registers the tasks
+    from isaaclab_tasks.utils.hydra import resolve_task_config
+
+    registered = sorted(name for name in gymnasium.registry if name.startswith("Isaac"))
+    if task_id not in registered:
+        cameras = ", ".join(name for name in registered if "Camera" in name)
+        raise UserError(f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return resolve_task_config(task_id, agent_entry_point, overrides=[])
+    except ValueError as error:
+        raise UserError(f"task.id: {task_id!r} cannot be trained this way: {error}") from error
+
+
+def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, seed: int, device: str) -> None:
+    """Complete an environment's configuration in place: asset, overrides, size, seed and device ('cpu' or 'cuda:0').
+
+    Raises:
+        UserError: when the asset is missing or broken, or an override names no field.
+    """
+    env_cfg.scene.num_envs = num_envs
+    env_cfg.seed = seed
+    env_cfg.sim.device = device
+    if asset != "nucleus":
+        if not hasattr(env_cfg.scene, "cartpole"):
+            raise UserError(f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus")
+        env_cfg.scene.cartpole.spawn.usd_path = str(checked_asset(asset))
+    apply_overrides(env_cfg, overrides, "env")
+
+
+def checked_asset(asset: str) -> Path:
+    """Return the USD file that `asset` ('local' or a path) stands for, after opening it.
+
+    Raises:
+        UserError: when the file is missing, is not USD, or does not hold the cart-pole's articulation.
+    """
+    from pxr import Tf, Usd, UsdPhysics
+
+    path = CARTPOLE_USD if asset == "local" else Path(asset).expanduser().resolve()
+    remedy = "Use asset: local (ships with envknee), nucleus (NVIDIA's server), or the path of a USD file of the cart-pole."
+    if not path.is_file():
+        raise UserError(f"task.asset: {path} does not exist. {remedy}")
+    try:
+        stage = Usd.Stage.Open(str(path))
+    except Tf.ErrorException as error:
+        raise UserError(f"task.asset: {path} is not a USD file that opens: {str(error).strip()}. {remedy}") from error
+    root = stage.GetDefaultPrim()
+    if not root or not any(prim.HasAPI(UsdPhysics.ArticulationRootAPI) for prim in Usd.PrimRange(root)):
+        raise UserError(f"task.asset: {path} has no default prim with an articulation. {remedy}")
+    joints = {prim.GetName() for prim in Usd.PrimRange(root) if prim.IsA(UsdPhysics.Joint)}
+    missing = [joint for joint in CARTPOLE_JOINTS if joint not in joints]
+    if missing:
+        raise UserError(f"task.asset: {path} lacks the joint {missing[0]!r} (it has {', '.join(sorted(joints)) or 'none'}). {remedy}")
+    return path
+
+
+def make(task_id: str, env_cfg: Any) -> gymnasium.Env:
+    """Create the environment; from here on the simulation runs."""
+    return gymnasium.make(task_id, cfg=env_cfg)

@@ -1,0 +1,38 @@
+"""How it learns: one module per library, each with the same two functions, chosen by one word in the study.
+
+    resolve(request, device) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
+    train(config, meter)                       runs until the meter says that the trial is done
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from envknee.meter import Meter
+from envknee.record import Request
+
+
+@dataclass(frozen=True)
+class TrialConfig:
+    """What a trainer runs: Isaac Lab's environment and agent configurations with everything set."""
+
+    task_id: str
+    env: Any
+    agent: Any
+
+
+class Trainer(Protocol):
+    """What each module of this package provides."""
+
+    def resolve(self, request: Request, device: str) -> TrialConfig:
+        """Return the complete configuration of a trial. Raises UserError for whatever is wrong with it."""
+        ...
+
+    def train(self, config: TrialConfig, meter: Meter) -> None:
+        """Train, reporting every step and iteration to `meter`, which ends the trial by raising `TrialDone`."""
+        ...
+
+
+def load(name: str) -> Trainer:
+    """Return the trainer called `name` in a study (legal names: envknee.config.Arm.trainer)."""
+    return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol

@@ -1,0 +1,109 @@
+"""RSL-RL's PPO, through its own seams: a LogWriter named in the configuration, and an environment wrapper.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1 and Isaac Lab 3.0.0's
+`isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
+"""
+
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
+from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
+from rsl_rl.utils.log_writer import LogWriter
+from tensordict import TensorDict
+
+from envknee import space, tasks
+from envknee.errors import UserError
+from envknee.meter import Meter
+from envknee.overrides import apply_overrides, split_by_root
+from envknee.record import Request
+from envknee.trainers import TrialConfig
+
+UNREACHABLE_ITERATIONS = 1_000_000_000
+"""The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
+
+
+def resolve(request: Request, device: str) -> TrialConfig:
+    """Return the complete configuration of a trial.
+
+    Raises:
+        UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
+    """
+    env_cfg, agent_cfg = tasks.resolve(request.task_id, "rsl_rl_cfg_entry_point")
+    overrides = split_by_root(request.overrides, ("env", "agent"))
+    tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed, device)
+
+    agent_cfg = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
+    agent_cfg.device = device
+    agent_cfg.seed = request.seed
+    agent_cfg.num_steps_per_env = request.horizon
+    agent_cfg.save_interval = UNREACHABLE_ITERATIONS
+    agent_cfg.check_for_nan = False  # the meter's check takes its place: it finds infinities too, and says where
+    apply_overrides(agent_cfg, overrides["agent"], "agent")
+    batch_size = request.batch_size
+    if batch_size is not None:
+        agent_cfg.algorithm.num_mini_batches = space.num_mini_batches(request.num_envs, request.horizon, batch_size)
+    elif space.rollout_size(request.num_envs, request.horizon) % agent_cfg.algorithm.num_mini_batches:
+        raise UserError(
+            f"batch_size: library: {agent_cfg.algorithm.num_mini_batches} mini-batches do not divide num_envs {request.num_envs}"
+            f" x horizon {request.horizon}. Use larger values, or name batch sizes"
+        )
+    return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
+    env = MeteredEnv(tasks.make(config.task_id, config.env), config.agent.clip_actions, meter)
+    runner = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
+    # RSL-RL copies this configuration deeply when it creates the writer: a function survives that, a meter would not.
+    runner.cfg["logger"] = {"class_name": lambda log_dir: MeterWriter(log_dir, meter)}
+    observations = runner.alg.storage.observations
+    meter.start_training(
+        num_mini_batches=config.agent.algorithm.num_mini_batches,
+        rollout_bytes=sum(tensor.nbytes for tensor in observations.values()),
+    )
+    runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+
+
+class MeteredEnv(RslRlVecEnvWrapper):
+    """Isaac Lab's wrapper for RSL-RL, telling the meter when each step begins and ends."""
+
+    def __init__(self, env: Any, clip_actions: float | None, meter: Meter) -> None:
+        """Wrap and reset `env`, as the base class does."""
+        super().__init__(env, clip_actions=clip_actions)
+        self.meter = meter
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict]:
+        """Step all environments; actions are [num_envs, num_actions]."""
+        self.meter.begin_step()
+        observations, rewards, dones, extras = super().step(actions)
+        self.meter.end_step(dict(observations.items()), rewards, dones)
+        return observations, rewards, dones, extras
+
+
+class MeterWriter(LogWriter):
+    """Gathers the scalars that RSL-RL logs in one iteration and hands them to the meter."""
+
+    def __init__(self, log_dir: str, meter: Meter) -> None:
+        """Take the meter; `log_dir` is RSL-RL's and not used."""
+        del log_dir
+        self.meter = meter
+        self.scalars: dict[str, float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Keep one scalar. `Perf/learning_time` is the last one that every iteration logs, so it ends the iteration."""
+        self.scalars[tag] = float(scalar_value)
+        if tag == "Perf/learning_time":
+            scalars, self.scalars = self.scalars, {}
+            self.meter.end_iteration(
+                collect_s=scalars["Perf/collection_time"],
+                learn_s=scalars["Perf/learning_time"],
+                losses={
+                    name.removeprefix("Loss/"): value
+                    for name, value in scalars.items()
+                    if name.startswith("Loss/") and name != "Loss/learning_rate"
+                },
+                learning_rate=scalars["Loss/learning_rate"],
+                action_std=scalars["Policy/mean_std"],
+            )

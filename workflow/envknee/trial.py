@@ -1,0 +1,97 @@
+"""The process of one trial: device, trainer and meter put together, and how it ended.
+
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it. A bad outcome
+(memory, NaN, divergence, a spent budget) ends with exit 0 and an outcome that says so; everything else
+ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
+
+    python -m envknee.trial results/<study>/trials/0007
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from envknee import environment, trainers
+from envknee.errors import run_command
+from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.meter import Meter, TrialDone
+from envknee.record import Failure, Outcome, Request
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2)"""
+
+
+def run(trial: TrialFolder) -> Outcome:
+    """Run the trial whose request lies in `trial` and return how it ended.
+
+    Raises:
+        UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override).
+    """
+    started_unix_s = time.time()
+    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    device = environment.choose_device(request.gpus)
+    machine = environment.observe(device)
+    write_atomically(trial.environment, canonical_json(machine))
+    meter = Meter(request, trial, device)
+    try:
+        trainer = trainers.load(request.trainer)
+        trainer.train(trainer.resolve(request, device), meter)
+        raise RuntimeError("the trainer returned before the meter ended the trial")
+    except TrialDone as done:
+        end = done
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        failure = Failure(iteration=len(meter.rows), tensor=meter.phase, env_indices=[], dump=None)
+        end = TrialDone("oom", f"memory ran out ({meter.phase}): {str(error).splitlines()[0]}", failure)
+    finally:
+        meter.close()
+    return Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics),
+        status=end.status,
+        reason=end.reason,
+        failure=end.failure,
+        environment=machine,
+        started_unix_s=started_unix_s,
+        setup_s=meter.training_started_unix_s - started_unix_s if meter.training_started_unix_s else None,
+        total_s=time.time() - started_unix_s,
+        num_mini_batches=meter.num_mini_batches,
+        rollout_gb=meter.rollout_gb,
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an exception means that device or host memory ran out.
+
+    PyTorch raises OutOfMemoryError on a GPU and a RuntimeError from its CPU allocator; Warp 1.17 a RuntimeError
+    "Failed to allocate N bytes on device"; NumPy and Python a MemoryError.
+    """
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    texts = ("can't allocate memory", "failed to allocate", "out of memory", "cudaerrormemoryallocation")
+    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in texts)
+
+
+def main() -> None:
+    """Run one trial in this process."""
+    parser = argparse.ArgumentParser(description="Run one trial in this process; envknee.launch adds limits and the record.")
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    trial = TrialFolder(parser.parse_args().trial)
+    # A launcher that is killed must not leave a simulation behind on the GPU.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    write_atomically(trial.outcome, canonical_json(run(trial)))
+    # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    run_command(main)

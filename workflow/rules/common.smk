@@ -1,0 +1,39 @@
+# The study, its folder and its plan: everything that the other rule files read.
+#
+# In:   the configuration that Snakemake was given
+# Out:  STUDY, FOLDER, TRIALS; study.json and a lock on the folder while a sweep runs
+import os
+import subprocess
+import sys
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
+
+from envknee import claim, space
+from envknee import config as study_config
+from envknee.errors import UserError
+
+try:
+    STUDY = study_config.parse(config)
+    FOLDER = claim.folder_of(STUDY)
+    TRIALS = len(space.plan(STUDY))
+    claim.check(STUDY, FOLDER)
+except UserError as error:
+    raise WorkflowError(str(error))
+
+
+wildcard_constraints:
+    number=r"\d+",
+
+
+onstart:
+    global sweep_lock
+    try:
+        sweep_lock = claim.take(STUDY, FOLDER)
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
+onsuccess:
+    subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)

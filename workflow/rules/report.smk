@@ -1,0 +1,35 @@
+# From records to a verdict, figures and the report.
+#
+# In:   every trial's record.json
+# Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
+FIGURES = [FOLDER.figures / name for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")]
+RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
+
+
+rule verdict:
+    input:
+        RECORDS,
+    output:
+        verdict=FOLDER.verdict,
+        csv=FOLDER.records_csv,
+    params:
+        folder=FOLDER.root,
+        decide=STUDY.decide.model_dump(),
+    shell:
+        "python -m envknee.limits.verdict {params.folder:q}"
+
+
+rule figures:
+    input:
+        RECORDS,
+        verdict=FOLDER.verdict,
+    output:
+        throughput=report(FOLDER.figures / "throughput.svg", caption="../report/throughput.rst", category="1 Thresholds"),
+        memory=report(FOLDER.figures / "memory.svg", caption="../report/memory.rst", category="1 Thresholds"),
+        learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
+        history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
+        trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
+    params:
+        folder=FOLDER.root,
+    shell:
+        "python -m envknee.figures {params.folder:q}"

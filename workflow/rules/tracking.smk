@@ -1,0 +1,18 @@
+# Runs, curves and figures in MLflow.
+#
+# In:   records, verdict and figures
+# Out:  results/<study>/published.json, and runs in the tracking store (publishing twice changes nothing)
+
+
+rule publish:
+    input:
+        RECORDS,
+        FIGURES,
+        verdict=FOLDER.verdict,
+    output:
+        FOLDER.published,
+    params:
+        folder=FOLDER.root,
+        tracking=STUDY.tracking.model_dump(),
+    shell:
+        "python -m envknee.tracking {params.folder:q}"

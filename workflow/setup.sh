@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Makes .venv from the lock files, once; later calls see in a moment that it is there.
+#
+#     workflow/setup.sh
+#
+# In:      containers/requirements.lock, workflow/requirements.lock
+# Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
+# PYTHON   the interpreter, CPython 3.11 or 3.12; without it the first such one of python3, python3.12, python3.11
+# TORCH    cuda or cpu, see containers/install.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() {
+  echo "envknee: $*" >&2
+  exit 2
+}
+
+version_of() { "$1" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+is_supported() { [[ $1 == 3.11 || $1 == 3.12 ]]; }
+
+# What .venv is made of, and where: scripts in it hold its path.
+key() {
+  echo "$(cat containers/*.lock containers/install.sh workflow/requirements.lock | sha256sum) $(version_of "$1") $PWD"
+}
+
+is_complete() {
+  local made_of torch
+  { read -r made_of && read -r torch; } 2>/dev/null <.venv/complete &&
+    [[ $made_of == "$(key "${PYTHON:-.venv/bin/python}")" && ${TORCH:-$torch} == "$torch" ]]
+}
+
+choose_python() {
+  local candidate version
+  if [ -n "${PYTHON:-}" ]; then
+    version=$(version_of "$PYTHON") || fail "PYTHON=$PYTHON does not run as a Python 3. Name CPython 3.11 or 3.12, for" \
+      "instance PYTHON=python3.12."
+    is_supported "$version" || fail "PYTHON=$PYTHON is Python $version, and only 3.11 and 3.12 have all packages. Name one" \
+      "of those, for instance PYTHON=python3.12."
+    return
+  fi
+  for candidate in python3 python3.12 python3.11; do
+    if version=$(version_of "$candidate") && is_supported "$version"; then
+      PYTHON=$candidate
+      return
+    fi
+  done
+  fail "no Python 3.11 or 3.12 was found (python3 is ${version_of_python3:-missing}). Install one, on Debian 12 with" \
+    "'apt-get install python3 python3-venv', or name one: make sweep PYTHON=/path/to/python3.12"
+}
+
+make_venv() {
+  local output
+  "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || fail "$PYTHON has no venv module. On Debian and Ubuntu:" \
+    "apt-get install python$(version_of "$PYTHON")-venv"
+  output=$("$PYTHON" -m venv --clear .venv 2>&1) || fail "could not make .venv: $(tail -n 1 <<<"$output")"
+}
+
+discard_incomplete() {
+  [ -f .venv/complete ] || { [ -d .venv ] && find .venv/ -mindepth 1 -delete && rmdir .venv; } 2>/dev/null || true
+}
+
+if is_complete; then exit 0; fi
+version_of_python3=$(version_of python3 || true)
+choose_python
+[ -w . ] || fail "no permission to write to $PWD, where .venv belongs. Use a copy of the project that is yours."
+exec 9>>.venv.lock
+if ! flock --nonblock 9; then
+  echo "envknee: another set-up is at work in this folder; waiting for it" >&2
+  flock 9 || echo "envknee: no file locks on this disk: run one set-up at a time" >&2
+fi
+if is_complete; then exit 0; fi
+
+echo "envknee: setting up .venv: once, in a minute or two" >&2
+trap discard_incomplete EXIT
+rm -f .venv/complete
+make_venv
+mkdir .venv/tmp
+TMPDIR=$PWD/.venv/tmp containers/install.sh .venv/bin/python workflow/requirements.lock
+rmdir .venv/tmp
+echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
+printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" >.venv/complete
