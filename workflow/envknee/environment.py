@@ -91,7 +91,13 @@ def _version(package: str) -> str | None:
 
 
 def _git_state() -> tuple[str | None, bool | None]:
-    """Return (commit, whether tracked files differ from it) of the checkout this package lies in, or (None, None)."""
+    """Return (commit, whether tracked files differ from it) of the checkout this package lies in, or (None, None).
+
+    A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
+    """
+    told = os.environ.get("ENVKNEE_GIT_COMMIT")
+    if told:
+        return told.removesuffix("-dirty"), told.endswith("-dirty")
     git = shutil.which("git")
     if git is None:
         return None, None

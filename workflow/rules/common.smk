@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
@@ -21,6 +22,10 @@ try:
     claim.check(STUDY, FOLDER)
 except UserError as error:
     raise WorkflowError(str(error))
+
+
+# Trials print a line each. Of what Snakemake says between them, these two lines per job are left out.
+logger.addFilter(lambda entry: not entry.getMessage().startswith(("Select jobs to execute", "Execute ")))
 
 
 wildcard_constraints:
