@@ -147,6 +147,21 @@ class Meter:
         self._start_iteration()
         self._end_when_done(row)
 
+    def check_parameters(self, parameters: Mapping[str, torch.Tensor], symptom: str) -> None:
+        """Say whether the learner's parameters (by name, any shape) have exploded; `symptom` is how that showed.
+
+        Raises:
+            TrialDone: when one holds a NaN, an infinity, or a number past `DIVERGED_ABOVE`.
+        """
+        for name, tensor in parameters.items():
+            largest = float(tensor.detach().abs().max())
+            if not largest <= DIVERGED_ABOVE:  # so that NaN counts, too
+                status: Status = "diverged" if math.isfinite(largest) else "nan"
+                reason = f"parameters/{name} grew to {largest:.3g} at iteration {len(self.rows)}: {symptom}"
+                raise TrialDone(
+                    status, reason, Failure(iteration=len(self.rows), tensor=f"parameters/{name}", env_indices=[], dump=None)
+                )
+
     def close(self) -> None:
         """Close metrics.jsonl."""
         self._stream.close()

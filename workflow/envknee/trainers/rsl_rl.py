@@ -63,7 +63,15 @@ def train(config: TrialConfig, meter: Meter) -> None:
         num_mini_batches=config.agent.algorithm.num_mini_batches,
         rollout_bytes=sum(tensor.nbytes for tensor in observations.values()),
     )
-    runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+    try:
+        runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+    except (RuntimeError, ValueError) as error:
+        # A network whose weights have exploded makes PyTorch raise in many places ("normal expects all elements of
+        # std >= 0.0"): then the weights are what happened, and the error only where it showed.
+        meter.check_parameters(
+            {**dict(runner.alg.actor.named_parameters()), **dict(runner.alg.critic.named_parameters())}, str(error)
+        )
+        raise
 
 
 class MeteredEnv(RslRlVecEnvWrapper):

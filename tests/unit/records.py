@@ -1,0 +1,191 @@
+"""Real trials with chosen FPS, memory and learning results, for tests of what comes after the measurement.
+
+A `Trial` holds the request, rows and outcome; its record follows from them by `build_record`, as in a sweep, and
+`write_study` writes them all as a sweep would.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from envknee import config
+from envknee.config import Kind, Study
+from envknee.files import StudyFolder, canonical_json, sha256_of
+from envknee.record import Device, Environment, MemoryUse, Outcome, Record, Request, Row, Status, build_record
+
+GPU = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0)
+CPU = Device(type="cpu", name="AMD EPYC", uuid=None, memory_gb=25.3)
+
+CURVE = 24
+"""Rows of a learning trial."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The three files that a record follows from."""
+
+    request: Request
+    rows: list[Row]
+    outcome: Outcome
+
+    @property
+    def record(self) -> Record:
+        return build_record(self.request, self.rows, self.outcome)
+
+
+def a_study(**sections: Any) -> Study:
+    """Return a study of one arm; sections replace those of this default."""
+    plain: dict[str, Any] = {
+        "study": "demo",
+        "arms": {"stock": {}},
+        "throughput": {"num_envs": {"from": 16, "to": 256}, "horizon": [8], "batch_size": 128, "repeats": 3},
+    }
+    return config.parse(plain | sections)
+
+
+def a_trial(
+    num_envs: int,
+    *,
+    number: int = 0,
+    kind: Kind = "throughput",
+    arm: str = "stock",
+    repeat: int = 0,
+    horizon: int = 8,
+    batch_size: int | None = 128,
+    status: Status | None = None,
+    fps: float = 1000.0,
+    memory_gb: float = 1.0,
+    seconds: float | None = None,
+    budget_s: float = 60.0,
+    target_reward: float = 4.0,
+    device: Device = CPU,
+) -> Trial:
+    """Return one trial.
+
+    Args:
+        status: by default ok for throughput, target_reached for learning with `seconds`, timeout without
+        fps: frames per second of collecting and learning, in every iteration
+        memory_gb: peak of what binds on `device`
+        seconds: of training until the target reward is reached
+    """
+    learning = kind == "learning"
+    status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
+    rollout = num_envs * horizon
+    mini_batches = rollout // batch_size if batch_size else 16
+    request = Request(
+        study="demo", number=number, arm=arm, kind=kind, repeat=repeat, num_envs=num_envs, horizon=horizon,
+        batch_size=batch_size, seed=number, task_id="Isaac-Cartpole-Camera-Direct", asset="local", overrides={},
+        trainer="rsl_rl", gpus="auto", warmup_iterations=1, iterations=None if learning else 3,
+        target_reward=target_reward if learning else None, target_episodes=10 if learning else None,
+        budget_s=budget_s if learning else None, limit_s=600.0, sampler="grid",
+        refusal="it needs 100 GB" if status == "refused" else None,
+    )  # fmt: skip
+    ran = status not in ("oom", "refused")
+    outcome = Outcome(
+        request_sha256="0" * 64, metrics_sha256=None, status=status,
+        reason=None if status in ("ok", "target_reached") else f"it ended as {status}", failure=None,
+        environment=None if status == "refused" else _environment(device), started_unix_s=1_700_000_000.0 + 60.0 * number,
+        setup_s=5.0 if ran else None, total_s=20.0, num_mini_batches=max(mini_batches, 1) if ran else None,
+        rollout_gb=rollout * 221_184e-9 if ran else None,
+    )  # fmt: skip
+    if not ran:
+        return Trial(request, [], outcome)
+    memory = _memory(memory_gb, device)
+    if not learning:
+        step_s = rollout / fps
+        rows = [_row(i, (i + 1) * rollout, (i + 1) * step_s, step_s, memory, warmup=i == 0) for i in range(4)]
+        return Trial(request, rows, outcome)
+    end_s = seconds if seconds is not None else budget_s
+    step_s = end_s / CURVE
+    # A straight line that meets the target at the last row, or stops at 60% of it.
+    best = target_reward if seconds is not None else 0.6 * target_reward
+    rows = [
+        _row(
+            i,
+            (i + 1) * rollout,
+            end_s if i == CURVE - 1 else (i + 1) * step_s,
+            step_s,
+            memory,
+            reward=best * (i + 1) / CURVE,
+        )
+        for i in range(CURVE)
+    ]
+    return Trial(request, rows, outcome)
+
+
+def fps_trials(fps: Mapping[int, Sequence[float]], *, first: int = 0, **fields: Any) -> list[Trial]:
+    """Return throughput trials: num_envs -> FPS of each repeat."""
+    points = [(num_envs, repeat, value) for num_envs, values in fps.items() for repeat, value in enumerate(values)]
+    return [a_trial(n, number=first + i, repeat=r, fps=value, **fields) for i, (n, r, value) in enumerate(points)]
+
+
+def learning_trials(seconds: Mapping[int, Sequence[float | None]], *, first: int = 0, **fields: Any) -> list[Trial]:
+    """Return learning trials: num_envs -> seconds to the target of each seed, None for a spent budget."""
+    points = [(num_envs, seed, value) for num_envs, values in seconds.items() for seed, value in enumerate(values)]
+    return [
+        a_trial(n, number=first + i, repeat=seed, kind="learning", seconds=value, **fields)
+        for i, (n, seed, value) in enumerate(points)
+    ]
+
+
+def records_of(trials: Iterable[Trial]) -> list[Record]:
+    return [trial.record for trial in trials]
+
+
+def write_study(root: Path, study: Study, trials: Sequence[Trial]) -> StudyFolder:
+    """Write a study's folder as a sweep leaves it: study.json and every trial's files."""
+    folder = StudyFolder(root)
+    folder.trials.mkdir(parents=True)
+    folder.study.write_text(canonical_json(study), encoding="utf-8")
+    for trial in trials:
+        files = folder.trial(trial.request.number)
+        files.root.mkdir()
+        files.request.write_text(canonical_json(trial.request), encoding="utf-8")
+        if trial.rows:
+            files.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
+        digests = {
+            "request_sha256": sha256_of(files.request),
+            "metrics_sha256": sha256_of(files.metrics) if trial.rows else None,
+        }
+        outcome = trial.outcome.model_copy(update=digests)
+        files.outcome.write_text(canonical_json(outcome), encoding="utf-8")
+        files.record.write_text(canonical_json(build_record(trial.request, trial.rows, outcome)), encoding="utf-8")
+    return folder
+
+
+def _environment(device: Device) -> Environment:
+    return Environment(
+        host="node1", device=device, cpu_model="AMD EPYC", cpu_cores=2, cpu_threads=1, python="3.11.7",
+        packages={"torch": "2.13.0"}, git_commit="0" * 40, git_dirty=False,
+    )  # fmt: skip
+
+
+def _memory(memory_gb: float, device: Device) -> MemoryUse:
+    on_gpu: Literal[True, False] = device.type == "cuda"
+    return MemoryUse(
+        rss_gb=2.0 if on_gpu else memory_gb,
+        peak_rss_gb=2.0 if on_gpu else memory_gb,
+        device_used_gb=memory_gb if on_gpu else None,
+    )
+
+
+def _row(
+    iteration: int,
+    frames: int,
+    wall_s: float,
+    step_s: float,
+    memory: MemoryUse,
+    *,
+    warmup: bool = False,
+    reward: float | None = None,
+) -> Row:
+    """Return one iteration; collecting takes a third of it, and simulating half of that."""
+    rollout = frames // (iteration + 1)
+    return Row(
+        iteration=iteration, warmup=warmup, frames=frames, wall_s=wall_s, unix_time_s=1_700_000_000.0 + wall_s,
+        env_step_s=step_s / 6, collect_s=step_s / 3, learn_s=2 * step_s / 3, fps_env_step=6 * rollout / step_s,
+        fps_env_step_inference=3 * rollout / step_s, fps_total=rollout / step_s, reward_mean=reward,
+        episode_length_mean=None if reward is None else 50.0, episodes=0 if reward is None else 10,
+        losses={"value": 0.1}, learning_rate=3e-4, action_std=1.0, memory=memory,
+    )  # fmt: skip

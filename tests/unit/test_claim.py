@@ -1,0 +1,72 @@
+"""One folder, one study, one sweep at a time."""
+
+import subprocess
+import sys
+
+import pytest
+from records import a_study
+
+from envknee import claim, config
+from envknee.errors import UserError
+from envknee.files import StudyFolder
+
+
+def folder_with_a_trial(tmp_path) -> StudyFolder:
+    folder = StudyFolder(tmp_path / "demo")
+    claim.take(a_study(), folder).close()
+    folder.trial(0).root.mkdir(parents=True)
+    folder.trial(0).request.touch()
+    return folder
+
+
+def test_the_study_is_written_and_read_back(tmp_path):
+    folder = StudyFolder(tmp_path / "demo")
+    study = a_study(learning={"num_envs": [8], "horizon": 8, "batch_size": [16], "target_reward": 4, "budget_s": 30})
+    with claim.take(study, folder):
+        assert config.load(folder.study) == study
+
+
+def test_results_of_another_study_with_the_same_name_are_refused_with_the_differences(tmp_path):
+    folder = folder_with_a_trial(tmp_path)
+    other = a_study(seed=2, throughput={"num_envs": [16], "horizon": [8], "batch_size": 128, "repeats": 3})
+    with pytest.raises(UserError) as error:
+        claim.take(other, folder)
+    message = str(error.value)
+    assert "seed: measured with 1, now 2" in message
+    assert "throughput.num_envs: measured with [16, 32, 64, 128, 256], now [16]" in message
+    assert "Change `study:` to a new name" in message
+    assert config.load(folder.study) == a_study()
+
+
+def test_what_decides_or_tracks_may_change_at_any_time(tmp_path):
+    folder = folder_with_a_trial(tmp_path)
+    changed = a_study(decide={"delta": 0.2}, tracking={"uri": "http://localhost:5000"}, slots=2)
+    with claim.take(changed, folder):
+        assert config.load(folder.study) == changed
+
+
+def test_a_folder_without_trials_belongs_to_nobody_yet(tmp_path):
+    folder = StudyFolder(tmp_path / "demo")
+    claim.take(a_study(), folder).close()
+    claim.take(a_study(seed=2), folder).close()
+    assert config.load(folder.study).seed == 2
+
+
+def test_a_second_sweep_is_told_who_holds_the_study(tmp_path):
+    folder = StudyFolder(tmp_path / "demo")
+    with claim.take(a_study(), folder), pytest.raises(UserError, match=r"already being swept by process \d+ on .*Wait for it"):
+        claim.take(a_study(), folder)
+    claim.take(a_study(), folder).close()  # free again
+
+
+def test_the_lock_does_not_outlive_a_killed_sweep(tmp_path):
+    folder = StudyFolder(tmp_path / "demo")
+    program = (
+        "import os, sys; from pathlib import Path; from envknee import claim, config; from envknee.files import StudyFolder\n"
+        "folder = StudyFolder(Path(sys.argv[1])); lock = claim.take(config.load(folder.study), folder)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    claim.take(a_study(), folder).close()
+    killed = subprocess.run([sys.executable, "-c", program, str(folder.root)], check=False)
+    assert killed.returncode == -9
+    claim.take(a_study(), folder).close()

@@ -1,0 +1,122 @@
+"""What the launcher decides without starting a simulation: results are taken as they are, and edits are noticed."""
+
+import json
+
+import pytest
+from records import a_trial
+
+from envknee import launch
+from envknee.errors import UserError
+from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
+from envknee.record import Outcome, load_record, load_records
+
+
+def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
+    """Write the files that a trial's process leaves; the record is still to be made."""
+    trial = a_trial(32, **changes)
+    folder.root.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder.request, canonical_json(trial.request))
+    folder.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
+    outcome = trial.outcome.model_copy(
+        update={"request_sha256": sha256_of(folder.request), "metrics_sha256": sha256_of(folder.metrics)}
+    )
+    write_atomically(folder.outcome, canonical_json(outcome))
+    return folder
+
+
+def test_a_measured_trial_gets_its_record_without_running_again(tmp_path):
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"), fps=1234.0)
+    record = launch.launch(trial)
+    assert record.fps_total is not None and record.fps_total.median == pytest.approx(1234.0)
+    assert not trial.log.exists()  # no process was started
+    assert load_record(trial) == record
+    first = trial.record.read_bytes()
+    launch.launch(trial)
+    assert trial.record.read_bytes() == first
+
+
+def test_a_refused_trial_gets_a_record_and_no_process(tmp_path):
+    trial = TrialFolder(tmp_path / "0000")
+    trial.root.mkdir()
+    request = a_trial(4096).request.model_copy(update={"refusal": "its rollout takes 116 GB, and the device has 85 GB"})
+    write_atomically(trial.request, canonical_json(request))
+    record = launch.launch(trial)
+    assert record.outcome.status == "refused"
+    assert record.outcome.reason == request.refusal
+    assert record.outcome.environment is None and record.fps_total is None
+    assert not trial.log.exists() and not trial.metrics.exists()
+    assert load_record(trial) == record
+
+
+def test_a_missing_or_truncated_request_is_an_error(tmp_path):
+    trial = TrialFolder(tmp_path / "0000")
+    trial.root.mkdir()
+    with pytest.raises(UserError, match=r"0000/request\.json does not exist.*Run the sweep again"):
+        launch.launch(trial)
+    write_atomically(trial.request, canonical_json(a_trial(4).request)[:40])
+    with pytest.raises(UserError, match=r"(?s)0000/request\.json is not a whole, valid Request.*Run the sweep again"):
+        launch.launch(trial)
+
+
+def test_a_request_changed_after_the_measurement_is_noticed(tmp_path):
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"))
+    edited = json.loads(trial.request.read_text(encoding="utf-8")) | {"num_envs": 64}
+    write_atomically(trial.request, canonical_json(edited))
+    with pytest.raises(UserError, match=r"holds the measurement of another request.*no other trial is touched"):
+        launch.launch(trial)
+    assert trial.outcome.exists() and trial.metrics.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "complaint"),
+    [
+        ("metrics.jsonl", lambda text: text[: len(text) // 2], "was changed after the measurement"),
+        ("metrics.jsonl", lambda text: text.replace('"warmup":true', '"warmup":false'), "was changed after the measurement"),
+        ("metrics.jsonl", lambda _: None, "was changed after the measurement"),
+        ("record.json", lambda text: text[:100], "is not a whole, valid Record"),
+        ("record.json", lambda text: text.replace('"frames": ', '"frames": 9'), "does not follow from the files beside it"),
+        ("outcome.json", lambda text: text[:100], "is not a whole, valid Outcome"),
+        ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "oom"'), "does not follow"),
+        ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "fine"'), "is not a whole, valid Outcome"),
+    ],
+)
+def test_truncated_or_edited_files_are_named_with_a_remedy(tmp_path, name, damage, complaint):
+    folder = StudyFolder(tmp_path)
+    for number in range(2):
+        launch.launch(a_measured_trial(folder.trial(number), number=number))
+    path = folder.trial(1).root / name
+    damaged = damage(path.read_text(encoding="utf-8"))
+    if damaged is None:
+        path.unlink()
+    else:
+        path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(UserError, match=complaint) as error:
+        load_records(folder)
+    assert str(folder.trial(1).root) in str(error.value)
+    assert "Restore the file" in str(error.value) or "writes it again" in str(error.value)
+    assert load_record(folder.trial(0)).request.number == 0  # the other trial is untouched
+
+
+def test_rows_of_an_interrupted_attempt_are_kept(tmp_path):
+    metrics = tmp_path / "metrics.jsonl"
+    for attempt in ("first", "second"):
+        metrics.write_text(attempt, encoding="utf-8")
+        launch._set_aside(metrics)
+    assert not metrics.exists()
+    assert (tmp_path / "metrics.interrupted-1.jsonl").read_text(encoding="utf-8") == "first"
+    assert (tmp_path / "metrics.interrupted-2.jsonl").read_text(encoding="utf-8") == "second"
+
+
+def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):
+    outcome = a_trial(8, status="oom").outcome
+    write_atomically(tmp_path / "outcome.json", canonical_json(outcome))
+    assert Outcome.model_validate_json((tmp_path / "outcome.json").read_text(encoding="utf-8")) == outcome
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file.json"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "new \ud800")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,150 @@
+"""The meter counts episodes, times steps, and ends a trial where it should; tensors are real, the simulation is not needed."""
+
+import math
+
+import numpy
+import pytest
+import torch
+from records import a_trial
+
+from envknee.files import TrialFolder
+from envknee.meter import Meter, TrialDone
+from envknee.record import read_rows, reward_average
+from envknee.trial import is_out_of_memory
+
+NUM_ENVS, HORIZON = 4, 3
+
+
+def a_meter(tmp_path, **changes) -> Meter:
+    request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
+    meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
+    meter.start_training(num_mini_batches=2, rollout_bytes=1_000_000)
+    return meter
+
+
+def step(meter: Meter, rewards: list[float] | None = None, dones: list[int] | None = None, observation: float = 0.5) -> None:
+    meter.begin_step()
+    meter.end_step(
+        {"policy": torch.full((NUM_ENVS, 2, 2), observation)},
+        torch.tensor(rewards or [1.0] * NUM_ENVS),
+        torch.tensor(dones or [0] * NUM_ENVS),
+    )
+
+
+def end_iteration(meter: Meter, **losses: float) -> None:
+    meter.end_iteration(collect_s=0.2, learn_s=0.1, losses=losses or {"value": 0.5}, learning_rate=1e-3, action_std=1.0)
+
+
+def test_only_whole_episodes_count_and_only_where_they_ended(tmp_path):
+    meter = a_meter(tmp_path)
+    step(meter, dones=[1, 0, 0, 0])  # environment 0 starts its first whole episode; what it ended had begun before
+    step(meter, rewards=[2.0, 9.0, 9.0, 9.0])
+    step(meter, rewards=[3.0, 9.0, 9.0, 9.0], dones=[1, 1, 0, 0])  # only environment 0's was whole: 2 + 3
+    end_iteration(meter)
+    step(meter, dones=[0, 1, 0, 0])  # environment 1 began after its first end: one step, reward 1
+    for _ in range(2):
+        step(meter)
+    end_iteration(meter)
+    first, second = meter.rows
+    assert (first.episodes, first.reward_mean, first.episode_length_mean) == (1, 5.0, 2.0)
+    assert (second.episodes, second.reward_mean, second.episode_length_mean) == (1, 1.0, 1.0)
+
+
+def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
+    meter = a_meter(tmp_path)
+    for _ in range(HORIZON):
+        step(meter)
+    end_iteration(meter)
+    (row,) = meter.rows
+    assert row.frames == NUM_ENVS * HORIZON
+    assert row.fps_env_step_inference == pytest.approx(12 / 0.2)
+    assert row.fps_total == pytest.approx(12 / 0.3)
+    assert row.fps_env_step == pytest.approx(12 / row.env_step_s)
+    assert row.memory.peak_rss_gb >= row.memory.rss_gb * 0.9 > 0.05
+    assert read_rows(meter.trial) == [row]  # flushed as it happened
+
+
+def test_a_throughput_trial_ends_after_its_timed_iterations(tmp_path):
+    meter = a_meter(tmp_path, warmup_iterations=1, iterations=2)
+    for _ in range(2):
+        step(meter)
+        end_iteration(meter)
+    step(meter)
+    with pytest.raises(TrialDone) as done:
+        end_iteration(meter)
+    assert done.value.status == "ok"
+    assert [row.warmup for row in meter.rows] == [True, False, False]
+
+
+def test_a_learning_trial_ends_at_its_target_or_its_budget(tmp_path):
+    meter = a_meter(tmp_path, kind="learning", target_reward=2.0, target_episodes=4, budget_s=1000.0)
+    step(meter, dones=[1, 1, 1, 1])
+    step(meter, rewards=[3.0] * 4, dones=[1, 1, 1, 0])  # three episodes of 3: not yet the four asked for
+    end_iteration(meter)
+    step(meter, dones=[0, 0, 0, 1])  # the fourth: 3 + 1
+    with pytest.raises(TrialDone) as done:
+        end_iteration(meter)
+    assert done.value.status == "target_reached"
+
+    late = a_meter(tmp_path, kind="learning", target_reward=2.0, target_episodes=4, budget_s=1e-6)
+    step(late)
+    with pytest.raises(TrialDone, match="were spent below reward 2") as done:
+        end_iteration(late)
+    assert done.value.status == "timeout"
+
+
+def test_the_average_takes_whole_iterations_until_enough_episodes(tmp_path):
+    meter = a_meter(tmp_path, iterations=99)
+    for rewards in ([0.0] * 4, [10.0] * 4, [1.0] * 4):
+        step(meter, rewards=rewards, dones=[1, 1, 1, 1])
+        end_iteration(meter)
+    # The first iteration ended only unfinished business; then 4 episodes of 10 and 4 of 1.
+    assert reward_average(meter.rows, 1) == 1.0
+    assert reward_average(meter.rows, 5) == pytest.approx((4 * 1 + 4 * 10) / 8)
+    assert reward_average(meter.rows, 9) is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_bad_reward_names_its_environment(tmp_path, bad):
+    meter = a_meter(tmp_path)
+    step(meter)
+    with pytest.raises(TrialDone) as done:
+        step(meter, rewards=[1.0, 1.0, bad, 1.0])
+    assert done.value.status == "nan"
+    failure = done.value.failure
+    assert failure is not None
+    assert (failure.tensor, failure.env_indices, failure.iteration) == ("rewards", [2], 0)
+    assert failure.dump is not None
+    with numpy.load(tmp_path / failure.dump) as dump:
+        assert dump["env_indices"].tolist() == [2]
+        numpy.testing.assert_equal(dump["rewards"], numpy.array([bad], dtype=numpy.float32))
+        assert dump["observations/policy"].shape == (1, 2, 2)
+
+
+def test_a_bad_observation_names_its_group(tmp_path):
+    meter = a_meter(tmp_path)
+    with pytest.raises(TrialDone, match="observations/policy became NaN or infinite in 4 of 4 environments"):
+        step(meter, observation=math.inf)
+
+
+@pytest.mark.parametrize(("loss", "status"), [(math.nan, "nan"), (math.inf, "nan"), (1e9, "diverged")])
+def test_a_bad_loss_ends_the_trial(tmp_path, loss, status):
+    meter = a_meter(tmp_path)
+    step(meter)
+    with pytest.raises(TrialDone) as done:
+        end_iteration(meter, value=loss)
+    assert done.value.status == status
+    assert done.value.failure is not None
+    assert done.value.failure.tensor == "losses/value"
+    assert meter.rows == []  # a row of NaN would not be JSON
+
+
+def test_running_out_of_memory_is_recognized_by_its_real_errors():
+    with pytest.raises(RuntimeError) as of_torch:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(of_torch.value)
+    with pytest.raises(MemoryError) as of_numpy:
+        numpy.empty(2**60, dtype=numpy.uint8)
+    assert is_out_of_memory(of_numpy.value)
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_out_of_memory(ValueError("out of memory"))

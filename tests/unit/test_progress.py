@@ -1,0 +1,40 @@
+"""The line a person reads while a sweep runs."""
+
+import pytest
+from records import a_study, a_trial
+
+from envknee import progress, space
+
+
+def test_a_result_is_told_in_a_few_words():
+    assert progress.result(a_trial(32, fps=1432.4).record).startswith("ok: 1,432 FPS, 1.00 GB, ")
+    learned = a_trial(32, kind="learning", seconds=12.3).record
+    assert "target in 12." in progress.result(learned)
+    assert "best reward" in progress.result(a_trial(32, kind="learning").record)
+    assert progress.result(a_trial(32, status="oom").record).startswith("oom: ")
+
+
+def test_parameters_are_told_in_a_few_words():
+    assert progress.parameters(a_trial(64, repeat=1).request) == "throughput stock · 64 envs · T8 · B128 · repeat 2"
+    assert "B library" in progress.parameters(a_trial(64, batch_size=None).request)
+
+
+def test_time_left_counts_each_kind_by_its_own_mean():
+    slots = space.plan(
+        a_study(
+            throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2},
+            learning={"num_envs": [16], "horizon": [8], "batch_size": [128], "target_reward": 4.0, "budget_s": 30.0},
+        )
+    )
+    assert [slot.kind for slot in slots] == ["throughput"] * 4 + ["learning"] * 2
+    assert progress.time_left_s(slots, {}, 1) is None
+    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 1) == pytest.approx(2 * 15 + 2 * 15)
+    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0, 2: 15.0, 3: 15.0, 4: 60.0}, 1) == pytest.approx(60)
+    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 2) == pytest.approx(30)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, ""), (44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")]
+)
+def test_time_is_told_as_precisely_as_it_is_known(seconds, text):
+    assert progress.rough_time(seconds) == text

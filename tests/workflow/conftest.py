@@ -1,0 +1,131 @@
+"""Real sweeps in a temporary folder: the project's own Snakefile, real Isaac Lab, results below `tmp`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
+from envknee.record import Request
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests/workflow/tiny.yaml"
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(ROOT / "workflow"),
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+}
+
+
+class Workspace:
+    """A folder in which sweeps run, as a clone of the project would be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def study(self, **changes: Any) -> Path:
+        """Write the tiny study with some of its sections replaced; None leaves a section out."""
+        study = yaml.safe_load(TINY.read_text(encoding="utf-8")) | changes
+        path = self.folder / f"{study['study']}.yaml"
+        path.write_text(yaml.safe_dump({key: value for key, value in study.items() if value is not None}), encoding="utf-8")
+        return path
+
+    def results(self, name: str = "tiny") -> StudyFolder:
+        return StudyFolder(self.folder / "results" / name)
+
+    def command(self, study: Path, *arguments: str) -> list[str]:
+        return [
+            "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
+            "--configfile", str(study),
+        ]  # fmt: skip
+
+    def sweep(self, study: Path, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run a sweep to its end; stdout and stderr come together."""
+        return self.run(self.command(study, *arguments), timeout_s)
+
+    def start(self, study: Path) -> "subprocess.Popen[str]":
+        """Start a sweep in a process group of its own, as a terminal does."""
+        return subprocess.Popen(
+            self.command(study), cwd=self.folder, env=ENVIRONMENT, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def module(self, name: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run `python -m envknee.<name>`."""
+        return self.run([sys.executable, "-m", f"envknee.{name}", *arguments], timeout_s)
+
+    def run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.folder, env=ENVIRONMENT, text=True, timeout=timeout_s, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+    """Wait until the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def trial_processes(folder: Path) -> list[int]:
+    """Return the processes that measure a trial below `folder`."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_bytes().decode().split("\0")
+                inside = (process / "cwd").resolve().is_relative_to(folder)
+            except OSError:
+                continue  # it has ended meanwhile
+            if "envknee.trial" in words and inside:
+                found.append(int(process.name))
+    return found
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """Return an empty workspace; whatever a test left running there is ended."""
+    yield Workspace(tmp_path)
+    for process in trial_processes(tmp_path):
+        os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Return the workspace of one whole tiny sweep. Tests read it; what they change they copy first (see `a_copy`)."""
+    workspace = Workspace(tmp_path_factory.mktemp("swept"))
+    result = workspace.sweep(workspace.study())
+    assert result.returncode == 0, result.stdout
+    workspace.output = result.stdout  # type: ignore[attr-defined]  # kept for the tests that look at it
+    return workspace
+
+
+@pytest.fixture
+def a_copy(swept: Workspace, tmp_path: Path) -> Workspace:
+    """Return a copy of the finished sweep that a test may break."""
+    shutil.copytree(swept.folder, tmp_path / "copy", symlinks=True)
+    return Workspace(tmp_path / "copy")
+
+
+def a_trial(folder: Path, **changes: Any) -> TrialFolder:
+    """Write the request of a trial of the camera cart-pole, small enough for seconds on a CPU."""
+    request = {
+        "study": "by-hand", "number": 0, "arm": "stock", "kind": "throughput", "repeat": 0, "num_envs": 4, "horizon": 4,
+        "batch_size": 16, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
+        "overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}, "trainer": "rsl_rl",
+        "gpus": 0, "warmup_iterations": 0, "iterations": 1, "target_reward": None, "target_episodes": None,
+        "budget_s": None, "limit_s": 240.0, "sampler": "grid", "refusal": None,
+    }  # fmt: skip
+    trial = TrialFolder(folder)
+    trial.root.mkdir(parents=True)
+    write_atomically(trial.request, canonical_json(Request.model_validate(request | changes)))
+    return trial

@@ -1,0 +1,111 @@
+"""The real Snakefile with real Isaac Lab at tiny size: whole, killed, interrupted, resumed, replayed."""
+
+import json
+import os
+import signal
+import time
+
+from conftest import Workspace, trial_processes, wait_for
+
+from envknee.record import load_records
+
+
+def test_a_sweep_leaves_everything_it_promises(swept):
+    folder = swept.results()
+    records = load_records(folder)
+    assert [record.request.number for record in records] == [0, 1, 2, 3]
+    assert [record.request.kind for record in records] == ["throughput"] * 2 + ["learning"] * 2
+    assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
+    for record in records:
+        assert record.fps_total is not None and record.fps_env_step is not None
+        assert record.fps_env_step.median > record.fps_total.median > 0
+        assert record.memory_peak_gb is not None and 0.2 < record.memory_peak_gb < 8
+        assert record.num_mini_batches == record.request.num_envs * record.request.horizon // 16
+        # 24 x 24 pixels, 3 channels, 2 frames, and the critic's 4 numbers: all float32.
+        per_transition = (24 * 24 * 3 * 2 + 4) * 4
+        assert record.rollout_gb == per_transition * record.request.num_envs * record.request.horizon / 1e9
+        assert record.outcome.environment is not None
+        assert {"isaaclab", "newton", "warp-lang", "torch", "rsl-rl-lib"} <= set(record.outcome.environment.packages)
+    for path in (folder.verdict, folder.records_csv, folder.published, folder.report, folder.resolved):
+        assert path.stat().st_size > 0, path
+    figures = {path.name for path in folder.figures.iterdir()}
+    assert {"throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html"} <= figures
+    verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
+    assert "stock" in json.dumps(verdict)
+
+
+def test_a_person_sees_progress_and_the_verdict(swept):
+    for words in ("[1/4] ", "[4/4] ", "throughput stock", "learning stock", "FPS", "left", "report.html"):
+        assert words in swept.output, swept.output
+
+
+def test_running_again_does_nothing_and_says_so(swept):
+    before = {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()}
+    started = time.monotonic()
+    result = swept.sweep(swept.study())
+    assert time.monotonic() - started < 15
+    assert result.returncode == 0
+    assert "Nothing to be done" in result.stdout
+    assert {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()} == before
+
+
+def test_asking_again_gives_the_same_bytes(swept):
+    result = swept.module("ask", "--verify", str(swept.results().root))
+    assert result.returncode == 0, result.stdout
+    assert "4 requests recomputed, all identical" in result.stdout
+
+
+def test_publishing_again_changes_nothing(a_copy):
+    from mlflow.tracking import MlflowClient
+
+    study, folder = a_copy.study(), a_copy.results()
+
+    def runs() -> dict[str, str]:
+        client = MlflowClient(f"sqlite:///{folder.root.parent / 'mlflow.db'}")
+        (experiment,) = [found for found in client.search_experiments() if found.name == "tiny"]
+        return {run.info.run_id: str(run.data) for run in client.search_runs([experiment.experiment_id])}
+
+    first = a_copy.module("tracking", str(folder.root), "--config", str(study))
+    assert first.returncode == 0, first.stdout
+    before, published = runs(), folder.published.read_text(encoding="utf-8")
+    assert len(before) == 1 + 4  # the arm and its trials
+    second = a_copy.module("tracking", str(folder.root), "--config", str(study))
+    assert second.returncode == 0, second.stdout
+    assert runs() == before
+    assert folder.published.read_text(encoding="utf-8") == published
+
+
+def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
+    study, folder = workspace.study(learning=None), workspace.results()
+    sweep = workspace.start(study)
+    wait_for(lambda: folder.trial(0).record.exists() and folder.trial(1).metrics.exists())
+    os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
+    sweep.wait()
+    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=10)
+    measured = folder.trial(0).outcome.read_bytes()
+    assert not folder.trial(1).record.exists()
+
+    result = workspace.sweep(study)
+    assert result.returncode == 0, result.stdout
+    assert folder.trial(0).outcome.read_bytes() == measured  # not measured again
+    assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").exists()  # nothing measured is thrown away
+    assert [record.outcome.status for record in load_records(folder)] == ["ok", "ok"]
+
+
+def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: Workspace):
+    study, folder = workspace.study(learning=None), workspace.results()
+    sweep = workspace.start(study)
+    wait_for(lambda: folder.trial(0).metrics.exists())
+
+    second = workspace.sweep(study)
+    assert second.returncode != 0
+    assert "study 'tiny' is already being swept by process" in second.stdout
+    assert "Wait for it" in second.stdout
+
+    os.killpg(sweep.pid, signal.SIGINT)
+    output, _ = sweep.communicate(timeout=30)
+    assert sweep.returncode != 0
+    assert not trial_processes(workspace.folder)
+    assert "run the sweep again to go on" in output
+    assert not any(folder.trials.glob("*/record.json"))
+    assert workspace.sweep(study, "--dry-run").returncode == 0

@@ -1,0 +1,139 @@
+"""Every way a trial can end, brought about for real in Isaac Lab on the CPU."""
+
+import numpy
+import pytest
+from conftest import ROOT, a_trial
+
+from envknee import launch
+from envknee.config import parse
+from envknee.errors import UserError
+from envknee.prepare import resolve_arms
+from envknee.record import load_record
+
+
+def test_memory_that_runs_out_is_a_result(tmp_path):
+    # 64 environments x 2^22 steps x 24 x 24 x 6 floats: 3.7 TB for the rollout, which no host has.
+    record = launch.launch(a_trial(tmp_path / "oom", num_envs=64, horizon=2**22, batch_size=2**22))
+    assert record.outcome.status == "oom"
+    assert record.outcome.failure is not None and record.outcome.failure.tensor == "start"
+    assert record.outcome.reason is not None and "memory ran out" in record.outcome.reason
+    assert record.outcome.environment is not None
+    assert record.fps_total is None and record.memory_peak_gb is None
+
+
+def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
+    trial = a_trial(
+        tmp_path / "nan",
+        iterations=5,
+        overrides={
+            "env.scene.tiled_camera.width": 24,
+            "env.scene.tiled_camera.height": 24,
+            "agent.algorithm.learning_rate": 1e30,
+        },
+    )
+    record = launch.launch(trial)
+    assert record.outcome.status in ("nan", "diverged")
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.iteration is not None and record.outcome.failure.tensor is not None
+    assert record.outcome.failure.tensor in (record.outcome.reason or "")
+    if record.outcome.failure.dump:
+        with numpy.load(trial.root / record.outcome.failure.dump) as dump:
+            assert dump["env_indices"].tolist() == record.outcome.failure.env_indices
+
+
+def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
+    record = launch.launch(a_trial(tmp_path / "slow", iterations=1_000_000, limit_s=20.0))
+    assert record.outcome.status == "timeout"
+    assert "still running after 20 s" in (record.outcome.reason or "")
+    assert record.fps_total is not None  # what it measured until then is kept
+    assert 20 <= record.outcome.total_s < 60
+
+
+def test_learning_ends_at_the_target(tmp_path):
+    # Episodes of 12 steps and a target below anything: reached with the first whole episodes.
+    record = launch.launch(
+        a_trial(
+            tmp_path / "learning",
+            kind="learning",
+            horizon=8,
+            iterations=None,
+            target_reward=-100.0,
+            target_episodes=4,
+            budget_s=60.0,
+            overrides={
+                "env.scene.tiled_camera.width": 24,
+                "env.scene.tiled_camera.height": 24,
+                "env.episode_length_s": 0.2,
+            },
+        )
+    )
+    assert record.outcome.status == "target_reached"
+    assert record.seconds_to_target == record.train_s > 0
+    assert record.frames_to_target == record.frames
+    assert record.best_reward is not None and record.best_reward > -100
+    assert record.gpu_seconds_to_target is None  # it ran on a CPU
+
+
+def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
+    # 8 pixels are fewer than the network's kernels need: PyTorch raises, and that is nobody's result.
+    trial = a_trial(
+        tmp_path / "broken", overrides={"env.scene.tiled_camera.width": 8, "env.scene.tiled_camera.height": 8}
+    )
+    with pytest.raises(UserError, match="(?s)ended without a result.*Kernel size") as error:
+        launch.launch(trial)
+    assert str(trial.log) in str(error.value)
+    assert not trial.record.exists() and not trial.outcome.exists()
+
+
+def a_study(**changes):
+    plain = {
+        "study": "checked",
+        "throughput": {"num_envs": [4, 8], "horizon": 4, "batch_size": 16},
+    }
+    return parse(plain | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": {"id": "Isaac-Cartpole-Camra-Direct"}}, ["'Isaac-Cartpole-Camra-Direct'", "did you mean 'Isaac-Cartpole-Camera-Direct'"]),
+        ({"task": {"overrides": {"env.scene.tiled_camera.widht": 64}}}, ["env.scene.tiled_camera.widht", "did you mean 'width'"]),
+        ({"task": {"overrides": {"env.scene.tiled_camera.width": "64"}}}, ["'64' is str", "int was expected"]),
+        ({"task": {"overrides": {"agent.algorithm.learning_rat": 1e-3}}}, ["did you mean 'learning_rate'"]),
+        ({"task": {"overrides": {"scene.num_envs": 3}}}, ["must start with 'env.' or 'agent.'"]),
+        ({"task": {"asset": "/nowhere/robot.usd"}}, ["/nowhere/robot.usd does not exist", "asset: local"]),
+        ({"task": {"id": "Isaac-Ant"}}, ["is a cart-pole", "asset: nucleus"]),
+        (
+            {"throughput": {"num_envs": [3], "horizon": 5, "batch_size": "library"}},
+            ["16 mini-batches do not divide num_envs 3 x horizon 5"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_before_anything_runs(changes, words):
+    with pytest.raises(UserError) as error:
+        resolve_arms(a_study(**changes))
+    for word in ["arms.stock: ", *words]:
+        assert word in str(error.value)
+
+
+def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(UserError, match=r"arms\.big: gpus: 1 was asked for, and no GPU is visible.*gpus: auto or 0"):
+        resolve_arms(a_study(arms={"big": {"gpus": 1}}))
+
+
+def test_overrides_reach_the_environment_and_the_agent():
+    resolved = resolve_arms(
+        a_study(
+            task={"overrides": {"env.scene.tiled_camera.width": 64, "agent.algorithm.learning_rate": 1e-3}},
+            arms={"plain": {"gpus": 0}, "fast": {"gpus": 0, "overrides": {"agent.algorithm.learning_rate": 2e-3}}},
+        )
+    )
+    assert resolved["plain"]["env"]["scene"]["tiled_camera"]["width"] == 64
+    assert resolved["plain"]["agent"]["algorithm"]["learning_rate"] == 1e-3
+    assert resolved["fast"]["agent"]["algorithm"]["learning_rate"] == 2e-3
+    assert resolved["plain"]["env"]["scene"]["cartpole"]["spawn"]["usd_path"].endswith("tasks/cartpole.usda")
+    assert str(ROOT) in resolved["plain"]["env"]["scene"]["cartpole"]["spawn"]["usd_path"]
