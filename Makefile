@@ -27,7 +27,7 @@ help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup: ## make .venv and nothing else
-	@workflow/setup.sh
+	@bash workflow/setup.sh
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@study=$$($(study_name)) && echo "envknee: study $$study" && \
@@ -41,7 +41,7 @@ publish: setup ## put the records of CONFIG into its tracking store; again chang
 	@folder=$(study_folder) && python -m envknee.tracking "$$folder" --config "$$CONFIG"
 
 verify: setup ## ask again for every trial of STUDY (a results folder): the same answers must come
-	@folder=$(study_folder) && python -m envknee.ask --verify --folder "$$folder"
+	@folder=$(study_folder) && python -m envknee.ask --verify "$$folder"
 
 test: setup ## all tests that this machine can run
 	@pytest

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages of a lock file into a Python environment: the right build of PyTorch first, then the rest.
 #
-#     containers/install.sh PYTHON LOCKFILE
+#     bash containers/install.sh PYTHON LOCKFILE
 #
 # In:    a Python whose environment may be written to, and a lock file
 # Out:   the packages in that environment; exit 2 and one sentence when that could not be done
@@ -43,38 +43,41 @@ pip_install() {
 }
 
 explain() {
-  local next="pip's message is above."
-  sed -nE 's/^[^ ]+ +((WARNING: Retrying|ERROR|error).*)/\1/p' "$log" | sort -u | tail -n 12 >&2
   if grep -qE 'No space left on device|Disk quota exceeded' "$log"; then
-    next="The disk is full: make room for the environment, for TMPDIR, and for pip's cache (or set PIP_NO_CACHE_DIR=1)."
+    fail "the disk is full: set-up stopped while installing $1. Make room for the environment and for pip's cache (or" \
+      "set PIP_NO_CACHE_DIR=1), then run the same command again."
   elif grep -qE 'from versions: none|NewConnectionError|TimeoutError|NameResolutionError|ProxyError|SSLError' "$log"; then
-    next="pip could not get it from a package index: check this machine's network and pip's settings (PIP_INDEX_URL,\
- PIP_FIND_LINKS, proxies), then run the same command again. Set-up needs a network; the sweep itself does not."
+    sed -nE "s/.*after connection broken by '(.*)'.*/pip: \1/p" "$log" | tail -n 1 >&2
+    fail "pip found no package index: set-up stopped while installing $1. Check the network and pip's settings" \
+      "(PIP_INDEX_URL, PIP_FIND_LINKS, proxies), then run the same command again. Only set-up needs a network."
   fi
-  fail "set-up stopped while installing $1. $next"
+  sed -nE 's/^[^ ]+ +((ERROR|error)[: ].*)/pip: \1/p' "$log" | tail -n 12 >&2
+  fail "set-up stopped while installing $1; what pip said is above."
 }
+
+pinned() { sed -nE "s/^($1==[^ ]+).*/\1/p" "$here/requirements.lock"; }
 
 if [ -z "${TORCH:-}" ]; then
   if has_gpu; then TORCH=cuda; else TORCH=cpu; fi
 fi
-version=$(sed -nE 's/^torch==([^ ]+).*/\1/p' "$here/requirements.lock")
+torch=$(pinned torch)
 case $TORCH in
   # '===' is this version and nothing else: '==' would also take, and prefer, a CPU build's 2.13.0+cpu.
-  cuda) torch="torch===$version" gigabytes=10 ;;
-  cpu) torch="torch==$version" gigabytes=4 ;;
+  cuda) torch=${torch/==/===} gigabytes=10 ;;
+  cpu) gigabytes=4 ;;
   *) fail "TORCH=$TORCH is not a build of PyTorch. Use TORCH=cuda or TORCH=cpu, or leave it out to let the machine decide." ;;
 esac
 require_disk "$gigabytes"
 
 # In this order. Some packages are built with setuptools; what PyTorch needs differs between its builds, so there, and
 # only there, dependencies are followed; Isaac Lab declares more than the camera task imports, and Python 3.12 alone.
-pip_install "pip and setuptools" --constraint "$here/requirements.lock" pip setuptools
+pip_install "pip and setuptools" "$(pinned pip)" "$(pinned setuptools)"
 pip_install "PyTorch ($TORCH)" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
 pip_install "the packages of $(basename "$lock")" --no-deps --no-build-isolation --ignore-requires-python --requirement "$lock"
 
 if [ "$TORCH" = cuda ] && has_gpu; then
   env -u CUDA_VISIBLE_DEVICES "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
-    fail "PyTorch $version (CUDA $("$python" -c 'import torch; print(torch.version.cuda)')) cannot use this machine's GPU" \
+    fail "$torch (CUDA $("$python" -c 'import torch; print(torch.version.cuda)')) cannot use this machine's GPU" \
       "with driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1): update the driver," \
       "or set up for the CPU with TORCH=cpu."
 fi

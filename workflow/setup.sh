@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv from the lock files, once; later calls see in a moment that it is there.
 #
-#     workflow/setup.sh
+#     bash workflow/setup.sh
 #
 # In:      containers/requirements.lock, workflow/requirements.lock
 # Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
@@ -15,7 +15,7 @@ fail() {
   exit 2
 }
 
-version_of() { "$1" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+version_of() { "$1" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null | grep .; }
 is_supported() { [[ $1 == 3.11 || $1 == 3.12 ]]; }
 
 # What .venv is made of, and where: scripts in it hold its path.
@@ -38,6 +38,7 @@ choose_python() {
       "of those, for instance PYTHON=python3.12."
     return
   fi
+  # Where python3 is an older .venv's own, as make puts that first, the new one gets the same Python.
   for candidate in python3 python3.12 python3.11; do
     if version=$(version_of "$candidate") && is_supported "$version"; then
       PYTHON=$candidate
@@ -75,7 +76,7 @@ trap discard_incomplete EXIT
 rm -f .venv/complete
 make_venv
 mkdir .venv/tmp
-TMPDIR=$PWD/.venv/tmp containers/install.sh .venv/bin/python workflow/requirements.lock
+TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requirements.lock
 rmdir .venv/tmp
 echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
 printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" >.venv/complete

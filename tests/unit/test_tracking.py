@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from envknee import tracking
 from envknee.config import Study, load, parse
 from envknee.errors import UserError
@@ -56,6 +55,19 @@ def folder(tmp_path: Path, study: Study, empty_store: Path) -> StudyFolder:
     return folder
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> StudyFolder:
+    """The same trials with figures and report, published once, for tests that only look."""
+    folder = six_trials(tmp_path_factory.mktemp("results") / "demo", a_study(), MANY_ROWS)
+    shutil.copy(empty_store, folder.root.parent / "mlflow.db")
+    folder.figures.mkdir()
+    (folder.figures / "fps.svg").write_text("<svg/>")
+    folder.records_csv.write_text("number\n0\n")
+    folder.report.write_text("<html/>")
+    assert publish(a_study(), folder).created == 8
+    return folder
+
+
 @pytest.fixture
 def storeless(tmp_path: Path, study: Study) -> StudyFolder:
     """The same trials, not published to anywhere yet."""
@@ -71,12 +83,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], floa
     return contents(folder), time.monotonic() - started
 
 
-def six_trials(root: Path, study: Study) -> StudyFolder:
+def six_trials(root: Path, study: Study, learning_rows: int = 5) -> StudyFolder:
     """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
     folder = a_folder(root, study)
     finish(folder, 0, "stock", "ok")
     finish(folder, 1, "lean", "ok", device=CPU, num_envs=64)
-    finish(folder, 2, "stock", "target_reached", kind="learning", rows=MANY_ROWS)
+    finish(folder, 2, "stock", "target_reached", kind="learning", rows=learning_rows)
     finish(
         folder, 3, "stock", "oom", rows=0, failure=Failure(iteration=None, tensor="start", env_indices=[], dump=None)
     )
@@ -88,10 +100,9 @@ def six_trials(root: Path, study: Study) -> StudyFolder:
 # What is logged
 
 
-def test_hierarchy_is_experiment_arm_trial(study: Study, folder: StudyFolder) -> None:
-    publication = publish(study, folder)
-    runs = stored_runs(folder)
-    assert publication.created == len(runs) == 8  # two arms and six trials
+def test_hierarchy_is_experiment_arm_trial(published: StudyFolder) -> None:
+    runs = stored_runs(published)
+    assert len(runs) == 8  # two arms and six trials
     parents = {run.data.tags["arm"]: run for run in runs if tracking.TAG_PARENT not in run.data.tags}
     assert set(parents) == {"stock", "lean"}
     assert {run.info.run_name for run in parents.values()} == {"stock · H100", "lean · CPU, H100"}
@@ -101,9 +112,8 @@ def test_hierarchy_is_experiment_arm_trial(study: Study, folder: StudyFolder) ->
         assert run.data.tags[tracking.TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
 
 
-def test_names_tell_trials_apart(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    names = {run.data.tags["trial"]: run.info.run_name for run in stored_runs(folder) if "trial" in run.data.tags}
+def test_names_tell_trials_apart(published: StudyFolder) -> None:
+    names = {run.data.tags["trial"]: run.info.run_name for run in stored_runs(published) if "trial" in run.data.tags}
     assert names["0000"] == "H100 · 2048 envs · T32 · B4096 · repeat 1"
     assert names["0001"] == "CPU · 64 envs · T32 · B2048 · repeat 1"
     assert names["0002"] == "H100 · 2048 envs · T32 · B4096 · learning · repeat 1"
@@ -135,9 +145,8 @@ def test_devices_are_called_what_people_call_them(name: str, short: str) -> None
     assert short_name(Device(type="cuda", name=name, uuid=None, memory_gb=80.0)) == short
 
 
-def test_parameters_and_tags(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    run = stored_trial(folder, "0000")
+def test_parameters_and_tags(published: StudyFolder) -> None:
+    run = stored_trial(published, "0000")
     assert run.data.params == {
         "asset": "local", "batch_size": "4096", "env.scene.tiled_camera.width": "64", "env.viewer": "null",
         "gpus": "auto", "horizon": "32", "iterations": "2", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
@@ -151,14 +160,13 @@ def test_parameters_and_tags(study: Study, folder: StudyFolder) -> None:
         "mlflow.source.git.commit": "abc123", "version.torch": "2.11.0", "version.python": "3.12.3",
     }  # fmt: skip
     assert {name: tags[name] for name in expected} == expected
-    nan = stored_trial(folder, "0004").data.tags
+    nan = stored_trial(published, "0004").data.tags
     assert (nan["failure.iteration"], nan["failure.tensor"], nan["failure.env_indices"]) == ("1", "rewards", "[3]")
     assert nan["mlflow.note.content"] == nan["reason"] == "why it ended: nan"
 
 
-def test_curves_have_frames_as_steps_and_the_time_of_measurement(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    client, run = client_of(folder), stored_trial(folder, "0000")
+def test_curves_have_frames_as_steps_and_the_time_of_measurement(published: StudyFolder) -> None:
+    client, run = client_of(published), stored_trial(published, "0000")
     points = [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "fps_total")]
     assert points == [
         # Three iterations of 2048 x 32 frames; each row was measured 2 s after the one before.
@@ -176,22 +184,20 @@ def test_curves_have_frames_as_steps_and_the_time_of_measurement(study: Study, f
     assert "memory/torch_peak_reserved_gb" not in run.data.metrics  # None in every row
 
 
-def test_rows_without_a_finished_episode_leave_a_gap(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    client, run = client_of(folder), stored_trial(folder, "0000")
+def test_rows_without_a_finished_episode_leave_a_gap(published: StudyFolder) -> None:
+    client, run = client_of(published), stored_trial(published, "0000")
     assert [m.step for m in client.get_metric_history(run.info.run_id, "reward_mean")] == [131072, 196608]
 
 
-def test_summary_of_the_record(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    metrics = stored_trial(folder, "0000").data.metrics
+def test_summary_of_the_record(published: StudyFolder) -> None:
+    metrics = stored_trial(published, "0000").data.metrics
     # Iteration 0 is the warm-up: the median of 40,001 and 40,002.
     assert metrics["summary/fps_total_median"] == 40_001.5
     assert metrics["summary/memory_peak_gb"] == 18.5
     assert metrics["summary/frames"] == 3 * 65536
     assert metrics["summary/setup_s"] == 9.0
     assert "summary/seconds_to_target" not in metrics
-    learning = stored_trial(folder, "0002").data.metrics
+    learning = stored_trial(published, "0002").data.metrics
     # The reward rises by 0.1 per iteration from 0.1 (row 1): 4.0 stands at row 40, 2 s each after 2 s for row 0.
     assert learning["summary/seconds_to_target"] == 82.0
     assert learning["summary/frames_to_target"] == 41 * 65536
@@ -199,17 +205,15 @@ def test_summary_of_the_record(study: Study, folder: StudyFolder) -> None:
     assert "reward_average" not in metrics  # a throughput trial has no target
 
 
-def test_every_metric_arrives_where_they_fill_several_calls(study: Study, folder: StudyFolder) -> None:
-    described = run_of(study, folder, "trials/0002")
+def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
+    described = run_of(a_study(), published, "trials/0002")
     assert len(described.metrics) > tracking.METRICS_PER_BATCH
-    publish(study, folder)
-    client, run = client_of(folder), stored_trial(folder, "0002")
+    client, run = client_of(published), stored_trial(published, "0002")
     stored = [(m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key)]
     assert sorted(stored) == sorted(map(tuple, described.metrics))
 
 
-def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(tmp_path: Path, study: Study) -> None:
-    folder = a_folder(tmp_path / "results" / "demo", study)
+def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(study: Study, folder: StudyFolder) -> None:
     overrides = {f"env.field_{number}": "x" * (7000 if number == 0 else 1) for number in range(130)}
     environment = a_changed(H100_NODE, packages={f"package{number}": "1" for number in range(130)})
     finish(folder, 0, "stock", "ok", overrides=overrides, environment=environment)
@@ -220,8 +224,7 @@ def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(tmp_path:
     assert run.data.params["env.field_0"] == "x" * 5999 + "…"  # MLflow's limit is 6000 characters
 
 
-def test_names_that_mlflow_refuses_are_made_legal(tmp_path: Path, study: Study) -> None:
-    folder = a_folder(tmp_path / "results" / "demo", study)
+def test_names_that_mlflow_refuses_are_made_legal(study: Study, folder: StudyFolder) -> None:
     finish(folder, 0, "stock", "ok", overrides={"env.list[0]": 1}, losses={"value(clipped)": 1.0})
     publish(study, folder)
     run = stored_trial(folder, "0000")
@@ -229,52 +232,82 @@ def test_names_that_mlflow_refuses_are_made_legal(tmp_path: Path, study: Study) 
     assert run.data.metrics["losses/value_clipped_"] == 1.0
 
 
-def test_runs_have_the_trials_own_times_and_status(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    run = stored_trial(folder, "0000")
+def test_runs_have_the_trials_own_times_and_status(published: StudyFolder) -> None:
+    run = stored_trial(published, "0000")
     assert (run.info.start_time, run.info.end_time) == (1_700_000_000_250, 1_700_000_030_250)
-    status = {run.data.tags["status"]: run.info.status for run in stored_runs(folder) if "status" in run.data.tags}
+    status = {run.data.tags["status"]: run.info.status for run in stored_runs(published) if "status" in run.data.tags}
     finished = {"ok", "target_reached", "oom", "refused"}
     assert status == {**dict.fromkeys(finished, "FINISHED"), "nan": "FAILED"}
-    stock = stored_parent(folder, "stock")
+    stock = stored_parent(published, "stock")
     assert stock.info.start_time == 1_700_000_000_250
     assert stock.info.end_time == 1_700_000_330_250  # trial 3 started 300 s after trial 0
     assert stock.info.status == "FINISHED"
 
 
-def test_artifacts_are_the_files_themselves(study: Study, folder: StudyFolder, tmp_path: Path) -> None:
-    folder.figures.mkdir()
-    (folder.figures / "fps.svg").write_text("<svg/>")
-    folder.records_csv.write_text("number\n0\n")
-    folder.report.write_text("<html/>")
-    publish(study, folder)
-    client = client_of(folder)
-    trial = stored_trial(folder, "0000")
+def test_artifacts_are_the_files_themselves(published: StudyFolder, tmp_path: Path) -> None:
+    client = client_of(published)
+    trial = stored_trial(published, "0000")
     files = downloaded(client, trial, tmp_path / "trial")
     assert set(files) == {"request.json", "outcome.json", "record.json", "metrics.jsonl"}
     for name, text in files.items():
-        assert text == (folder.trial(0).root / name).read_bytes()
-    assert set(downloaded(client, stored_trial(folder, "0005"), tmp_path / "refused")) == set(files) - {"metrics.jsonl"}
-    parent = downloaded(client, stored_parent(folder, "lean"), tmp_path / "parent")
+        assert text == (published.trial(0).root / name).read_bytes()
+    assert set(downloaded(client, stored_trial(published, "0005"), tmp_path / "refused")) == set(files) - {
+        "metrics.jsonl"
+    }
+    parent = downloaded(client, stored_parent(published, "lean"), tmp_path / "parent")
     assert set(parent) == {"study.json", "records.csv", "report.html", "figures/fps.svg"}
-    assert Path(trial.info.artifact_uri).is_relative_to(tmp_path / "results" / "mlartifacts" / "demo")
+    assert Path(trial.info.artifact_uri).is_relative_to(published.root.parent / "mlartifacts" / "demo")
 
 
-def test_description_holds_the_verdict_as_far_as_there_is_one(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
+def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder: StudyFolder) -> None:
     note = "mlflow.note.content"
     progress = "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached."
-    assert stored_parent(folder, "stock").data.tags[note] == progress
-    folder.verdict.write_text(json.dumps({"headline": "Stop at 2048.", "arms": {"stock": {"headline": "It is full."}}}))
+    assert run_of(study, folder, "arms/stock").tags[note] == progress
+    headline = {
+        "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
+        "threshold_num_envs": 2048, "fps": 49_697.5, "fps_lower": None, "state": "reached", "seconds_to_target": {"value": 1.0},
+    }  # fmt: skip
+    folder.verdict.write_text(
+        json.dumps({"arms": [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]})
+    )
     publish(study, folder)
-    assert stored_parent(folder, "stock").data.tags[note] == f"**Stop at 2048.**\n\n**It is full.**\n\n{progress}"
-    assert stored_parent(folder, "lean").data.tags[note].startswith("**Stop at 2048.**\n\n3 of 6")
-    for tolerated in ("[]", "{}", '{"headline": 3, "arms": []}'):
-        folder.verdict.write_text(tolerated)
-        assert run_of(study, folder, "arms/stock").tags[note] == progress
-    folder.verdict.write_text("{")
+    stock = stored_parent(folder, "stock").data
+    assert stock.tags[note] == (
+        f"**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU.\n\n{progress}"
+    )
+    assert stock.metrics == {
+        "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
+        "verdict/threshold_num_envs": 2048.0, "verdict/fps": 49_697.5,
+    }  # fmt: skip
+    assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
+
+
+@pytest.mark.parametrize(
+    "verdict", ["[]", "{}", '{"arms": {"stock": 1}}', '{"arms": [1, {"arm": "stock", "headline": "?"}]}']
+)
+def test_verdict_of_another_form_is_left_out(study: Study, storeless: StudyFolder, verdict: str) -> None:
+    storeless.verdict.write_text(verdict)
+    run = run_of(study, storeless, "arms/stock")
+    assert run.tags["mlflow.note.content"].startswith("3 of 6 trials")
+    assert "verdict.json" in run.artifacts
+
+
+def test_half_a_verdict_is_told(study: Study, storeless: StudyFolder) -> None:
+    storeless.verdict.write_text("{")
     with pytest.raises(UserError, match=r"verdict\.json is not JSON"):
-        publish(study, folder)
+        describe_study(study, storeless)
+
+
+def test_tracking_uri_is_not_among_the_artifacts(storeless: StudyFolder) -> None:
+    study = a_study(uri="http://user:secret@host")
+    storeless.study.write_text(canonical_json(study))
+    texts = [
+        content if isinstance(content, str) else content.read_text()
+        for parent, trials in describe_study(study, storeless)
+        for run in (parent, *trials)
+        for content in run.artifacts.values()
+    ]
+    assert texts and not [text for text in texts if "secret" in text]
 
 
 # Publishing again
@@ -287,14 +320,8 @@ def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, mon
     assert publish(study, folder).created == 0
     assert dump(folder) == before
     assert folder.published.read_bytes() == published
-
-
-def test_dump_sees_a_change(study: Study, folder: StudyFolder) -> None:
-    """The comparison above must be able to fail."""
-    publish(study, folder)
-    before = dump(folder)
     client_of(folder).log_metric(stored_trial(folder, "0000").info.run_id, "fps_total", 1.0, step=1)
-    assert dump(folder) != before
+    assert dump(folder) != before  # so the comparison can tell
 
 
 def test_changed_record_replaces_its_run_at_the_original_time(study: Study, folder: StudyFolder) -> None:
@@ -339,8 +366,8 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
     }
 
 
-def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: Path) -> None:
-    study = a_study(uri=f"sqlite:///{tmp_path}/shared.db")
+def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: Path, empty_store: Path) -> None:
+    study = a_study(uri=f"sqlite:///{shutil.copy(empty_store, tmp_path / 'shared.db')}")
     mine, yours = a_folder(tmp_path / "mine" / "demo", study), a_folder(tmp_path / "yours" / "demo", study)
     finish(mine, 0, "stock", "ok")
     finish(yours, 0, "stock", "ok", device=CPU)
@@ -390,18 +417,12 @@ def test_publisher_killed_at_any_time_leaves_nothing_behind(
     storeless: StudyFolder, reference: tuple[list[Any], float]
 ) -> None:
     expected, duration_s = reference
-    statuses = [publish_in_child(storeless, killed_at_s=duration_s * tenths / 10) for tenths in (1, 4, 6, 7, 8, 9)]
+    (storeless.root.parent / ".mlflow.db.new").write_bytes(b"half a store")
+    statuses = [publish_in_child(storeless, killed_at_s=duration_s * share) for share in (0.3, 0.7, 0.9)]
     assert -signal.SIGKILL in statuses
     assert publish_in_child(storeless) == 0
     assert contents(storeless) == expected
     assert not list(storeless.root.parent.glob(".mlflow.db*"))
-
-
-def test_half_a_store_of_a_killed_publisher_is_thrown_away(study: Study, storeless: StudyFolder) -> None:
-    unfinished = storeless.root.parent / ".mlflow.db.new"
-    unfinished.write_bytes(b"half a store")
-    assert publish(study, storeless).created == 8
-    assert not unfinished.exists()
 
 
 def test_half_a_run_is_made_anew(study: Study, folder: StudyFolder) -> None:
@@ -459,14 +480,14 @@ def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_pat
 def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
     folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the time-out cut from 10 s to 2 s: the call must be tried twice and then given up."""
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    """With the time-out cut from 10 s to 1 s: the call must be tried twice and then given up."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with silent_server() as port:
         started = time.monotonic()
         with pytest.raises(UserError, match="cannot be used"):
             publish(a_study(uri=f"http://127.0.0.1:{port}"), folder)
-        assert 2 < time.monotonic() - started < 10
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "2"
+        assert 2 <= time.monotonic() - started < 30
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "1"
 
 
 def test_time_limits_stay_below_30_s_together() -> None:
@@ -480,7 +501,7 @@ def test_database_server_that_is_down_is_told_at_once(folder: StudyFolder) -> No
     started = time.monotonic()
     with pytest.raises(UserError, match=r"postgresql://127\.0\.0\.1:9/mlflow \(tracking\.uri of the study\)") as error:
         publish(a_study(uri="postgresql://user:secret@127.0.0.1:9/mlflow"), folder)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert "secret" not in str(error.value)
 
 
@@ -547,15 +568,15 @@ def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFo
     started = time.monotonic()
     with pytest.raises(UserError, match=r"mlflow\.db .*cannot be used as a SQLite database"):
         publish(study, folder)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_store_that_was_moved_is_refused_and_can_be_made_anew(
-    study: Study, folder: StudyFolder, tmp_path: Path
+    study: Study, folder: StudyFolder, tmp_path: Path, empty_store: Path
 ) -> None:
     publish(study, folder)
     (tmp_path / "results").rename(tmp_path / "moved")
-    (tmp_path / "moved" / "mlflow.db").unlink()
+    shutil.copy(empty_store, tmp_path / "moved" / "mlflow.db")
     assert publish(study, StudyFolder(tmp_path / "moved" / "demo")).created == 8
     (tmp_path / "moved").rename(tmp_path / "again")
     with pytest.raises(UserError, match="moved or copied"):
@@ -588,6 +609,17 @@ def test_ui_names_a_server(folder: StudyFolder, capsys: pytest.CaptureFixture[st
     tracking.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
     assert "https://mlflow.example.org/team" in (shown := capsys.readouterr().out)
     assert "secret" not in shown
+
+
+def test_ui_leads_to_the_studys_runs(
+    published: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "execve", lambda *_: None)
+    tracking.open_ui(a_study(), published, None)
+    experiment = stored_runs(published)[0].info.experiment_id
+    assert f"/#/experiments/{experiment}/runs?workflowType=machine_learning " in capsys.readouterr().out
+    tracking.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
+    assert "http://elsewhere/#/experiments?workflowType" in capsys.readouterr().out
 
 
 def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> None:

@@ -13,7 +13,6 @@ each later repeat runs the same points once more in an order of its own (randomi
 
 import argparse
 import difflib
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,6 +65,35 @@ def ask_again(study: Study, requests: Sequence[Request], records: Mapping[int, R
         answers.append(_next(study, slot, history, records))
         history.append(answers[-1] if _foreign(study, slot, request) else request)
     return answers
+
+
+def request_for(study: Study, slot: Slot, point: Point, refusal: str | None) -> Request:
+    """Fill in everything that follows from the study, the slot and the point."""
+    sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    return Request(
+        study=study.study,
+        number=slot.number,
+        arm=slot.arm,
+        kind=slot.kind,
+        repeat=slot.repeat,
+        num_envs=point.num_envs,
+        horizon=point.horizon,
+        batch_size=point.batch_size,
+        seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
+        task_id=study.task.id,
+        asset=study.task.asset,
+        overrides={**study.task.overrides, **arm.overrides},
+        trainer=arm.trainer,
+        gpus=arm.gpus,
+        warmup_iterations=sweep.warmup_iterations,
+        iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
+        target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
+        target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
+        budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
+        limit_s=sweep.limit_s,
+        sampler=sweep.sampler,
+        refusal=refusal,
+    )
 
 
 @dataclass(frozen=True)
@@ -128,7 +156,7 @@ def _next(study: Study, slot: Slot, requests: Sequence[Request], records: Mappin
         point = order[slot.index % len(order)]
     else:
         point = _new_point(study, slot, block, visible, memory)
-    return _request(study, slot, point, memory.refusal(point) if memory else None)
+    return request_for(study, slot, point, memory.refusal(point) if memory else None)
 
 
 def _new_point(
@@ -148,39 +176,10 @@ def _new_point(
     return samplers.propose(sweep, observations, frozenset(new), study.seed, slot.number) or new[0]
 
 
-def _request(study: Study, slot: Slot, point: Point, refusal: str | None) -> Request:
-    """Fill in everything that follows from the study, the slot and the point."""
-    sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
-    return Request(
-        study=study.study,
-        number=slot.number,
-        arm=slot.arm,
-        kind=slot.kind,
-        repeat=slot.repeat,
-        num_envs=point.num_envs,
-        horizon=point.horizon,
-        batch_size=point.batch_size,
-        seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
-        task_id=study.task.id,
-        asset=study.task.asset,
-        overrides={**study.task.overrides, **arm.overrides},
-        trainer=arm.trainer,
-        gpus=arm.gpus,
-        warmup_iterations=sweep.warmup_iterations,
-        iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
-        target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
-        target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
-        budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
-        limit_s=sweep.limit_s,
-        sampler=sweep.sampler,
-        refusal=refusal,
-    )
-
-
 def _foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Tell what in a request does not follow from the study, whatever point it chose; None when all does."""
     point = point_of(request)
-    expected = _request(study, slot, point, request.refusal)
+    expected = request_for(study, slot, point, request.refusal)
     for field, value in expected:
         if getattr(request, field) != value:
             return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"
@@ -217,44 +216,51 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     """
     slot = _slot(study, space.plan(study), number)
     requests = [_read_request(folder, earlier) for earlier in range(number)]
-    request = ask(study, number, requests, _read_records(study, folder, number, requests, slot.arm))
+    records = {
+        request.number: load_record(folder.trial(request.number))
+        for request in _known_to(study, folder, number, requests)
+        if request.arm == slot.arm
+    }
+    request = ask(study, number, requests, records)
     trial = folder.trial(number)
     trial.root.mkdir(parents=True, exist_ok=True)
     write_atomically(trial.request, canonical_json(request))
 
 
-def verify(folder: StudyFolder) -> tuple[int, str]:
-    """Ask every request of a study again; return how many there are and a unified diff, empty when all are identical.
+def verify(folder: StudyFolder) -> tuple[int, list[str]]:
+    """Ask every request of a study again; return how many there are, and what differs or was changed since.
+
+    A request that comes out different is shown as a unified diff: expected is what is asked now.
 
     Raises:
-        UserError: when there is none, or a file is missing, truncated, or no longer what was measured.
+        UserError: when there is no request, or a file is missing or truncated.
     """
-    study = _read_study(folder)
+    if not folder.study.exists():
+        raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
+    study = config.load(folder.study)
     present = [int(path.parent.name) for path in folder.trials.glob("*/request.json") if path.parent.name.isdigit()]
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
     last = _slot(study, space.plan(study), max(present)).number
     requests = [_read_request(folder, number) for number in range(last + 1)]
-    answers = ask_again(study, requests, _read_records(study, folder, last, requests, None))
-    diff: list[str] = []
-    for answer in answers:
-        path = folder.trial(answer.number).request
-        stored, again = path.read_text(encoding="utf-8"), canonical_json(answer)
-        diff += difflib.unified_diff(
-            stored.splitlines(keepends=True), again.splitlines(keepends=True), str(path), "asked again", n=1
-        )
-    return len(answers), "".join(diff)
+    records, findings = {}, []
+    for request in _known_to(study, folder, last, requests):
+        trial = folder.trial(request.number)
+        records[request.number] = read_model(trial.record, Record, "Run that trial again.")
+        try:
+            load_record(trial)
+        except UserError as error:
+            findings.append(f"{error}\n")
+    diffs = [
+        _difference(folder.trial(answer.number).request, canonical_json(answer))
+        for answer in ask_again(study, requests, records)
+    ]
+    return len(requests), [*filter(None, diffs), *findings]
 
 
-def _read_study(folder: StudyFolder) -> Study:
-    """Read the study that a folder's results were measured with."""
-    try:
-        data = json.loads(folder.study.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{folder.study} does not exist. Name a study's folder, such as results/<study>") from error
-    except ValueError as error:
-        raise UserError(f"{folder.study} is not whole JSON: {error}. Restore it, or start the sweep again") from error
-    return config.parse(data, str(folder.study))
+def _difference(path: Path, expected: str) -> str:
+    stored = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(difflib.unified_diff(stored, expected.splitlines(keepends=True), str(path), "asked again", n=1))
 
 
 def _read_request(folder: StudyFolder, number: int) -> Request:
@@ -262,22 +268,17 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
     return read_model(folder.trial(number).request, Request, remedy)
 
 
-def _read_records(
-    study: Study, folder: StudyFolder, number: int, requests: Sequence[Request], arm: str | None
-) -> dict[int, Record]:
-    """Read the records that request `number` of `arm` (None: of any) knows; each must exist, or a replay differs."""
-    records = {}
-    for request in requests[: max(0, number - study.window + 1)]:
-        if arm is not None and request.arm != arm:
-            continue
-        trial = folder.trial(request.number)
-        if not trial.record.exists():
+def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence[Request]) -> Sequence[Request]:
+    """Return the requests whose records request `number` knows; each record must exist, or a replay would differ."""
+    known = requests[: max(0, number - study.window + 1)]
+    for request in known:
+        record = folder.trial(request.number).record
+        if not record.exists():
             raise UserError(
-                f"{trial.record} does not exist, and request {number} is asked knowing the records up to"
+                f"{record} does not exist, and request {number} is asked knowing the records up to"
                 f" {number - study.window} (window {study.window}). Run trial {request.number} first"
             )
-        records[request.number] = load_record(trial)
-    return records
+    return known
 
 
 def main() -> int:
@@ -286,21 +287,27 @@ def main() -> int:
     parser.add_argument("--study-file", type=Path, help="the study, such as config/config.yaml")
     parser.add_argument("--folder", type=Path, help="the folder of its results, results/<study>")
     parser.add_argument("--number", type=int, help="which request to write; all before it must exist")
-    parser.add_argument("--verify", type=Path, metavar="FOLDER", help="ask every request in this folder again")
+    parser.add_argument(
+        "--verify", type=Path, metavar="FOLDER", help="ask every request in this folder again; goes alone"
+    )
     arguments = parser.parse_args()
     writing = (arguments.study_file, arguments.folder, arguments.number)
     if arguments.verify is None and None not in writing:
         write_request(config.load(arguments.study_file), StudyFolder(arguments.folder), arguments.number)
         return 0
     if arguments.verify is None or writing != (None, None, None):
-        parser.error("name --study-file, --folder and --number; or --verify alone")
-    count, diff = verify(StudyFolder(arguments.verify))
-    if diff:
-        print(diff, end="")
-        print(f"envknee: not all of {count} requests come out the same again: see the differences", file=sys.stderr)
-        return 1
-    print(f"{count} requests recomputed, all identical")
-    return 0
+        parser.error("name --study-file, --folder and --number; or --verify and a folder, alone")
+    count, findings = verify(StudyFolder(arguments.verify))
+    if not findings:
+        print(f"{count} requests recomputed, all identical")
+        return 0
+    print("".join(findings), end="")
+    print(
+        f"envknee: of {count} requests not all come out the same: see above. A trial that was measured again after later"
+        " ones were asked shows here too; any other cause is a changed file.",
+        file=sys.stderr,
+    )
+    return 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Input: a YAML file such as `config/config.yaml`. Output: a `Study`.
 
 import argparse
 import json
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +22,8 @@ STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
+OVERRIDE_EXPECTED = "expected true, false, a finite number, a text, null, or a list of these"
+
 
 def _number(value: Any) -> Any:
     """Read 3e-4 as the number that its writer meant: YAML 1.1 (PyYAML, also inside Snakemake) takes it for a string."""
@@ -28,7 +31,17 @@ def _number(value: Any) -> Any:
 
 
 def _override(value: Any) -> Any:
-    return [_number(item) for item in value] if isinstance(value, list) else _number(value)
+    """Check here what the union would report once per branch."""
+    if isinstance(value, list):
+        if any(item is None or isinstance(item, list) for item in value):
+            raise ValueError(OVERRIDE_EXPECTED)
+        return [_override(item) for item in value]
+    value = _number(value)
+    if not isinstance(value, bool | int | float | str | None) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        raise ValueError(OVERRIDE_EXPECTED)
+    return value
 
 
 OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
@@ -54,7 +67,7 @@ def _study_name(name: Any) -> Any:
 
 
 def _gpus(value: Any) -> Any:
-    if value is True or value is False:  # True == 1: a literal would take it
+    if isinstance(value, bool | float):  # True == 1 == 1.0: a literal would take them
         raise ValueError("expected 'auto', 0 or 1")
     return value
 
@@ -83,10 +96,6 @@ def _batch_sizes(value: Any) -> Any:
     return value if value == "library" else _sizes(value)
 
 
-def _float(value: Any) -> Any:
-    return float(value) if type(value) is int else _number(value)
-
-
 SIZE_SCHEMA = {"type": "integer", "minimum": 1}
 SIZES_SCHEMA = {
     "anyOf": [
@@ -108,29 +117,29 @@ Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes), WithJsonSchema(SIZES
 BatchSizes = Annotated[
     Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes), WithJsonSchema(BATCH_SIZES_SCHEMA)
 ]
-Number = Annotated[float, BeforeValidator(_float)]
-Seconds = Annotated[Number, Field(gt=0)]
+Number = Annotated[float, BeforeValidator(_number)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(_number)]
 
 
 class Task(Strict):
     """What is simulated."""
 
-    id: str = Field("Isaac-Cartpole-Camera-Direct", description="A registered Isaac Lab task.")
+    id: str = Field(default="Isaac-Cartpole-Camera-Direct", description="A registered Isaac Lab task.")
     asset: str = Field(
-        "local",
+        default="local",
         description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file.",
     )
-    overrides: Overrides = Field({}, description="Fields of the environment (env.*) or agent (agent.*) to set.")
+    overrides: Overrides = Field(default={}, description="Fields of the environment (env.*) or agent (agent.*) to set.")
 
 
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
-    trainer: Literal["rsl_rl"] = Field("rsl_rl", description="Which library learns.")
+    trainer: Literal["rsl_rl"] = Field(default="rsl_rl", description="Which library learns.")
     gpus: Annotated[Literal["auto", 0, 1], BeforeValidator(_gpus)] = Field(
-        "auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU."
+        default="auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU."
     )
-    overrides: Overrides = Field({}, description="Like the task's overrides, for this arm alone; these win.")
+    overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
 
 
 class Sweep(Strict):
@@ -143,12 +152,12 @@ class Sweep(Strict):
         "so that the batch grows with num_envs.",
     )
     sampler: Literal["tpe", "gp", "sobol", "grid", "random"] = Field(
-        "grid", description="Who picks the points: Optuna's tpe or gp after a Sobol start, or a fixed design."
+        default="grid", description="Who picks the points: Optuna's tpe or gp after a Sobol start, or a fixed design."
     )
-    points: Positive | None = Field(None, description="How many different points; without it every legal one.")
+    points: Positive | None = Field(default=None, description="How many different points; without it every legal one.")
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
     warmup_iterations: Annotated[int, Field(ge=0)] = Field(
-        1, description="First iterations left out of the FPS figures."
+        default=1, description="First iterations left out of the FPS figures."
     )
     limit_s: Seconds = Field(
         description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
@@ -159,7 +168,7 @@ class Throughput(Sweep):
     """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
 
     repeats: Positive = 3
-    iterations: Positive = Field(5, description="Timed iterations after the warm-up.")
+    iterations: Positive = Field(default=5, description="Timed iterations after the warm-up.")
     limit_s: Seconds = 600.0
 
 
@@ -169,7 +178,7 @@ class Learning(Sweep):
     repeats: Positive = 2
     target_reward: Number = Field(description="Mean episode reward at which the trial is done.")
     target_episodes: Positive = Field(
-        40, description="The reward is averaged over at least this many finished episodes."
+        default=40, description="The reward is averaged over at least this many finished episodes."
     )
     budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
     limit_s: Seconds = 3600.0
@@ -178,20 +187,23 @@ class Learning(Sweep):
 class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
-    delta: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.10, description="A doubling that gains less than this has stopped paying."
+    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(_number)] = Field(
+        default=0.10, description="A doubling that gains less than this has stopped paying."
     )
-    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = Field(
-        0.95, description="Of every interval and of each one-sided bound."
+    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(_number)] = Field(
+        default=0.95, description="Of every interval and of each one-sided bound."
     )
-    memory_margin: Annotated[Number, Field(ge=0, lt=1)] = Field(0.05, description="Share of the memory to keep free.")
+    memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_number)] = Field(
+        default=0.05, description="Share of the memory to keep free."
+    )
 
 
 class Tracking(Strict):
     """Where runs are logged. May be changed at any time."""
 
     uri: str | None = Field(
-        None, description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db."
+        default=None,
+        description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db.",
     )
 
 
@@ -201,11 +213,13 @@ class Study(Strict):
     study: Annotated[str, BeforeValidator(_study_name)] = Field(
         description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
     )
-    seed: Annotated[int, Field(ge=0)] = Field(1, description="Every other seed is derived from this one.")
-    window: Positive = Field(2, description="Request n is asked knowing the records up to n - window.")
-    slots: Positive = Field(1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU).")
+    seed: Annotated[int, Field(ge=0)] = Field(default=1, description="Every other seed is derived from this one.")
+    window: Positive = Field(default=2, description="Request n is asked knowing the records up to n - window.")
+    slots: Positive = Field(
+        default=1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU)."
+    )
     task: Task = Task()
-    arms: dict[str, Arm] = Field({"stock": Arm()}, min_length=1)
+    arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
     throughput: Throughput | None = None
     learning: Learning | None = None
     decide: Decide = Decide()
@@ -242,8 +256,7 @@ def parse(data: Any, source: str = "the study") -> Study:
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        # One wrong value under a union is one problem, not one per branch.
-        problems = "\n".join(dict.fromkeys(f"  {_explain(problem)}" for problem in error.errors()))
+        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
         raise UserError(
             f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
         ) from error
@@ -252,16 +265,18 @@ def parse(data: Any, source: str = "the study") -> Study:
 class _Loader(yaml.SafeLoader):
     """YAML in which no key may stand twice: PyYAML would take the last one silently."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Read one mapping, before aliases are merged into it."""
+        node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value} stands there twice", key.start_mark
-                )
             if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {key.value} stands there twice", problem_mark=key.start_mark
+                    )
                 seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        return node
 
 
 def load(path: Path) -> Study:
@@ -291,9 +306,7 @@ def json_schema() -> str:
 def _explain(problem: Any) -> str:
     """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal."""
     location = [str(part) for part in problem["loc"]]
-    # arms.<name>.<key>, <section>.<key>, one deeper for overrides; what follows is pydantic's name for a type.
-    depth = (3 if location[:1] == ["arms"] else 2) + ("overrides" in location[:3])
-    key = ".".join(location[:depth])
+    key = ".".join(location)
     if problem["type"] == "extra_forbidden":
         legal = _legal_keys(location[:-1])
         return f"{key}: unknown key{nearest(location[-1], legal)}. Legal here: {', '.join(sorted(legal))}"
@@ -302,8 +315,8 @@ def _explain(problem: Any) -> str:
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if problem["type"] == "model_type":
         message = f"expected keys with values: {', '.join(_legal_keys(location))}"
-    elif problem["type"] != "finite_number" and len(location) > depth:
-        message = "expected true, false, a number, a text, null, or a list of these"
+    elif problem["type"] == "too_short":
+        message = "expected at least one"
     value = f" (got {problem['input']!r})" if location else ""
     return f"{key or 'study'}: {message}{value}"
 

@@ -11,6 +11,7 @@ Exit 0: record.json is there, whatever its status. Exit 2: something to mend. Ex
 import argparse
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,9 @@ from envknee.record import Environment, Failure, Outcome, Record, Request, Row, 
 POLL_S = 0.2
 GRACE_S = 10.0
 """Seconds between asking a process group to end and killing it."""
+
+FULL_DISK_BYTES = 100_000
+"""With less room than this a trial cannot have written its rows."""
 
 
 class Interrupted(Exception):
@@ -72,7 +76,11 @@ def _only_launcher_of(trial: TrialFolder) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"{trial.root}: still running under an earlier sweep; waiting for its result", file=sys.stderr, flush=True)
+            print(
+                f"{trial.root}: still running under an earlier sweep; waiting for its result",
+                file=sys.stderr,
+                flush=True,
+            )
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
@@ -114,7 +122,9 @@ def _measure(trial: TrialFolder, request: Request) -> None:
     elif process.returncode == -signal.SIGKILL and _kernel_oom_kills() > kernel_kills_before:
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
     else:
-        raise UserError(f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}")
+        raise UserError(
+            f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}"
+        )
 
 
 def _process_environment(request: Request) -> dict[str, str]:
@@ -167,11 +177,16 @@ def _kernel_oom_kills() -> int:
     events = Path("/sys/fs/cgroup/memory.events")
     if not events.exists():
         events = Path("/proc/vmstat")
-    return sum(int(line.split()[1]) for line in events.read_text(encoding="ascii").splitlines() if line.startswith("oom_kill "))
+    return sum(
+        int(line.split()[1]) for line in events.read_text(encoding="ascii").splitlines() if line.startswith("oom_kill ")
+    )
 
 
 def _last_words(trial: TrialFolder, returncode: int) -> str:
-    """Return why a process says that it ended: its own error message, or the last lines of its log."""
+    """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
+    free_bytes = shutil.disk_usage(trial.root).free
+    if free_bytes < FULL_DISK_BYTES:
+        return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
     lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
     for line in reversed(lines):
         if line.startswith("envknee: "):
@@ -208,9 +223,12 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
         study = config.load(folder.study)
         slots = space.plan(study)
         seconds = {
-            int(path.parent.name): read_model(path, Outcome, "").total_s for path in folder.trials.glob("*/outcome.json")
+            int(path.parent.name): read_model(path, Outcome, "").total_s
+            for path in folder.trials.glob("*/outcome.json")
         }
-        left = progress.rough_time(progress.time_left_s(slots, seconds, study.slots) if len(seconds) < len(slots) else None)
+        left = progress.rough_time(
+            progress.time_left_s(slots, seconds, study.slots) if len(seconds) < len(slots) else None
+        )
         line = f"[{len(seconds):>{len(str(len(slots)))}}/{len(slots)}] {line}" + (f"; {left}" if left else "")
     print(line, flush=True)
 

@@ -92,7 +92,9 @@ class Meter:
         """
         self._synchronize()
         self._env_step_s += time.perf_counter() - self._step_began
-        self._check_finite({f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards})
+        self._check_finite(
+            {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
+        )
         ended = dones > 0
         self._returns += rewards
         self._lengths += 1
@@ -159,7 +161,9 @@ class Meter:
                 status: Status = "diverged" if math.isfinite(largest) else "nan"
                 reason = f"parameters/{name} grew to {largest:.3g} at iteration {len(self.rows)}: {symptom}"
                 raise TrialDone(
-                    status, reason, Failure(iteration=len(self.rows), tensor=f"parameters/{name}", env_indices=[], dump=None)
+                    status,
+                    reason,
+                    Failure(iteration=len(self.rows), tensor=f"parameters/{name}", env_indices=[], dump=None),
                 )
 
     def close(self) -> None:
@@ -199,7 +203,9 @@ class Meter:
         if average is not None and request.target_reward is not None and average >= request.target_reward:
             raise TrialDone("target_reached")
         if request.budget_s is not None and row.wall_s >= request.budget_s:
-            raise TrialDone("timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}")
+            raise TrialDone(
+                "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
+            )
 
     def _check_finite(self, tensors: Mapping[str, torch.Tensor]) -> None:
         # One pass without a temporary: a minimum or maximum is NaN or infinite exactly when some element is.

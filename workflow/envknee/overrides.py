@@ -23,7 +23,9 @@ def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overr
         root, _, rest = name.partition(".")
         if root not in sorted_overrides or not rest:
             legal = " or ".join(f"'{legal_root}.'" for legal_root in sorted_overrides)
-            raise UserError(f"override {name}: {value!r}: the name must start with {legal}{nearest(root, sorted_overrides)}")
+            raise UserError(
+                f"override {name}: {value!r}: the name must start with {legal}{nearest(root, sorted_overrides)}"
+            )
         sorted_overrides[root][rest] = value
     return sorted_overrides
 

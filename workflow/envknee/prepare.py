@@ -85,17 +85,26 @@ def warm_up(study: Study, folder: StudyFolder) -> None:
             update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
         )
         write_atomically(trial.request, canonical_json(request))
-        print(f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True)
+        print(
+            f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True
+        )
         started = time.monotonic()
         record = launch.launch(trial)
         if record.outcome.status != "ok":
-            raise UserError(f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}")
-        print(f"prepared {arm} on {record.outcome.environment.device.name} in {time.monotonic() - started:.0f} s", flush=True)  # type: ignore[union-attr]  # a trial that ran has one
+            raise UserError(
+                f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"
+            )
+        print(
+            f"prepared {arm} on {record.outcome.environment.device.name} in {time.monotonic() - started:.0f} s",
+            flush=True,
+        )  # type: ignore[union-attr]  # a trial that ran has one
 
 
 def main() -> None:
     """Check a study and compile its kernels."""
-    parser = argparse.ArgumentParser(description="Check everything that can be wrong with a study, and compile its kernels.")
+    parser = argparse.ArgumentParser(
+        description="Check everything that can be wrong with a study, and compile its kernels."
+    )
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
     folder = StudyFolder(parser.parse_args().folder)
     study = config.load(folder.study)

@@ -14,9 +14,7 @@ from envknee.space import Slot
 def parameters(request: Request) -> str:
     """Return a trial's parameters in a few words: `throughput stock · 64 envs · T16 · B256 · repeat 1`."""
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    return (
-        f"{request.kind} {request.arm} · {request.num_envs} envs · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
-    )
+    return f"{request.kind} {request.arm} · {request.num_envs} envs · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
 
 
 def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:

@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -35,7 +36,7 @@ from urllib.parse import urlsplit
 from envknee.claim import check
 from envknee.config import Study, load
 from envknee.errors import UserError, run_command
-from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
+from envknee.files import StudyFolder, canonical_json, sha256_of, write_atomically
 from envknee.record import Device, Environment, Record, Request, Row, Spread, load_records, read_rows, reward_averages
 from envknee.space import plan
 
@@ -51,16 +52,20 @@ DEFAULT_PORT = 5000
 PORTS_TRIED = 50
 
 RUNS_PER_PAGE = 1000
-METRICS_PER_BATCH = 1000
-ENTITIES_PER_BATCH = 100
+METRICS_PER_BATCH = 800
+PARAMS_PER_BATCH = 100
+TAGS_PER_BATCH = 100
 LONGEST_VALUE = 6000
-"""Limits of MLflow's API (mlflow.utils.validation); the last one is the characters of a parameter."""
+"""Limits of MLflow's API (mlflow.utils.validation): 1000 things in one call, and the characters of a parameter."""
 
 TAG_KEY = "envknee.key"
 TAG_CONTENT = "envknee.content_sha256"
 TAG_RESULTS = "envknee.results"
 """Which results folder a run came from: two machines may publish studies of one name to one server."""
 TAG_PARENT = "mlflow.parentRunId"
+
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+"""Opens the experiment at its runs, not at the traces of a language model."""
 
 MLFLOW_DEFAULTS = {
     # One call to a dead server takes 247 s by default (7 retries); so it takes about 20 s at worst.
@@ -105,18 +110,18 @@ class Run:
     params: Mapping[str, str]
     tags: Mapping[str, str]
     metrics: Sequence[Metric]
-    artifacts: Mapping[str, Path]
-    """Path inside the run → file."""
+    artifacts: Mapping[str, Path | str]
+    """Path inside the run → file, or the text itself."""
 
     def content_sha256(self) -> str:
         """Return the sha256 of everything that is logged, the bytes of the artifacts included."""
         content = {
             "name": self.name, "started_ms": self.started_ms, "ended_ms": self.ended_ms, "status": self.status,
             "params": dict(self.params), "tags": dict(self.tags), "metrics": [tuple(metric) for metric in self.metrics],
-            "artifacts": {path: sha256_of(file) for path, file in self.artifacts.items()},
+            "artifacts": {path: _sha256(content) for path, content in self.artifacts.items()},
         }  # fmt: skip
         text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256(text)
 
 
 @dataclass(frozen=True)
@@ -213,16 +218,19 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
     devices = sorted({short_name(environment.device) for environment in environments})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study))
+    headline = _headline(folder.verdict, arm)
     ended_ms = max(_ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
     tags = {
         "arm": arm,
         "trials": f"{len(records)} of {planned}",
-        "mlflow.note.content": _description(folder, arm, len(records), planned, statuses),
+        "mlflow.note.content": _description(headline, len(records), planned, statuses),
         **_where(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
     }
-    counts = {"trials": len(records), **{f"trials_{status}": count for status, count in statuses.items()}}
+    numbers: dict[str, Any] = {"trials": len(records)}
+    numbers |= {f"trials_{status}": count for status, count in sorted(statuses.items())}
+    numbers |= {f"verdict/{name}": value for name, value in headline.items() if type(value) in (int, float)}
     return Run(
         key=f"arms/{arm}",
         name=" · ".join([arm, ", ".join(devices)]) if devices else arm,
@@ -231,10 +239,13 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         status="FINISHED",
         params=_texts(params | (study.arms[arm].model_dump(mode="json") if arm in study.arms else {})),
         tags=_texts(tags),
-        metrics=[Metric(name, float(count), ended_ms, 0) for name, count in sorted(counts.items())],
-        artifacts=_present(
-            [folder.study, folder.resolved, folder.verdict, folder.records_csv, folder.report], _figures(folder.figures)
-        ),
+        metrics=_metrics(numbers, ended_ms, 0),
+        artifacts={
+            # Not the file: its tracking URI may hold a password.
+            folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
+            **_present([folder.resolved, folder.verdict, folder.records_csv, folder.report]),
+            **{f"figures/{file.name}": file for file in _figures(folder.figures)},
+        },
     )
 
 
@@ -284,7 +295,7 @@ def short_name(device: Device) -> str:
 
 
 def _read_trial(record: Record, folder: StudyFolder) -> Run:
-    trial: TrialFolder = folder.trial(record.request.number)
+    trial = folder.trial(record.request.number)
     files = [trial.request, trial.outcome, trial.record, trial.metrics]
     return describe_trial(record, read_rows(trial), _present(files))
 
@@ -351,37 +362,38 @@ def _where(environment: Environment | None) -> dict[str, Any]:
     }
 
 
-def _description(folder: StudyFolder, arm: str, finished: int, planned: int, statuses: Mapping[str, int]) -> str:
-    """Return what stands above a parent run, in Markdown."""
+def _description(headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int]) -> str:
+    """Return what stands above a parent run, in Markdown: the verdict as far as there is one, and the trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    return "\n\n".join([*_headlines(folder.verdict, arm), f"{finished} of {planned} trials have finished: {how}."])
+    said = {"statement": "**{}**", "because": "Why there: {}", "what_would_move_it": "{}"}
+    parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
+    return "\n\n".join([*parts, f"{finished} of {planned} trials have finished: {how}."])
 
 
-def _headlines(verdict: Path, arm: str) -> list[str]:
-    """Return the verdict in words, the study's and the arm's, as far as verdict.json has them."""
+def _headline(verdict: Path, arm: str) -> dict[str, Any]:
+    """Return the arm's headline in verdict.json, or nothing where there is none."""
     if not verdict.exists():
-        return []
+        return {}
     try:
         whole = json.loads(verdict.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(
             f"{verdict} is not JSON: {error}. Delete it and run `make sweep`, which decides again."
         ) from error
-    if not isinstance(whole, dict):
-        return []
-    arms = whole.get("arms")
-    own = arms.get(arm) if isinstance(arms, dict) else None
-    found = [part.get("headline") for part in (whole, own) if isinstance(part, dict)]
-    return [f"**{headline}**" for headline in found if isinstance(headline, str) and headline]
+    arms = whole.get("arms") if isinstance(whole, dict) else None
+    for own in arms if isinstance(arms, list) else []:
+        if isinstance(own, dict) and own.get("arm") == arm and isinstance(own.get("headline"), dict):
+            return own["headline"]
+    return {}
 
 
 def _figures(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _present(files: Iterable[Path], figures: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return path inside the run → file, for the files that exist."""
-    return {file.name: file for file in files if file.exists()} | {f"figures/{file.name}": file for file in figures}
+def _present(files: Iterable[Path]) -> dict[str, Path]:
+    """Return name → file, for the files that exist."""
+    return {file.name: file for file in files if file.exists()}
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
@@ -397,6 +409,10 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 def _legal(name: str) -> str:
     """Return a name with the characters that MLflow refuses (such as '+' and brackets) replaced."""
     return re.sub(r"[^/\w.\- ]", "_", name)[:250]
+
+
+def _sha256(content: Path | str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest() if isinstance(content, str) else sha256_of(content)
 
 
 def _milliseconds(seconds: float) -> int:
@@ -567,7 +583,7 @@ def _experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment"
     if experiment is None:
         location = None if store.artifacts is None else str(store.artifacts / name)
         try:
-            client.create_experiment(name, artifact_location=location)
+            client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
         except MlflowException as error:  # another machine was faster
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
@@ -665,14 +681,18 @@ def _create(
 
     tags = {TAG_KEY: run.key, TAG_RESULTS: results_id} | ({TAG_PARENT: parent_id} if parent_id else {})
     run_id = client.create_run(experiment_id, start_time=run.started_ms, tags=tags, run_name=run.name).info.run_id
-    for params in _chunks([Param(*pair) for pair in run.params.items()], ENTITIES_PER_BATCH):
-        client.log_batch(run_id, params=params)
-    for batch in _chunks([RunTag(*pair) for pair in run.tags.items()], ENTITIES_PER_BATCH):
-        client.log_batch(run_id, tags=batch)
-    for metrics in _chunks([StoredMetric(*metric) for metric in run.metrics], METRICS_PER_BATCH):
-        client.log_batch(run_id, metrics=metrics)
-    for path, file in run.artifacts.items():
-        client.log_artifact(run_id, str(file), artifact_path=os.path.dirname(path) or None)
+    for metrics, params, more_tags in zip_longest(
+        _chunks([StoredMetric(*metric) for metric in run.metrics], METRICS_PER_BATCH),
+        _chunks([Param(*pair) for pair in run.params.items()], PARAMS_PER_BATCH),
+        _chunks([RunTag(*pair) for pair in run.tags.items()], TAGS_PER_BATCH),
+        fillvalue=(),
+    ):
+        client.log_batch(run_id, metrics, params, more_tags)
+    for path, content in run.artifacts.items():
+        if isinstance(content, str):
+            client.log_text(run_id, content, path)
+        else:
+            client.log_artifact(run_id, str(content), artifact_path=path.rpartition("/")[0] or None)
     client.set_terminated(run_id, run.status, end_time=run.ended_ms)
     client.set_tag(run_id, TAG_CONTENT, digest)
     return run_id
@@ -693,14 +713,15 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
     """
     store = locate_store(study, folder)
     if store.is_server:
-        print(f"The runs are on {store.shown} ({store.source})")
+        print(f"The runs are on {_page(store.shown, store, folder)} ({store.source})")
         return
     if store.database is not None and not store.database.exists():
         raise UserError(
             f"{store.database} does not exist: nothing was published yet. Run `make sweep` or `make publish` first."
         )
     port = choose_port(port)
-    print(f"MLflow shows {store.shown} on http://{LOOPBACK}:{port}/#/experiments (Ctrl-C ends it)", flush=True)
+    address = _page(f"http://{LOOPBACK}:{port}", store, folder)
+    print(f"MLflow shows {store.shown} on {address} (Ctrl-C ends it)", flush=True)
     command = [
         sys.executable, "-m", "mlflow", "server", "--host", LOOPBACK, "--port", str(port), "--workers", "1",
         "--default-artifact-root", str(store.artifacts), "--artifacts-destination", str(store.artifacts),
@@ -714,6 +735,17 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }  # fmt: skip
     os.execve(sys.executable, command, environment)  # noqa: S606  no shell
+
+
+def _page(server: str, store: Store, folder: StudyFolder) -> str:
+    """Return the address of a study's runs, or of all experiments while this store has none."""
+    page = "experiments"
+    if folder.published.exists():
+        published = json.loads(folder.published.read_text(encoding="utf-8"))
+        if published.get("tracking_uri") == store.shown:
+            page += f"/{published.get('experiment_id')}/runs"
+    # Without this MLflow greets with its pages for language models.
+    return f"{server.rstrip('/')}/#/{page}?workflowType=machine_learning"
 
 
 def choose_port(port: int | None) -> int:

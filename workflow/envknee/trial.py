@@ -81,7 +81,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def main() -> None:
     """Run one trial in this process."""
-    parser = argparse.ArgumentParser(description="Run one trial in this process; envknee.launch adds limits and the record.")
+    parser = argparse.ArgumentParser(
+        description="Run one trial in this process; envknee.launch adds limits and the record."
+    )
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
     trial = TrialFolder(parser.parse_args().trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.

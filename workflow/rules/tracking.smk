@@ -15,4 +15,4 @@ rule publish:
         folder=FOLDER.root,
         tracking=STUDY.tracking.model_dump(),
     shell:
-        "python -m envknee.tracking {params.folder:q}"
+        "python -m envknee.tracking {params.folder:q} --config {params.folder:q}/study.json"

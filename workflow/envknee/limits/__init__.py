@@ -1,10 +1,10 @@
 """Records to thresholds: throughput, learning and memory limits, and the verdict over them. Pure but for the command line.
 
-    doublings    the decision rule: from which num_envs on is doubling shown to gain less than delta?
-    throughput   the rule on FPS, and a law of the iteration time
-    learning     the rule on the seconds to a target reward
-    memory       what a trial needs, and the largest num_envs that fits
-    verdict      all of it, and one recommendation per arm
+doublings    the decision rule: from which num_envs on is doubling shown to gain less than delta?
+throughput   the rule on FPS, and a law of the iteration time
+learning     the rule on the seconds to a target reward
+memory       what a trial needs, and the largest num_envs that fits
+verdict      all of it, and one recommendation per arm
 """
 
 from collections.abc import Iterable
@@ -33,9 +33,9 @@ def shown_batch(batch_size: int | None) -> str:
 
 
 def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:
-    """Return the records of one kind as series -> num_envs -> records, all in ascending order."""
+    """Return the records of one kind as series -> num_envs -> records by number, all in ascending order."""
     grouped: dict[Series, dict[int, list[Record]]] = {}
-    for record in records:
+    for record in sorted(records, key=lambda record: record.request.number):
         request = record.request
         if request.kind == kind:
             series = Series(request.arm, request.horizon, request.batch_size)
@@ -52,3 +52,8 @@ def listed(sizes: Iterable[int]) -> str:
 def percent(share: float) -> str:
     """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
     return "over 1,000%" if share > 10.0 else f"{share:.1%}"
+
+
+def times(factor: float) -> str:
+    """Return `about 12 times`, or `over 1,000 times` where more digits would claim to know."""
+    return "over 1,000 times" if factor > 1000.0 else f"about {factor:,.0f} times"

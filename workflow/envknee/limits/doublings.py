@@ -92,7 +92,8 @@ def decide(levels: Sequence[Level], log_limit: float, confidence: float, least_r
     adjusted = holm([test.p_value for test in tests])
     tail = 1.0 - confidence
     doublings = tuple(
-        _with_bounds(one, two, test, p_holm, tail, tested) for (one, two), test, p_holm in zip(pairs, tests, adjusted, strict=True)
+        _with_bounds(one, two, test, p_holm, tail, tested)
+        for (one, two), test, p_holm in zip(pairs, tests, adjusted, strict=True)
     )
     gain_more = {doubling.num_envs for doubling in doublings if doubling.band_lower >= log_limit}
     threshold = next((doubling.num_envs for doubling in doublings if doubling.shown_below), None)

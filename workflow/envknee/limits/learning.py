@@ -12,6 +12,7 @@ such a seed is a lower bound. A saving from N to 2N is decided on only if every 
 errs on the safe side. Out of memory is infeasible, no cost at all.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -142,8 +143,8 @@ class Seeds:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """Every seed's cost or lower bound, shape (seeds,)."""
-        return np.array(self.reached + self.censored)
+        """Every seed's cost or lower bound, ascending, shape (seeds,)."""
+        return np.sort(np.array(self.reached + self.censored))
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
@@ -153,7 +154,9 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
 
 def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
     """Return the point with the fewest seconds to the target, or None when none is known."""
-    return min((limit.best for limit in limits if limit.best), key=lambda best: best.seconds_to_target.value, default=None)
+    return min(
+        (limit.best for limit in limits if limit.best), key=lambda best: best.seconds_to_target.value, default=None
+    )
 
 
 def threshold(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> doublings.Decision:
@@ -181,8 +184,23 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         shape (...)
     """
-    edges = np.clip(np.arange(values.shape[-1] + 1) / values.shape[-1], 0.25, 0.75)
-    return np.sort(values, axis=-1) @ (np.diff(edges) * 2.0)
+    return np.sort(values, axis=-1) @ _middle_half(values.shape[-1])
+
+
+@functools.cache
+def _middle_half(seeds: int) -> NDArray[np.float64]:
+    """Return the weight of each of `seeds` ascending values in their interquartile mean, shape (seeds,)."""
+    edges = np.clip(np.arange(seeds + 1) / seeds, 0.25, 0.75)
+    return np.diff(edges) * 2.0
+
+
+@functools.cache
+def _resamples(seeds: int) -> NDArray[np.int64]:
+    """Return which seeds each resample holds, ascending, shape (RESAMPLES, seeds).
+
+    The same for the same number of seeds, so that the same records give the same verdict, byte for byte.
+    """
+    return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
 
 
 def _level(num_envs: int, costs: Seeds) -> doublings.Level:
@@ -190,17 +208,17 @@ def _level(num_envs: int, costs: Seeds) -> doublings.Level:
     log_value = -math.log(float(interquartile_mean(values)))
     variance = None
     if (seeds := len(values)) > 1:
-        # The same resamples for the same number of seeds: the same records give the same verdict, byte for byte.
-        drawn = np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds))
+        # `values` ascend and so do the places drawn: a resample needs no sorting.
+        means = values[_resamples(seeds)] @ _middle_half(seeds)
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
-        variance = float(np.log(interquartile_mean(values[drawn])).var()) * seeds / (seeds - 1)
+        variance = float(np.log(means).var()) * seeds / (seeds - 1)
     return doublings.Level(num_envs, log_value, variance, seeds, at_most=bool(costs.censored))
 
 
 def cost(costs: Seeds, confidence: float) -> Cost:
     """Return the interquartile mean of a point's seeds with its interval."""
     level = _level(0, costs)
-    value = math.exp(-level.log_value)
+    value = float(interquartile_mean(costs.values))
     lower = upper = None
     if level.variance is not None and not level.at_most:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
@@ -251,8 +269,12 @@ def _point(num_envs: int, records: Sequence[Record], confidence: float) -> Learn
     seconds = _seconds(records)
     ran = len(seconds.values)
     on_gpu = [record for record in _ran(records) if _gpus(record)]
-    gpu_seconds = _seeds(on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [_gpus(r) * _floor_s(r) for r in on_gpu])
-    frames = _seeds(_ran(records), [record.frames_to_target for record in _ran(records)], [max(r.frames, 1) for r in _ran(records)])
+    gpu_seconds = _seeds(
+        on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [_gpus(r) * _floor_s(r) for r in on_gpu]
+    )
+    frames = _seeds(
+        _ran(records), [record.frames_to_target for record in _ran(records)], [max(r.frames, 1) for r in _ran(records)]
+    )
     return LearningPoint(
         num_envs=num_envs,
         seeds=ran,
@@ -327,7 +349,9 @@ def _saving(doubling: doublings.Doubling) -> Saving:
 
 def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
     known = [
-        (point.seconds_to_target.value, point) for point in points if point.seconds_to_target and point.reached == point.seeds
+        (point.seconds_to_target.value, point)
+        for point in points
+        if point.seconds_to_target and point.reached == point.seeds
     ]
     if not known:
         return None
@@ -349,20 +373,28 @@ def _notes(points: Sequence[LearningPoint], decision: doublings.Decision, settin
     few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
     if few:
         seeds = " or ".join(str(count) for count in sorted({point.seeds for point in ran if point.seeds < LEAST_SEEDS}))
-        notes.append(f"{seeds} seed{'' if seeds == '1' else 's'} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)")
+        notes.append(
+            f"{seeds} seed{'' if seeds == '1' else 's'} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)"
+        )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
-        parts = [f"{timeout} spent the budget first"] * bool(timeout) + [f"{failed} became NaN or diverged"] * bool(failed)
+        parts = [f"{timeout} spent the budget first"] * bool(timeout) + [f"{failed} became NaN or diverged"] * bool(
+            failed
+        )
         notes.append(
-            f"{' and '.join(parts)}, of {sum(point.seeds for point in ran)} trials: costs with them are lower bounds,"
+            f"of {sum(point.seeds for point in ran)} trials {' and '.join(parts)}: costs with them are lower bounds,"
             " and a saving from such a point is not decided on"
         )
     if len(ran) == 1:
         notes.append(f"one point ({listed(point.num_envs for point in ran)} environments): a doubling needs two")
     elif ran and not decision.doublings:
-        notes.append(f"no measured num_envs is twice another ({listed(point.num_envs for point in ran)}): no doubling to compare")
+        notes.append(
+            f"no measured num_envs is twice another ({listed(point.num_envs for point in ran)}): no doubling to compare"
+        )
     if decision.resumes_at:
-        notes.append(f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta:.0%}) again")
+        notes.append(
+            f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta:.0%}) again"
+        )
     infeasible = [point.num_envs for point in points if not point.seeds]
     if infeasible:
         notes.append(f"infeasible (out of memory or refused): {listed(infeasible)} environments")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from envknee.config import Decide
-from envknee.limits import Series, listed, shown_batch
+from envknee.limits import Series, listed, residuals, shown_batch, times
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -164,7 +164,7 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
     on_gpu = any(device.type == "cuda" for device in devices)
     smallest = min(devices, key=lambda device: device.memory_gb, default=None)
     failed = [record for record in records if record.outcome.status in ("oom", "refused")]
-    fit, why_not = _fit(measured)
+    fit, why_not = _fit(measured, settings.confidence)
     notes = [f"not identifiable: {why_not}"] if why_not else []
     memory_gb = smallest.memory_gb if smallest else None
     walls = _walls(records, measured, failed, fit, memory_gb, settings)
@@ -192,33 +192,31 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
 
 
 def _design(record: Record) -> tuple[float, float, float, float]:
+    """Return how many units of each term of `NAMES` a trial needs."""
     request = record.request
     batch = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches)
     return 1.0, float(request.num_envs), float(rollout_size(request.num_envs, request.horizon)), batch
 
 
-def _fit(records: Sequence[Record]) -> tuple[_Fit | None, str]:
+def _fit(records: Sequence[Record], confidence: float) -> tuple[_Fit | None, str]:
     """Return the fitted model, or None and why there is none."""
     if len({record.request.num_envs for record in records}) < 2:
         return None, f"{len({record.request.num_envs for record in records})} different num_envs measured, 2 are needed"
-    design = np.array([_design(record) for record in records])
-    peaks = np.array([record.memory_peak_gb for record in records], dtype=float)
+    # Sorted: the order in which trials ran must not reach the draws of the interval.
+    rows = np.array(sorted((*_design(record), record.memory_peak_gb or 0.0) for record in records))
+    design, peaks = rows[:, :-1], rows[:, -1]
     columns = _independent(design)
     points = len(np.unique(design, axis=0))
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
     values = _solve(design, peaks, columns)
-    residuals = peaks - design @ values
-    free = len(peaks) - len(columns)
+    errors = peaks - design @ values
     resampled = added = None
-    if free > 0:
-        # Residuals of a fit are too small by sqrt(free / n). A fixed seed: the same records give the same verdict.
-        inflated = (residuals - residuals.mean()) * math.sqrt(len(peaks) / free)
-        generator = np.random.default_rng(0)
-        drawn = generator.choice(inflated, size=(RESAMPLES, len(peaks)))
-        resampled = np.array([_solve(design, design @ values + noise, columns) for noise in drawn])
-        added = generator.choice(inflated, size=RESAMPLES)
-    return _Fit(columns, values, resampled, added, float(np.abs(residuals).max())), ""
+    if len(peaks) > len(columns):
+        drawn = residuals.draws(errors, len(columns), confidence, (RESAMPLES, len(peaks) + 1))
+        resampled = np.array([_solve(design, design @ values + noise, columns) for noise in drawn[:, 1:]])
+        added = drawn[:, 0]
+    return _Fit(columns, values, resampled, added, float(np.abs(errors).max())), ""
 
 
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
@@ -233,10 +231,12 @@ def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
 
 def _solve(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> NDArray[np.float64]:
     """Return the non-negative least squares solution, shape (4,), with 0 for columns left out."""
+    # A term that adds less than a millionth of the peaks is rounding, and would extrapolate to absurd sizes.
     # Columns differ by six orders of magnitude: scale them before solving.
     scale = design[:, columns].max(axis=0)
     solution = np.zeros(design.shape[1])
-    solution[list(columns)] = nnls(design[:, columns] / scale, peaks)[0] / scale
+    contributions = nnls(design[:, columns] / scale, peaks)[0]
+    solution[list(columns)] = np.where(contributions > 1e-6 * peaks.max(), contributions, 0.0) / scale
     return solution
 
 
@@ -262,7 +262,9 @@ def _walls(
     settings: Decide,
 ) -> list[MemoryWall]:
     def at(series: Series, candidates: Sequence[Record]) -> list[Record]:
-        return [r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)]
+        return [
+            r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)
+        ]
 
     pairs = {Series(r.request.arm, r.request.horizon, r.request.batch_size) for r in records}
     walls = []
@@ -271,7 +273,9 @@ def _walls(
         if fit is not None and memory_gb is not None:
             mini_batches = Counter(r.num_mini_batches for r in at(series, measured) if r.num_mini_batches)
             usual = mini_batches.most_common(1)[0][0] if mini_batches else None
-            largest, lower, upper = _largest(fit, series, usual, memory_gb * (1.0 - settings.memory_margin), settings.confidence)
+            largest, lower, upper = _largest(
+                fit, series, usual, memory_gb * (1.0 - settings.memory_margin), settings.confidence
+            )
         fitted = max((record.request.num_envs for record in at(series, measured)), default=None)
         broken = min((record.request.num_envs for record in at(series, failed)), default=None)
         far = max((record.request.num_envs for record in measured), default=None)
@@ -318,7 +322,8 @@ def _largest(
 
 def _infeasible(failed: Sequence[Record]) -> list[InfeasibleTrial]:
     counts = Counter(
-        (r.request.kind, r.request.horizon, r.request.batch_size or 0, r.request.num_envs, r.outcome.status) for r in failed
+        (r.request.kind, r.request.horizon, r.request.batch_size or 0, r.request.num_envs, r.outcome.status)
+        for r in failed
     )
     return [
         InfeasibleTrial(
@@ -346,7 +351,9 @@ def _fit_notes(fit: _Fit, measured: Sequence[Record], walls: Sequence[MemoryWall
         notes.append("a trial at or below a predicted largest num_envs did not fit: trust the trial")
     far = [wall.extrapolation for wall in walls if wall.extrapolation is not None and wall.extrapolation > FAR_BEYOND]
     if far:
-        notes.append(f"largest num_envs is up to {max(far):,.0f} times the largest measured one: an extrapolation, not a measurement")
+        notes.append(
+            f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
+        )
     if fit.resampled is None:
         notes.append("as many unknowns as trials: no intervals")
     return notes
@@ -370,11 +377,12 @@ def _statement(
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
-    verb = "predicted: up to" if (tightest.extrapolation or 0.0) > 1.0 else "up to"
-    return (
-        f"{verb} {tightest.largest_num_envs:,} environments fit {share}"
-        f" at horizon {tightest.horizon}, {shown_batch(tightest.batch_size)}{_interval(tightest)}{measured}"
-    )
+    where = f"at horizon {tightest.horizon}, {shown_batch(tightest.batch_size)}"
+    beyond = tightest.extrapolation or 0.0
+    if beyond > FAR_BEYOND:
+        return f"far from binding: {share} would take {times(beyond)} the largest num_envs measured {where}, an extrapolation{measured}"
+    verb = "predicted: up to" if beyond > 1.0 else "up to"
+    return f"{verb} {tightest.largest_num_envs:,} environments fit {share} {where}{_interval(tightest)}{measured}"
 
 
 def _interval(wall: MemoryWall) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Series, by_series, doublings, listed, percent
+from envknee.limits import Series, by_series, doublings, listed, percent, residuals
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -170,14 +170,12 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
     """
     if len(fps) < 3:
         return None
-    pairs = [(num_envs, value) for num_envs, values in sorted(fps.items()) for value in values]
+    pairs = [(num_envs, value) for num_envs, values in sorted(fps.items()) for value in sorted(values)]
     sizes = np.array([num_envs for num_envs, _ in pairs], dtype=float)
     times = np.array([rollout_size(num_envs, horizon) / value for num_envs, value in pairs])
     t0, slope = _fit(sizes, times[None])[0]
     fitted = t0 + slope * sizes
-    residuals = (times / fitted - 1.0) * math.sqrt(len(pairs) / (len(pairs) - 2))
-    # A fixed seed: the same records give the same verdict, byte for byte.
-    drawn = np.random.default_rng(0).choice(residuals - residuals.mean(), size=(LAW_RESAMPLES, len(pairs)))
+    drawn = residuals.draws(times / fitted - 1.0, 2, confidence, (LAW_RESAMPLES, len(pairs)))
     resampled = _fit(sizes, fitted * np.maximum(1.0 + drawn, 0.05))
     points = {num_envs: statistics.geometric_mean(values) for num_envs, values in fps.items()}
     error = max(abs((t0 + slope * n) / (rollout_size(n, horizon) / value) - 1.0) for n, value in points.items())
@@ -188,7 +186,10 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
         return (lower if math.isfinite(lower) else None, upper if math.isfinite(upper) else None)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        asymptotes, halves = horizon / resampled[:, 1], np.nan_to_num(resampled[:, 0] / resampled[:, 1], nan=0.0, posinf=np.inf)
+        asymptotes, halves = (
+            horizon / resampled[:, 1],
+            np.nan_to_num(resampled[:, 0] / resampled[:, 1], nan=0.0, posinf=np.inf),
+        )
     bounds = [interval(values) for values in (resampled[:, 0], resampled[:, 1], asymptotes, halves)]
     saturates = slope > 0.0
     return Law(
@@ -202,7 +203,9 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
     )  # fmt: skip
 
 
-def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure) -> ThroughputLimit:
+def _limit(
+    series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure
+) -> ThroughputLimit:
     fps: dict[int, list[float]] = {}
     failures: dict[int, Counter[str]] = {}
     not_counted: Counter[str] = Counter()
@@ -233,7 +236,10 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
         threshold_highest=decision.highest,
         at_least=at_least,
         resumes_at=list(decision.resumes_at),
-        points=[_point(num_envs, values, failures[num_envs].total(), settings.confidence) for num_envs, values in fps.items()],
+        points=[
+            _point(num_envs, values, failures[num_envs].total(), settings.confidence)
+            for num_envs, values in fps.items()
+        ],
         infeasible=infeasible,
         not_counted=dict(sorted(not_counted.items())),
         gains=[_gain(doubling) for doubling in decision.doublings],
@@ -252,8 +258,10 @@ def _fps(record: Record, measure: Measure) -> float:
 
 def _level(num_envs: int, fps: Sequence[float]) -> doublings.Level:
     logs = [math.log(value) for value in fps]
-    variance = statistics.variance(logs) / len(logs) if len(logs) > 1 else None
-    return doublings.Level(num_envs, statistics.fmean(logs), variance, len(logs))
+    mean = statistics.fmean(logs)
+    squares = sum((log - mean) ** 2 for log in logs)
+    variance = squares / (len(logs) - 1) / len(logs) if len(logs) > 1 else None
+    return doublings.Level(num_envs, mean, variance, len(logs))
 
 
 def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) -> ThroughputPoint:
@@ -263,7 +271,12 @@ def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) 
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
         lower, upper = math.exp(level.log_value - width), math.exp(level.log_value + width)
     return ThroughputPoint(
-        num_envs=num_envs, fps=math.exp(level.log_value), fps_lower=lower, fps_upper=upper, fps_repeats=list(fps), failed=failed
+        num_envs=num_envs,
+        fps=math.exp(level.log_value),
+        fps_lower=lower,
+        fps_upper=upper,
+        fps_repeats=list(fps),
+        failed=failed,
     )
 
 
@@ -296,7 +309,9 @@ def _notes(
     notes = []
     single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
     if single and len(single) == len(fps):
-        notes.append("one repeat per point: gains are shown, but nothing tells them from noise, so no threshold is decided")
+        notes.append(
+            "one repeat per point: gains are shown, but nothing tells them from noise, so no threshold is decided"
+        )
     elif single:
         notes.append(f"one repeat at {listed(single)}: doublings from or to there decide nothing")
     if fps and not decision.doublings:
@@ -310,7 +325,9 @@ def _notes(
         again = ", ".join(f"{n:,} to {2 * n:,} gains {percent(gains[n])}" for n in decision.resumes_at)
         notes.append(f"not the end: {again}, more than delta ({settings.delta:.0%}) again")
     if infeasible:
-        notes.append(f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments")
+        notes.append(
+            f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments"
+        )
     if not_counted:
         notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in sorted(not_counted.items())))
     return notes

@@ -1,7 +1,7 @@
 """How it learns: one module per library, each with the same two functions, chosen by one word in the study.
 
-    resolve(request, device) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
-    train(config, meter)                       runs until the meter says that the trial is done
+resolve(request, device) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
+train(config, meter)                       runs until the meter says that the trial is done
 """
 
 import importlib

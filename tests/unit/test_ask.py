@@ -1,0 +1,854 @@
+"""What is asked next: legal, new, the same in every process, and knowing no more than the window shows."""
+
+import difflib
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee import ask as asking
+from envknee import config, designs, samplers, space
+from envknee.ask import ask, ask_again, known_memory
+from envknee.config import Kind, Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.record import Device, Record, Request
+from envknee.samplers import Observation, point_of
+from envknee.space import Point
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from records import GPU, Trial, a_trial, write_study
+
+REPOSITORY = Path(__file__).parents[2]
+ROLLOUT_GB = 221_184e-9  # one transition of 96 x 96 RGB, two frames, float32, as records.a_trial has it
+
+Measure = Callable[[Request], Trial]
+
+
+def a_study(**changes: Any) -> Study:
+    """Return a study of one throughput sweep; `throughput__points=3` sets a key below a section."""
+    sweep = {"num_envs": [16, 32, 64, 128], "horizon": [8, 16], "batch_size": [128, 256, 512], "repeats": 2}
+    data: dict[str, Any] = {"study": "s", "throughput": sweep}
+    for path, value in changes.items():
+        *parents, key = path.split("__")
+        place = data
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[key] = value
+    return config.parse(data)
+
+
+def learning_section(**changes: Any) -> dict[str, Any]:
+    section = {
+        "num_envs": [16, 32, 64],
+        "horizon": [8, 16, 32],
+        "batch_size": [128, 256],
+        "sampler": "tpe",
+        "points": 8,
+    }
+    return section | {"repeats": 2, "target_reward": 4.0, "budget_s": 60} | changes
+
+
+def measured(request: Request, **fields: Any) -> Trial:
+    """Return a trial of exactly this request."""
+    trial = a_trial(
+        request.num_envs, number=request.number, kind=request.kind, arm=request.arm, repeat=request.repeat,
+        horizon=request.horizon, batch_size=request.batch_size, budget_s=request.budget_s or 60.0,
+        target_reward=4.0 if request.target_reward is None else request.target_reward, **fields,
+    )  # fmt: skip
+    return replace(trial, request=request)
+
+
+def dice(*key: object) -> random.Random:
+    return random.Random(repr(key))  # noqa: S311  # a test's noise
+
+
+def any_outcome(request: Request) -> Trial:
+    """Return a trial that ends in some way that its point alone decides: many of them badly."""
+    throw = dice(request.num_envs, request.horizon, request.batch_size, request.arm)
+    status = throw.choice([None, None, None, "oom", "nan", "diverged", "timeout"])
+    if request.refusal is not None:
+        status = "refused"
+    seconds = throw.uniform(5, 59) if request.kind == "learning" and status is None else None
+    return measured(
+        request, status=status, fps=throw.uniform(1e2, 1e4), memory_gb=throw.uniform(1, 30), seconds=seconds
+    )
+
+
+def play(
+    study: Study, measure: Measure = any_outcome, until: int | None = None
+) -> tuple[list[Request], dict[int, Record]]:
+    """Ask and measure every trial of a study in turn; every record exists at once, as on an idle cluster."""
+    requests: list[Request] = []
+    known: dict[int, Record] = {}
+    for number in range(len(space.plan(study)) if until is None else until):
+        requests.append(ask(study, number, requests, known))
+        known[number] = measure(requests[-1]).record
+    return requests, known
+
+
+def block(requests: Sequence[Request], arm: str, kind: Kind, repeat: int = 0) -> list[Point]:
+    return [point_of(r) for r in requests if (r.arm, r.kind, r.repeat) == (arm, kind, repeat)]
+
+
+def text(requests: Sequence[Request]) -> str:
+    return "".join(canonical_json(request) for request in requests)
+
+
+# Every sampler, every history
+
+sizes = st.lists(st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24, 32]), min_size=1, max_size=4, unique=True)
+
+
+@st.composite
+def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "sobol", "tpe")) -> Study:
+    def section() -> dict[str, Any]:
+        return {
+            "num_envs": draw(sizes),
+            "horizon": draw(sizes),
+            # 1 divides everything, so that no section is without a legal point
+            "batch_size": draw(st.just("library") | sizes.map(lambda found: sorted({1, *found}))),
+            "sampler": draw(st.sampled_from(names)),
+            "points": draw(st.none() | st.integers(1, 12)),
+            "repeats": draw(st.integers(1, 3)),
+        }
+
+    data: dict[str, Any] = {"study": "s", "seed": draw(st.integers(0, 99)), "window": draw(st.integers(1, 6))}
+    data["arms"] = {name: {} for name in draw(st.sampled_from([["stock"], ["stock", "lean"], ["c", "b", "a"]]))}
+    data["throughput"] = section()
+    if draw(st.booleans()):
+        data["learning"] = section() | {"target_reward": draw(st.sampled_from([4.0, 0.0, -10.0])), "budget_s": 60}
+    return config.parse(data)
+
+
+def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
+    """Check all that holds for every study, whatever was measured."""
+    slots = space.plan(study)
+    assert [(r.number, r.arm, r.kind, r.repeat) for r in requests] == [
+        (s.number, s.arm, s.kind, s.repeat) for s in slots
+    ]
+    seeds: dict[tuple[object, ...], set[int]] = {}
+    for request in requests:
+        seeds.setdefault((request.kind, request.repeat, point_of(request)), set()).add(request.seed)
+        assert 0 <= request.seed < 2**31
+    assert all(len(found) == 1 for found in seeds.values()), "a trial's seed is that of its kind, repeat and point"
+    assert len({min(found) for found in seeds.values()}) == len(seeds), "and of no other"
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        if sweep is None:
+            continue
+        for arm in study.arms:
+            first = block(requests, arm, kind)
+            assert len(set(first)) == len(first) == space.points_asked(sweep)
+            assert set(first) <= set(space.legal_points(sweep))
+            for repeat in range(1, sweep.repeats):
+                assert sorted(block(requests, arm, kind, repeat)) == sorted(first)
+        if sweep.sampler in ("grid", "random", "sobol"):
+            assert len({tuple(block(requests, arm, kind)) for arm in study.arms}) == 1, "arms are compared pair by pair"
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(study=small_studies())
+def test_every_request_is_legal_and_every_block_complete(study: Study) -> None:
+    requests, _ = play(study)
+    check_plan_and_blocks(study, requests)
+
+
+def test_the_same_holds_for_gp() -> None:
+    for window, section in (
+        (1, learning_section(sampler="gp")),
+        (4, learning_section(sampler="gp", batch_size="library")),
+    ):
+        study = a_study(throughput=None, learning=section | {"repeats": 1}, window=window)
+        requests, _ = play(study)
+        check_plan_and_blocks(study, requests)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(study=small_studies(names=("tpe", "grid")), data=st.data())
+def test_nothing_but_the_visible_past_has_a_say(study: Study, data: st.DataObject) -> None:
+    requests, known = play(study)
+    number = data.draw(st.integers(0, len(requests) - 1))
+    expected = canonical_json(requests[number])
+    visible = {n: record for n, record in known.items() if n <= number - study.window}
+    assert canonical_json(ask(study, number, requests[:number], visible)) == expected
+    # Records of the window and of the future: changed, and in any order.
+    lies = {n: measured(requests[n], fps=1e9, memory_gb=0.001).record for n in known if n not in visible}
+    order = data.draw(st.permutations(list(known)))
+    shuffled = {n: (visible | lies)[n] for n in order}
+    assert canonical_json(ask(study, number, requests[:number], shuffled)) == expected
+    # Arms in another order, as after a round trip through JSON.
+    turned = study.model_copy(update={"arms": dict(reversed(study.arms.items()))})
+    assert canonical_json(ask(turned, number, requests[:number], known)) == expected
+
+
+def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None:
+    study = a_study(throughput=CARD | {"sampler": "tpe", "points": 24}, window=3)
+    requests, known = play(study, peak)
+    told = {"visible": 0, "hidden": 0}
+    for number in range(8 + 3, len(requests)):
+        for name, newest in (("visible", number - 3), ("hidden", number - 2)):
+            changed = known | {newest: measured(requests[newest], fps=1e6, device=GPU).record}
+            told[name] += ask(study, number, requests[:number], changed) != requests[number]
+    assert told["hidden"] == 0
+    assert told["visible"] >= 5
+
+
+def test_a_trial_without_a_record_is_shown_as_running() -> None:
+    study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=1)
+    requests, known = play(study, peak, until=12)
+    sweep = study.throughput
+    assert sweep is not None
+    some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
+    shown = samplers.observe(sweep, requests, some)
+    assert [o.point for o in shown] == [point_of(r) for r in requests]
+    assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
+    assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
+
+
+def peak(request: Request) -> Trial:
+    """Return a trial on a synthetic card: FPS saturates, long rollouts and odd batches cost, memory ends at 80 GB."""
+    fps = 60_000 * request.num_envs / (request.num_envs + 700)
+    fps *= 1 / (1 + 0.35 * abs(request.horizon.bit_length() - 6))
+    fps *= 1 / (1 + 0.5 * abs((request.batch_size or 4096).bit_length() - 14))
+    memory_gb = 1.0 + 2.6 * ROLLOUT_GB * request.num_envs * request.horizon
+    if memory_gb > 80:
+        return measured(request, status="oom", device=GPU)
+    return measured(request, fps=fps, memory_gb=memory_gb, device=GPU)
+
+
+CARD = {
+    "num_envs": {"from": 64, "to": 16384},
+    "horizon": {"from": 8, "to": 256},
+    "batch_size": {"from": 512, "to": 65536},
+    "repeats": 1,
+}
+
+
+def trials_to_within(share: float, sampler: str, seed: int) -> int:
+    """Return how many trials it takes until one lies within `share` of the best point that fits the card."""
+    study = a_study(throughput=CARD | {"sampler": sampler, "points": 60 if sampler == "tpe" else None}, seed=seed)
+    sweep = study.throughput
+    assert sweep is not None
+    template = ask(study, 0, [], {})
+    every = [
+        peak(
+            template.model_copy(update={"num_envs": p.num_envs, "horizon": p.horizon, "batch_size": p.batch_size})
+        ).record
+        for p in space.legal_points(sweep)
+    ]
+    best = max(record.fps_total.median for record in every if record.fps_total)
+    requests: list[Request] = []
+    known: dict[int, Record] = {}
+    for number in range(len(space.plan(study))):
+        requests.append(ask(study, number, requests, known))
+        known[number] = peak(requests[-1]).record
+        fps = known[number].fps_total
+        if fps and fps.median >= (1 - share) * best:
+            return number + 1
+    raise AssertionError(f"{sampler} never came within {share:.0%} of {best}")
+
+
+def test_tpe_finds_a_point_within_a_tenth_of_the_best_sooner_than_the_grid() -> None:
+    tpe = [trials_to_within(0.1, "tpe", seed) for seed in (1, 2, 3)]
+    grid = [trials_to_within(0.1, "grid", seed) for seed in (1, 2, 3)]
+    assert sum(tpe) < 0.6 * sum(grid), (tpe, grid)
+    assert max(tpe) <= 60
+
+
+# Histories full of trials that did not fit
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+@pytest.mark.parametrize("kind", ["throughput", "learning"])
+def test_nothing_but_failures_still_gives_new_points(sampler: str, kind: Kind) -> None:
+    section = learning_section(sampler=sampler, points=9, repeats=1)
+    if kind == "throughput":
+        del section["target_reward"], section["budget_s"]
+    study = a_study(**{"throughput": None, kind: section}, window=2)
+    for status in ("oom", "nan"):
+        requests, _ = play(study, lambda request, status=status: measured(request, status=status))
+        check_plan_and_blocks(study, requests)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_samplers_turn_away_from_memory_that_ran_out(sampler: str) -> None:
+    """The same FPS twice, ever more with more environments; once everything from 1024 environments on did not fit."""
+    sweep = a_study(throughput=CARD | {"sampler": sampler, "horizon": [32]}).throughput
+    assert sweep is not None
+    points = [point for point in space.legal_points(sweep) if point.batch_size in (2048, 16384)]
+    fits = [Observation(p, 1000.0 * p.num_envs, -0.5) for p in points]
+    ran_out = [
+        Observation(p, 64_000.0, 0.5) if p.num_envs >= 1024 else Observation(p, 1000.0 * p.num_envs, -0.5)
+        for p in points
+    ]
+    new = set(space.legal_points(sweep)) - set(points)
+    large = {"fits": 0, "ran out": 0}
+    for name, history in (("fits", fits), ("ran out", ran_out)):
+        for seed in range(8):
+            chosen = samplers.propose(sweep, history, new, seed)
+            assert chosen in new
+            large[name] += chosen.num_envs >= 1024
+    assert large["fits"] >= 6
+    assert large["ran out"] <= 2
+
+
+# What a sampler is told
+
+
+def told(study: Study, trials: Sequence[Trial | None], kind: Kind = "throughput") -> list[Observation]:
+    sweep = study.sweep(kind)
+    assert sweep is not None
+    requests = [trial.request if trial else a_trial(16, number=n, kind=kind).request for n, trial in enumerate(trials)]
+    return samplers.observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
+
+
+def test_throughput_is_told_as_median_fps_and_share_of_memory() -> None:
+    # usable memory: 85.0 x 0.95 = 80.75 GB; 40.375 GB is half of it, 84 GB is 4% too much
+    fits, tight = told(
+        a_study(),
+        [a_trial(16, number=0, fps=900, memory_gb=40.375, device=GPU), a_trial(32, number=1, fps=1500, memory_gb=83.98, device=GPU)],
+    )  # fmt: skip
+    assert (fits.point, tight.point) == (Point(16, 8, 128), Point(32, 8, 128))
+    assert (fits.value, fits.memory_excess) == (pytest.approx(900), pytest.approx(-0.5))
+    assert (tight.value, tight.memory_excess) == (pytest.approx(1500), pytest.approx(0.04))
+
+
+def test_what_did_not_fit_is_infeasible_and_as_bad_as_the_worst_seen() -> None:
+    trials = [
+        a_trial(16, number=0, fps=900),
+        a_trial(32, number=1, status="oom"),
+        a_trial(64, number=2, fps=700),
+        a_trial(128, number=3, status="refused"),
+        None,
+    ]
+    shown = told(a_study(), trials)
+    assert [o.value for o in shown] == [
+        pytest.approx(900),
+        pytest.approx(700),
+        pytest.approx(700),
+        pytest.approx(700),
+        None,
+    ]
+    assert [o.memory_excess > 0 for o in shown] == [False, True, False, True, False]
+
+
+def test_a_trial_that_broke_before_it_was_timed_is_bad_but_not_infeasible() -> None:
+    broken = a_trial(32, number=1, status="nan")
+    shown = told(a_study(), [a_trial(16, number=0, fps=900), replace(broken, rows=[])])
+    assert shown[1].value == pytest.approx(900)
+    assert shown[1].memory_excess == 0
+
+
+def test_without_any_value_the_worst_is_zero_fps_or_twice_the_budget() -> None:
+    assert told(a_study(), [a_trial(16, status="oom")])[0].value == 0.0
+    study = a_study(throughput=None, learning=learning_section(budget_s=60))
+    assert told(study, [a_trial(16, kind="learning", status="oom")], "learning")[0].value == 120.0
+
+
+def test_learning_is_told_as_seconds_and_what_was_censored_as_more_than_the_budget() -> None:
+    study = a_study(throughput=None, learning=learning_section(target_reward=4.0, budget_s=60))
+    trials = [
+        a_trial(16, number=0, kind="learning", seconds=20.0),
+        a_trial(32, number=1, kind="learning"),  # stands at 60% of 4.0: 2.4
+        a_trial(64, number=2, kind="learning", status="nan"),
+        a_trial(16, number=3, kind="learning", status="oom"),
+    ]
+    shown = [o.value for o in told(study, trials, "learning")]
+    best = trials[1].record.best_reward
+    assert best is not None
+    # shortfall 4.0 - 2.4 = 1.6; progress 4 / (4 + 1.6) = 0.714; 60 x (2 - 0.714) = 77.1
+    assert best == pytest.approx(2.4)
+    assert shown == [20.0, pytest.approx(77.142857), 120.0, 120.0]
+
+
+def test_censored_seconds_by_hand() -> None:
+    assert samplers.censored_seconds(5.0, 5.0, 60) == 60  # on the brink
+    assert samplers.censored_seconds(0.0, 5.0, 60) == 90  # shortfall as large as the target: halfway
+    assert samplers.censored_seconds(-1000.0, -200.0, 60) == 108  # 200 / (200 + 800) = 0.2
+    assert samplers.censored_seconds(-3.0, 0.0, 60) == 105  # 1 / (1 + 3) = 0.25
+    assert samplers.censored_seconds(-1e300, 5.0, 60) == 120
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_closer_to_the_target_is_never_worse_and_never_within_the_budget(
+    one: float, other: float, target: float, budget_s: float
+) -> None:
+    far, close = sorted((one, other))
+    far_s, close_s = (samplers.censored_seconds(reward, target, budget_s) for reward in (far, close))
+    assert budget_s <= close_s <= far_s <= 2 * budget_s
+
+
+@pytest.mark.parametrize(("points", "expected"), [(1, 1), (2, 1), (5, 2), (15, 7), (16, 8), (None, 8)])
+def test_startup_is_eight_points_or_half_of_all(points: int | None, expected: int) -> None:
+    sweep = a_study(throughput__points=points).throughput
+    assert sweep is not None
+    assert samplers.startup_points(sweep) == expected  # 20 legal points in all
+
+
+@pytest.mark.parametrize(("window", "sobol"), [(1, 8), (4, 11), (30, 20)])
+def test_sobol_order_goes_on_until_eight_results_are_known(window: int, sobol: int) -> None:
+    def fitting(request: Request) -> Trial:
+        return measured(request, fps=request.num_envs)
+
+    tpe = a_study(throughput__sampler="tpe", throughput__repeats=1, window=window)
+    sweep = tpe.throughput
+    assert sweep is not None
+    order = designs.fixed_design(tpe, "throughput", sweep)
+    asked = block(play(tpe, fitting)[0], "stock", "throughput")
+    assert asked[:sobol] == order[:sobol]
+    assert (asked == order) is (sobol == len(order))
+
+
+# Fixed designs
+
+
+def test_arms_and_kinds_share_no_more_than_they_should() -> None:
+    study = a_study(arms={"stock": {}, "lean": {}}, throughput__repeats=3)
+    requests, _ = play(study)
+    orders = {(arm, repeat): block(requests, arm, "throughput", repeat) for arm in study.arms for repeat in range(3)}
+    assert orders["stock", 0] == orders["lean", 0]
+    assert len({tuple(order) for order in orders.values()}) == 5, "every later block has an order of its own"
+    other_seed, _ = play(study.model_copy(update={"seed": 2}))
+    assert block(other_seed, "stock", "throughput") != orders["stock", 0]
+
+
+@pytest.mark.parametrize("sampler", ["grid", "random", "sobol"])
+def test_fewer_points_are_the_first_of_all(sampler: str) -> None:
+    every = block(play(a_study(throughput__sampler=sampler))[0], "stock", "throughput")
+    assert sorted(every) != every
+    few = block(play(a_study(throughput__sampler=sampler, throughput__points=5))[0], "stock", "throughput")
+    assert few == every[:5]
+
+
+@settings(max_examples=40, deadline=None)
+@given(study=small_studies(names=("sobol", "tpe")))
+def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
+    sweep = study.throughput
+    assert sweep is not None
+    order = designs.fixed_design(study, "throughput", sweep)
+    assert sorted(order, key=str) == sorted(space.legal_points(sweep), key=str)
+
+
+def test_sobol_spreads_better_than_chance() -> None:
+    # 8 x 8 cells, all legal: of 16 Sobol points each quadrant gets 4 +- 1, and no row or column is hit more than 4 times
+    powers = {"from": 16, "to": 2048}
+    for seed in range(5):
+        study = a_study(
+            throughput={"num_envs": powers, "horizon": powers, "batch_size": 16, "sampler": "sobol"}, seed=seed
+        )
+        sweep = study.throughput
+        assert sweep is not None
+        cells = [
+            (p.num_envs.bit_length() - 5, p.horizon.bit_length() - 5)
+            for p in designs.fixed_design(study, "throughput", sweep)[:16]
+        ]
+        for quadrant in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            assert 3 <= sum((x // 4, y // 4) == quadrant for x, y in cells) <= 5
+
+
+def test_seeds_and_orders_are_those_of_the_first_release() -> None:
+    # Changing one of these changes what every study asks: a results folder could then not go on.
+    assert designs.derived_seed(1, "trial", "throughput", 0, 16, 8, None) == 0
+    points = [Point(16, 8, None), Point(32, 8, None), Point(64, 8, None)]
+    assert designs.shuffled(points, 1, "grid", "throughput") == []
+
+
+@given(st.permutations([Point(n, t, b) for n in (1, 2) for t in (1, 2) for b in (1, None)]))
+def test_a_shuffle_does_not_depend_on_the_order_before(points: list[Point]) -> None:
+    assert designs.shuffled(points, 7) == designs.shuffled(sorted(points, key=str), 7)
+    assert designs.shuffled(points, 7) != designs.shuffled(points, 8)
+
+
+# What a request says
+
+
+def test_a_request_holds_all_that_the_study_says() -> None:
+    study = a_study(
+        study="demo",
+        task={"id": "My-Task", "asset": "nucleus", "overrides": {"env.a": 1, "env.b": 2}},
+        arms={"lean": {"gpus": 1, "overrides": {"env.b": 3, "agent.c": [1.5]}}},
+        throughput__batch_size="library",
+        throughput__limit_s=77,
+        throughput__iterations=9,
+        throughput__warmup_iterations=0,
+        learning=learning_section(limit_s=99),
+    )
+    requests, _ = play(study)
+    first, last = requests[0], requests[-1]
+    assert (first.study, first.task_id, first.asset, first.trainer, first.gpus) == (
+        "demo",
+        "My-Task",
+        "nucleus",
+        "rsl_rl",
+        1,
+    )
+    assert first.overrides == {"env.a": 1, "env.b": 3, "agent.c": [1.5]}
+    assert (first.kind, first.batch_size, first.sampler, first.refusal) == ("throughput", None, "grid", None)
+    assert (first.warmup_iterations, first.iterations, first.limit_s) == (0, 9, 77.0)
+    assert (first.target_reward, first.target_episodes, first.budget_s) == (None, None, None)
+    assert (last.kind, last.sampler, last.iterations, last.limit_s) == ("learning", "tpe", None, 99.0)
+    assert (last.target_reward, last.target_episodes, last.budget_s) == (4.0, 40, 60.0)
+    assert study.task.overrides == {"env.a": 1, "env.b": 2}, "the study is left as it was"
+
+
+# Refusals
+
+
+def big_study(**changes: Any) -> Study:
+    # 16384 x 32 transitions x 221184 bytes = 116 GB: more than a card of 85 GB; 8192 x 32: 58 GB, which fits
+    sweep = {"num_envs": [64, 8192, 16384], "horizon": [32], "batch_size": 2048, "repeats": 2}
+    return a_study(throughput=sweep | changes.pop("sweep", {}), window=1, **changes)
+
+
+def roomy(request: Request) -> Trial:
+    return measured(request, status="refused" if request.refusal else None, device=GPU, memory_gb=20)
+
+
+def test_a_rollout_that_cannot_fit_is_refused_with_numbers() -> None:
+    requests, _ = play(big_study(seed=1), roomy)
+    big = [r for r in requests if r.num_envs == 16384]
+    assert len(big) == 2
+    assert big[-1].refusal == (
+        "The observations of one rollout of 16384 x 32 take 116 GB (measured: 0.453 GB at 64 x 32),"
+        " and 80.75 GB can be used (95% of the device's 85 GB)."
+    )
+    assert all(r.refusal is None for r in requests if r.num_envs != 16384)
+
+
+def test_without_a_measurement_nothing_is_refused() -> None:
+    study = big_study()
+    assert all(r.refusal is None for r in play(study, lambda r: measured(r, status="oom", device=GPU))[0])
+    late = study.model_copy(update={"window": 99})
+    assert all(r.refusal is None for r in play(late, roomy)[0])
+
+
+def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> None:
+    both = big_study(
+        arms={"lean": {}, "stock": {}},
+        learning=learning_section(num_envs=[16384], horizon=[32], batch_size=2048, sampler="grid", repeats=1),
+    )
+
+    def only_stock_tells(request: Request) -> Trial:
+        if request.arm == "stock":
+            return roomy(request)
+        return measured(request, status="oom", device=GPU)
+
+    requests, _ = play(both, only_stock_tells)
+    refused = {(r.arm, r.kind) for r in requests if r.refusal}
+    assert ("stock", "learning") in refused
+    assert not {arm for arm, _ in refused} - {"stock"}
+
+
+def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
+    small = measured(ask(big_study(), 0, [], {}), device=Device(type="cuda", name="L4", uuid=None, memory_gb=24.0))
+    large = replace(small, outcome=a_trial(64, device=GPU).outcome)
+    memory = known_memory("stock", [small.record, large.record])
+    assert memory is not None
+    assert memory == known_memory("stock", [large.record, small.record])
+    assert memory.device_gb == 85.0
+    assert known_memory("lean", [small.record]) is None
+    assert known_memory("stock", [a_trial(16, status="refused").record]) is None
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_samplers_ask_what_cannot_fit_only_when_nothing_else_is_left(sampler: str) -> None:
+    # 5 x 3 points; N x T above 365k transitions do not fit: 16384 x 32, 16384 x 64 and 8192 x 64
+    sweep = {"num_envs": {"from": 1024, "to": 16384}, "horizon": [16, 32, 64], "batch_size": 2048, "repeats": 1}
+    requests, _ = play(big_study(sweep=sweep | {"sampler": sampler}, seed=5), roomy)
+    refused = [r.refusal is not None for r in requests]
+    too_large = [r.num_envs * r.horizon * ROLLOUT_GB > 80.75 for r in requests]
+    assert sum(too_large) == 3
+    assert refused[-2:] == [True, True]
+    assert refused == too_large or sum(refused) == sum(too_large) - 1, (
+        "only what was asked before any record goes untold"
+    )
+    check_plan_and_blocks(big_study(sweep=sweep | {"sampler": sampler}, seed=5), requests)
+
+
+# Other processes
+
+REPLAY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import test_ask
+for name in ("tpe", "gp"):
+    print(name, test_ask.digest(test_ask.replay_study(name)))
+"""
+
+
+def replay_study(sampler: str) -> Study:
+    arms = {"stock": {}, "lean": {"overrides": {"env.b": 1, "env.a": 2.5}}} if sampler == "tpe" else {"stock": {}}
+    section = learning_section(sampler=sampler, points=9, repeats=1, batch_size=[128, 256, 512])
+    return a_study(throughput=None, learning=section, arms=arms, window=2, seed=9)
+
+
+def digest(study: Study) -> str:
+    return hashlib.sha256(text(play(study)[0]).encode()).hexdigest()
+
+
+def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:
+    answers = set()
+    for hash_seed, threads in (("0", "1"), ("12345", "4")):
+        environment = os.environ | {
+            "PYTHONPATH": str(REPOSITORY / "workflow"),
+            "PYTHONHASHSEED": hash_seed,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+        }
+        line = [sys.executable, "-c", REPLAY, str(Path(__file__).parent)]
+        answers.add(subprocess.run(line, capture_output=True, text=True, env=environment, check=True).stdout)
+    here = "".join(f"{name} {digest(replay_study(name))}\n" for name in ("tpe", "gp"))
+    assert answers == {here}
+
+
+def test_threads_ask_the_same() -> None:
+    study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=2)
+    requests, known = play(study)
+    numbers = [*range(len(requests))] * 3
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda n: canonical_json(ask(study, n, requests[:n], known)), numbers))
+    assert answers == [canonical_json(requests[n]) for n in numbers]
+
+
+# Wrong histories
+
+
+def test_a_trial_outside_the_plan_is_refused_with_the_plan() -> None:
+    study = a_study(throughput__points=2)
+    for number in (-1, 4):
+        with pytest.raises(UserError, match=f"trial {number} is not in the plan of study 's', which has trials 0 to 3"):
+            ask(study, number, [], {})
+
+
+def test_a_gap_in_the_history_is_an_error() -> None:
+    study = a_study()
+    requests, known = play(study, until=5)
+    with pytest.raises(ValueError, match="request 4 needs all before it"):
+        ask(study, 4, [*requests[:2], requests[3]], known)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"seed": 5}, r"its seed is 5, and \d+ was expected"),
+        ({"limit_s": 1.0}, "its limit_s is 1.0, and 600.0 was expected"),
+        ({"arm": "lean"}, "its arm is 'lean', and 'stock' was expected"),
+        ({"study": "other"}, "its study is 'other', and 's' was expected"),
+    ],
+)
+def test_a_request_of_another_study_is_named_with_what_differs(change: dict[str, Any], problem: str) -> None:
+    study = a_study()
+    requests, known = play(study, until=4)
+    requests[2] = requests[2].model_copy(update=change)
+    with pytest.raises(
+        UserError, match=rf"request 2 is not one of study 's' as configured now: {problem}\. A results folder"
+    ):
+        ask(study, 4, requests, known)
+
+
+def test_a_request_at_a_point_that_is_no_longer_legal_is_named() -> None:
+    study = a_study()
+    requests, known = play(study)
+    smaller = a_study(throughput__num_envs=[16, 32])
+    foreign = next(r for r in requests if r.num_envs > 32)
+    with pytest.raises(
+        UserError, match=rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
+    ):
+        ask(smaller, foreign.number + 1, requests[: foreign.number + 1], known)
+
+
+def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -> None:
+    study = a_study(throughput__sampler="tpe", throughput__repeats=1)
+    requests, known = play(study, peak)
+    assert ask_again(study, requests, known) == requests
+    edited = list(requests)
+    edited[4] = requests[4].model_copy(update={"num_envs": 999})
+    again = ask_again(study, edited, known)
+    assert [n for n, (one, other) in enumerate(zip(again, edited, strict=True)) if one != other] == [4]
+    assert again[4] == requests[4]
+
+
+# The command
+
+
+def command(*arguments: object, module: str = "envknee.ask") -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", module, *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
+    return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_the_command_writes_what_ask_answers(tmp_path: Path) -> None:
+    study = a_study()
+    file = tmp_path / "a study's file.yaml"
+    file.write_text(canonical_json(study), encoding="utf-8")
+    folder = StudyFolder(tmp_path / "results" / "s")
+    done = command("--study-file", file, "--folder", folder.root, "--number", 0)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert folder.trial(0).request.read_text(encoding="utf-8") == canonical_json(ask(study, 0, [], {}))
+    assert [path.name for path in folder.trial(0).root.iterdir()] == ["request.json"], "no temporary file is left"
+
+
+def test_a_grid_is_asked_without_the_heavy_imports() -> None:
+    code = "import sys, envknee.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == "[]"
+    assert time.perf_counter() - started < 5  # 0.2 s on an idle core; the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
+    """Return the folder of a study as a sweep leaves it, its last two trials asked and not yet measured."""
+    study = a_study(
+        arms={"stock": {}, "lean": {}}, throughput__sampler="tpe", throughput__points=10, throughput__repeats=1
+    )
+    requests, _ = play(study)
+    folder = write_study(tmp_path_factory.mktemp("sweep") / "s", study, [any_outcome(r) for r in requests])
+    for number in (18, 19):
+        for path in folder.trial(number).root.iterdir():
+            if path != folder.trial(number).request:
+                path.unlink()
+    return folder
+
+
+@pytest.fixture
+def folder(swept: StudyFolder, tmp_path: Path) -> StudyFolder:
+    return StudyFolder(Path(shutil.copytree(swept.root, tmp_path / "s")))
+
+
+def test_verify_finds_nothing_in_a_folder_as_it_was_left(
+    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main("--verify", folder.root) == 0
+    assert capsys.readouterr().out == "20 requests recomputed, all identical\n"
+
+
+def run_main(*arguments: object) -> int:
+    before, sys.argv = sys.argv, ["ask", *map(str, arguments)]
+    try:
+        return asking.main()
+    finally:
+        sys.argv = before
+
+
+def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder.trial(7).request
+    stored = path.read_text(encoding="utf-8")
+    edited = stored.replace('"limit_s": 600.0', '"limit_s": 9.0')
+    assert edited != stored
+    path.write_text(edited, encoding="utf-8")
+    assert run_main("--verify", folder.root) == 1
+    shown = capsys.readouterr().out
+    expected = difflib.unified_diff(edited.splitlines(True), stored.splitlines(True), str(path), "asked again", n=1)
+    assert shown.startswith("".join(expected))
+    assert shown.count("\n@@ ") == 1
+    assert f"{path} was changed after the measurement" in shown
+
+
+def test_verify_as_a_command(folder: StudyFolder) -> None:
+    good = command("--verify", folder.root)
+    assert (good.returncode, good.stdout) == (0, "20 requests recomputed, all identical\n")
+    path = folder.trial(19).request
+    path.write_text(path.read_text(encoding="utf-8").replace('"repeat": 0', '"repeat":0'), encoding="utf-8")
+    bad = command("--verify", folder.root)
+    assert bad.returncode == 1
+    assert '-  "repeat":0,\n+  "repeat": 0,\n' in bad.stdout
+    assert "of 20 requests not all come out the same" in bad.stderr
+
+
+def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(folder.trial(3).record.read_text(encoding="utf-8"))
+    data["frames"] += 1
+    folder.trial(3).record.write_text(json.dumps(data), encoding="utf-8")
+    assert run_main("--verify", folder.root) == 1
+    assert "it was changed after the measurement" in capsys.readouterr().out
+
+
+def next_request(folder: StudyFolder, number: int) -> None:
+    asking.write_request(config.load(folder.study), folder, number)
+
+
+def test_a_request_asked_again_by_the_command_is_the_same(folder: StudyFolder) -> None:
+    for number in (0, 9, 18, 19):
+        before = folder.trial(number).request.read_bytes()
+        folder.trial(number).request.unlink()
+        if number == 18:
+            shutil.rmtree(folder.trial(19).root)
+            next_request(folder, 18)
+            next_request(folder, 19)
+        else:
+            next_request(folder, number)
+        assert folder.trial(number).request.read_bytes() == before
+
+
+def test_a_missing_request_is_named_with_the_next_step(folder: StudyFolder) -> None:
+    folder.trial(5).request.unlink()
+    with pytest.raises(UserError, match=r"0005/request.json does not exist, .*ask for this one first"):
+        next_request(folder, 19)
+    with pytest.raises(UserError, match=r"0005/request.json does not exist"):
+        asking.verify(folder)
+
+
+def test_a_missing_record_is_named_with_who_needs_it(folder: StudyFolder) -> None:
+    folder.trial(5).record.unlink()
+    with pytest.raises(
+        UserError,
+        match=r"0005/record.json does not exist, and request 19 is asked knowing the records up to 17 \(window 2\)."
+        " Run trial 5 first",
+    ):
+        next_request(folder, 19)
+    assert next_request(folder, 6) is None, "the window of request 6 ends with record 4"
+
+
+@pytest.mark.parametrize("name", ["request", "record", "outcome", "metrics"])
+def test_a_truncated_file_is_named(folder: StudyFolder, name: str) -> None:
+    path: Path = getattr(folder.trial(5), name)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(UserError, match=f"{path.name}.* (is not a whole|was changed after)"):
+        next_request(folder, 19)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--verify", "{tmp}"], 2, "study.json does not exist. Name the folder of a study's results"),
+        (["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "40"], 2, "which has trials 0 to 39"),
+        (
+            ["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "1"],
+            2,
+            "0000/request.json does not exist",
+        ),
+        (["--study-file", "{tmp}/none.yaml", "--folder", "{tmp}/r", "--number", "0"], 2, "none.yaml does not exist"),
+        (["--number", "0"], 2, "name --study-file, --folder and --number; or --verify and a folder, alone"),
+        (["--verify", "{tmp}", "--number", "0"], 2, "or --verify and a folder, alone"),
+    ],
+)
+def test_a_wrong_command_line_gets_one_message(tmp_path: Path, arguments: list[str], status: int, message: str) -> None:
+    (tmp_path / "s.json").write_text(canonical_json(a_study()), encoding="utf-8")
+    done = command(*(argument.format(tmp=tmp_path) for argument in arguments))
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_verify_without_requests_or_beyond_the_plan(folder: StudyFolder) -> None:
+    extra = folder.trial(20)
+    shutil.copytree(folder.trial(0).root, extra.root)
+    with pytest.raises(UserError, match="trial 20 is not in the plan of study 's', which has trials 0 to 19"):
+        asking.verify(folder)
+    shutil.rmtree(folder.trials)
+    with pytest.raises(UserError, match="holds no request, and 0000/request.json was expected"):
+        asking.verify(folder)

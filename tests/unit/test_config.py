@@ -1,0 +1,442 @@
+"""A study file is read once, whole, and every mistake in it is named with its value, what is legal and what to do."""
+
+import difflib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from envknee import config
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import canonical_json
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+REPOSITORY = Path(__file__).parents[2]
+SCHEMA = REPOSITORY / "workflow" / "schemas" / "study.schema.json"
+STUDY_FILES = sorted([REPOSITORY / "config" / "config.yaml", *(REPOSITORY / "config" / "studies").glob("*.yaml")])
+
+THROUGHPUT = {"num_envs": [16], "horizon": [16], "batch_size": [256]}
+LEARNING = {"num_envs": [16], "horizon": [16], "batch_size": "library", "target_reward": 4.8, "budget_s": 60}
+
+
+def plain(**changes: Any) -> dict[str, Any]:
+    """Return a small legal study; `throughput__points=3` sets a key below a section."""
+    data: dict[str, Any] = {"study": "s", "throughput": dict(THROUGHPUT)}
+    for path, value in changes.items():
+        *parents, key = path.split("__")
+        place = data
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[key] = value
+    return data
+
+
+def message_of(data: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        config.parse(data, "my.yaml")
+    return str(caught.value)
+
+
+def complaint(**changes: Any) -> str:
+    """Return the one line that complains about a study, and check what stands around it."""
+    first, *complaints, last = message_of(plain(**changes)).splitlines()
+    assert first == "my.yaml is not a legal study:"
+    assert last == "Every key is explained in config/config.yaml."
+    assert len(complaints) == 1, complaints
+    return complaints[0].strip()
+
+
+# What is legal
+
+
+def test_a_study_needs_a_name_and_one_section() -> None:
+    study = config.parse(plain())
+    assert (study.study, study.seed, study.window, study.slots) == ("s", 1, 2, 1)
+    assert list(study.arms) == ["stock"]
+    assert study.sweep("learning") is None
+    assert study.sweep("throughput") is study.throughput
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes"),
+    [
+        ({"from": 16, "to": 256}, (16, 32, 64, 128, 256)),
+        ({"from": 16, "to": 255}, (16, 32, 64, 128)),
+        ({"from": 3, "to": 20}, (3, 6, 12)),
+        ({"from": 8, "to": 8}, (8,)),
+        ([64, 16, 48], (16, 48, 64)),
+        (128, (128,)),
+    ],
+)
+def test_sizes_are_a_number_a_list_or_doublings(written: Any, sizes: tuple[int, ...]) -> None:
+    for key in ("num_envs", "horizon", "batch_size"):
+        study = config.parse(plain(**{f"throughput__{key}": written}))
+        assert getattr(study.throughput, key) == sizes
+
+
+@pytest.mark.parametrize(
+    ("written", "number"), [("3e-4", 3e-4), ("1E3", 1000.0), ("-2.5e+1", -25.0), (".5e1", 5.0), ("2.0e3", 2000.0)]
+)
+def test_an_exponent_makes_a_number_although_yaml_1_1_reads_text(written: str, number: float) -> None:
+    assert isinstance(yaml.safe_load(f"x: {written}")["x"], str | float)
+    learning = LEARNING | {"target_reward": written}
+    study = config.parse(plain(learning=learning, task__overrides={"agent.a": written, "agent.b": [written, "rgb"]}))
+    assert study.learning is not None
+    assert study.learning.target_reward == number
+    assert study.task.overrides == {"agent.a": number, "agent.b": [number, "rgb"]}
+    assert type(study.task.overrides["agent.a"]) is float
+
+
+@pytest.mark.parametrize("text", ["e4", "1e", "3e-4 s", "0x1e5", "1_000e3", "", "rgb"])
+def test_other_text_stays_text(text: str) -> None:
+    assert config.parse(plain(task__overrides={"env.x": text})).task.overrides == {"env.x": text}
+
+
+@pytest.mark.parametrize("value", [True, 0, 1, 1.0, "1", None, [True, 2, 2.0, "x"], []])
+def test_an_override_keeps_its_type(value: Any) -> None:
+    kept = config.parse(plain(arms={"a": {"overrides": {"env.x": value}}})).arms["a"].overrides["env.x"]
+    assert repr(kept) == repr(value)
+
+
+def test_a_study_is_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        config.parse(plain()).seed = 2
+
+
+# Round trips
+
+
+override_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.lists(st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)), max_size=3),
+)
+overrides = st.dictionaries(st.text(min_size=1, max_size=8), override_values, max_size=3)
+sizes = st.one_of(
+    st.integers(1, 2**20),
+    st.lists(st.integers(1, 2**20), min_size=1, max_size=4, unique=True),
+    st.builds(lambda first, factor: {"from": first, "to": first * factor}, st.integers(1, 64), st.integers(1, 64)),
+)
+seconds = st.one_of(st.integers(1, 10**6), st.floats(1e-9, 1e9))
+sweep_fields: dict[str, Any] = {
+    "num_envs": sizes,
+    "horizon": sizes,
+    "batch_size": st.one_of(st.just("library"), sizes),
+    "sampler": st.sampled_from(["tpe", "gp", "sobol", "grid", "random"]),
+    "points": st.none() | st.integers(1, 50),
+    "repeats": st.integers(1, 5),
+    "warmup_iterations": st.integers(0, 3),
+    "limit_s": seconds,
+}
+names = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,9}", fullmatch=True)
+studies = st.fixed_dictionaries(
+    {
+        "study": names,
+        "seed": st.integers(0, 2**40),
+        "window": st.integers(1, 9),
+        "slots": st.integers(1, 9),
+        "task": st.fixed_dictionaries({"id": st.text(min_size=1, max_size=9), "overrides": overrides}),
+        "arms": st.dictionaries(
+            names,
+            st.fixed_dictionaries({"gpus": st.sampled_from(["auto", 0, 1]), "overrides": overrides}),
+            min_size=1,
+            max_size=3,
+        ),
+        "throughput": st.fixed_dictionaries({**sweep_fields, "iterations": st.integers(1, 9)}),
+        "learning": st.none()
+        | st.fixed_dictionaries({**sweep_fields, "target_reward": st.floats(-1e9, 1e9), "budget_s": seconds}),
+        "decide": st.fixed_dictionaries({"delta": st.floats(0.001, 0.999)}),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=studies)
+def test_a_study_survives_json_and_yaml(data: dict[str, Any]) -> None:
+    study = config.parse(data)
+    whole = canonical_json(study)
+    assert config.parse(json.loads(whole)) == study
+    assert canonical_json(config.parse(json.loads(whole))) == whole
+    assert canonical_json(config.parse(yaml.safe_load(yaml.safe_dump(json.loads(whole))))) == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=studies)
+def test_the_measured_part_is_itself_a_study_that_measures_the_same(data: dict[str, Any]) -> None:
+    study = config.parse(data)
+    measured = json.loads(canonical_json(study.measured_part()))
+    assert not {"decide", "tracking", "slots"} & set(measured)
+    again = config.parse(measured)
+    assert again.measured_part() == study.measured_part()
+    assert again == study.model_copy(update={"decide": again.decide, "tracking": again.tracking, "slots": again.slots})
+
+
+def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -> None:
+    # JSON is nearly YAML: read as YAML, 3e-05 and 1e+22 come out as text
+    study = config.parse(plain(task__overrides={"agent.a": 3e-5, "agent.b": 1e22}))
+    path = tmp_path / "study.json"
+    path.write_text(canonical_json(study), encoding="utf-8")
+    assert "3e-05" in path.read_text(encoding="utf-8")
+    assert config.load(path) == study
+
+
+@pytest.mark.parametrize("path", STUDY_FILES, ids=lambda path: path.stem)
+def test_the_studies_that_ship_are_legal(path: Path) -> None:
+    assert config.load(path).study
+
+
+# Mistakes
+
+
+SECTIONS = "arms, decide, learning, seed, slots, study, task, throughput, tracking, window"
+KEYS = "batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
+KEYS_IN_ORDER = "num_envs, horizon, batch_size, sampler, points, repeats, warmup_iterations, limit_s, iterations"
+SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
+BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
+DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
+NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
+NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"thruput": {}}, "thruput: unknown key (did you mean 'throughput'?). Legal here: " + SECTIONS),
+        ({"throughput__num_env": 1}, "throughput.num_env: unknown key (did you mean 'num_envs'?). Legal here: " + KEYS),
+        ({"throughput__budget_s": 1}, "throughput.budget_s: unknown key. Legal here: " + KEYS),
+        ({"arms": {"float": {"gpu": 1}}}, "arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: gpus, overrides, trainer"),
+        ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, id, overrides"),
+        ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: confidence, delta, memory_margin"),
+        ({"tracking__url": ""}, "tracking.url: unknown key (did you mean 'uri'?). Legal here: uri"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, Any], line: str) -> None:
+    assert complaint(**changes) == line
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"throughput__num_envs": [0, 16]}, "throughput.num_envs: expected whole numbers of at least 1, found 0 (got [0, 16])"),
+        ({"throughput__horizon": -8}, "throughput.horizon: expected whole numbers of at least 1, found -8 (got -8)"),
+        ({"throughput__num_envs": [16, 16]}, "throughput.num_envs: the same value stands there twice (got [16, 16])"),
+        ({"throughput__num_envs": []}, f"throughput.num_envs: {SIZES_WANTED} (got [])"),
+        ({"throughput__num_envs": "16"}, f"throughput.num_envs: {SIZES_WANTED} (got '16')"),
+        ({"throughput__num_envs": [16.0]}, f"throughput.num_envs: {SIZES_WANTED} (got [16.0])"),
+        ({"throughput__num_envs": [True]}, f"throughput.num_envs: {SIZES_WANTED} (got [True])"),
+        ({"throughput__num_envs": None}, f"throughput.num_envs: {SIZES_WANTED} (got None)"),
+        ({"throughput__num_envs": {"from": 16}}, f"throughput.num_envs: {SIZES_WANTED} (got {{'from': 16}})"),
+        ({"throughput__num_envs": {"from": 64, "to": 16}}, f"throughput.num_envs: {DOUBLINGS_WANTED} (got {{'from': 64, 'to': 16}})"),
+        ({"throughput__num_envs": {"from": 0, "to": 16}}, f"throughput.num_envs: {DOUBLINGS_WANTED} (got {{'from': 0, 'to': 16}})"),
+        ({"throughput__batch_size": "libary"}, f"throughput.batch_size: {BATCH_WANTED} (got 'libary')"),
+        ({"throughput__sampler": "bayes"}, "throughput.sampler: expected 'tpe', 'gp', 'sobol', 'grid' or 'random' (got 'bayes')"),
+        ({"throughput__points": 0}, "throughput.points: expected greater than or equal to 1 (got 0)"),
+        ({"throughput__repeats": 1.5}, "throughput.repeats: expected a valid integer (got 1.5)"),
+        ({"throughput__repeats": True}, "throughput.repeats: expected a valid integer (got True)"),
+        ({"throughput__warmup_iterations": -1}, "throughput.warmup_iterations: expected greater than or equal to 0 (got -1)"),
+        ({"throughput__limit_s": 0}, "throughput.limit_s: expected greater than 0 (got 0)"),
+        ({"throughput__limit_s": "10 min"}, "throughput.limit_s: expected a valid number (got '10 min')"),
+        ({"throughput__limit_s": float("inf")}, "throughput.limit_s: expected a finite number (got inf)"),
+        ({"learning": LEARNING | {"target_reward": float("nan")}}, "learning.target_reward: expected a finite number (got nan)"),
+        ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
+        ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
+        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, overrides (got None)"),
+        ({"arms": {}}, "arms: expected at least one (got {})"),
+        ({"arms": {"bool-x": {"gpus": 2}}}, "arms.bool-x.gpus: expected 'auto', 0 or 1 (got 2)"),
+        ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 or 1 (got True)"),
+        ({"arms": {"a": {"trainer": "rl_game"}}}, "arms.a.trainer: expected 'rsl_rl' (got 'rl_game')"),
+        ({"arms": {"Stock arm": {}}}, f"study: arm 'Stock arm': {NAME_WANTED}"),
+        ({"task__overrides": {"env.x[0]": {"y": 1}}}, f"task.overrides.env.x[0]: {OVERRIDE_WANTED} (got {{'y': 1}})"),
+        ({"task__overrides": {"env.x": [1, None]}}, f"task.overrides.env.x: {OVERRIDE_WANTED} (got [1, None])"),
+        ({"task__overrides": {"env.x": float("nan")}}, f"task.overrides.env.x: {OVERRIDE_WANTED} (got nan)"),
+        ({"decide__delta": 0}, "decide.delta: expected greater than 0 (got 0)"),
+        ({"decide__delta": 10}, "decide.delta: expected less than 1 (got 10)"),
+        ({"decide__confidence": 0.4}, "decide.confidence: expected greater than or equal to 0.5 (got 0.4)"),
+        ({"seed": -1}, "seed: expected greater than or equal to 0 (got -1)"),
+        ({"window": 0}, "window: expected greater than or equal to 1 (got 0)"),
+        ({"slots": "4"}, "slots: expected a valid integer (got '4')"),
+        ({"throughput": None}, "study: a study needs a 'throughput' or a 'learning' section, or both"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_shown_with_its_key_and_what_is_legal(changes: dict[str, Any], line: str) -> None:
+    assert complaint(**changes) == line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["my study", "it's", 'a"b', "../up", "a/b", ".hidden", "-flag", "$(reboot)", "a;b", "`x`", "a\nb", "", "A", "é", "x" * 65, 7, None],
+)  # fmt: skip
+def test_a_study_name_that_is_no_folder_name_is_refused(name: Any) -> None:
+    assert complaint(study=name) == f"study: a study's name becomes a folder: {NAME_WANTED} (got {name!r})"
+
+
+@pytest.mark.parametrize("name", ["a", "0", "one-gpu_2", "x" * 64])
+def test_plain_names_are_taken(name: str) -> None:
+    assert config.parse(plain(study=name, arms={name: {}})).study == name
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    message = message_of(plain(seed=-1, throughput__points=0, throughput__horizn=[8], decide__delta=2))
+    for key in ("seed", "throughput.points", "throughput.horizn", "decide.delta"):
+        assert f"\n  {key}: " in message
+
+
+@pytest.mark.parametrize(("data", "kind"), [(None, "NoneType"), ([1], "list"), ("study: x", "str"), (3, "int")])
+def test_a_file_without_keys_says_what_was_expected(data: Any, kind: str) -> None:
+    assert message_of(data) == f"my.yaml: expected keys and values (study: ..., throughput: ...), got {kind}"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_data_whatever_ends_in_anything_but_a_study_or_a_user_error(data: st.DataObject) -> None:
+    keys = ["study", "seed", "task", "arms", "throughput", "learning", "decide", "tracking"]
+    study: dict[Any, Any] = plain()
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = study
+        for key in data.draw(st.sampled_from([[], ["throughput"], ["arms"], ["arms", "a"], ["task"], ["decide"]])):
+            place = place.setdefault(key, {}) if isinstance(place, dict) else {}
+        if isinstance(place, dict):
+            legal = [*keys, *THROUGHPUT, "overrides", "gpus", "delta"]
+            place[data.draw(st.sampled_from(legal) | st.text(max_size=3))] = data.draw(json_values)
+    try:
+        assert isinstance(config.parse(study), Study)
+    except UserError as error:
+        assert "Every key is explained in config/config.yaml." in str(error)
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("study: a\nthroughput: {num_envs: [16\nseed: 1\n", 3, "while parsing a flow sequence"),
+        ("study: a\n\tseed: 1\n", 2, "found character '\\t' that cannot start any token"),
+        ("study: a\nseed: 1\nstudy: b\n", 3, "the key study stands there twice"),
+        ("study: a\nthroughput:\n  points: 3\n  horizon: [8]\n  points: 4\n", 5, "the key points stands there twice"),
+        ("study: a\nseed: *missing\n", 2, "found undefined alias 'missing'"),
+        ("study: !!python/object/apply:os.getcwd []\n", 1, "could not determine a constructor for the tag"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_told_with_its_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        config.load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path} is not YAML: ")
+    assert f"line {line}," in message
+    assert problem in message
+    assert message.endswith("Mend it there: config/config.yaml shows how a study looks.")
+
+
+def test_merged_aliases_are_no_duplicates(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        "study: a\n"
+        "throughput: &sweep {num_envs: 16, horizon: 16, batch_size: 256, repeats: 3}\n"
+        "learning: {<<: *sweep, repeats: 2, target_reward: 4, budget_s: 60}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(UserError):  # a key of the wrong section is still one
+        config.load(path.with_name("none.yaml"))
+    study = config.load(path)
+    assert study.learning is not None
+    assert study.throughput is not None
+    assert (study.learning.repeats, study.throughput.repeats) == (2, 3)
+
+
+def test_bytes_that_are_no_text_are_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"study: \xff\xfe\n")
+    with pytest.raises(UserError, match="binary.yaml is not YAML"):
+        config.load(path)
+
+
+def test_a_truncated_study_json_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "study.json"
+    path.write_text(canonical_json(config.parse(plain()))[:-20], encoding="utf-8")
+    with pytest.raises(UserError, match=r"study.json is not JSON: .* line \d+ column \d+"):
+        config.load(path)
+
+
+def test_a_file_that_is_not_there_is_told_with_an_example(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match="none.yaml does not exist. Name a study file, for example CONFIG=config/config.yaml"
+    ):
+        config.load(tmp_path / "none.yaml")
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""}
+    line = [sys.executable, "-m", "envknee.config", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
+    good = command(str(REPOSITORY / "config" / "config.yaml"))
+    assert (good.returncode, good.stderr) == (0, "")
+    assert good.stdout.strip() == config.load(REPOSITORY / "config" / "config.yaml").study
+    bad = command(str(tmp_path / "none.yaml"))
+    assert bad.returncode == 2
+    assert bad.stdout == ""
+    assert bad.stderr.startswith("envknee: ")
+    assert "Traceback" not in bad.stderr
+
+
+# The schema
+
+
+def test_the_schema_on_disk_is_the_one_that_the_models_make() -> None:
+    made = config.json_schema()
+    kept = SCHEMA.read_text(encoding="utf-8")
+    diff = "".join(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), str(SCHEMA), "envknee.config"))
+    assert not diff, f"run `make schema` and commit {SCHEMA.name}:\n{diff}"
+
+
+@pytest.mark.parametrize("path", STUDY_FILES, ids=lambda path: path.stem)
+def test_the_schema_takes_the_studies_that_ship(path: Path) -> None:
+    jsonschema.validate(
+        yaml.safe_load(path.read_text(encoding="utf-8")), json.loads(SCHEMA.read_text(encoding="utf-8"))
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=studies)
+def test_the_schema_takes_what_the_models_take(data: dict[str, Any]) -> None:
+    jsonschema.validate(data, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"throughput__num_env": 1},
+        {"throughput__num_envs": [0]},
+        {"throughput__num_envs": {"from": 1}},
+        {"throughput__batch_size": "libary"},
+        {"throughput__sampler": "bayes"},
+        {"study": "../up"},
+        {"arms": {}},
+        {"decide__delta": 1},
+    ],
+)
+def test_the_schema_refuses_mistakes(changes: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(plain(**changes), json.loads(SCHEMA.read_text(encoding="utf-8")))

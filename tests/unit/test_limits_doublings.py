@@ -1,0 +1,115 @@
+"""The decision rule on its own: bounds worked out by hand, the correction for several tests, censored ends."""
+
+import math
+
+import pytest
+from envknee.limits.doublings import Level, decide, half_width, holm
+from scipy import stats
+
+LIMIT = math.log1p(0.10)
+
+
+def ladder(*log_gains: float, variance: float | None = 1e-6, repeats: int = 3) -> list[Level]:
+    """Return levels at 16, 32, 64, ... that gain `log_gains` in turn."""
+    values = [sum(log_gains[:doublings]) for doublings in range(len(log_gains) + 1)]
+    return [Level(16 * 2**i, value, variance, repeats) for i, value in enumerate(values)]
+
+
+def test_bounds_are_welch_intervals():
+    # Variances of the means 4e-4 and 1e-4 with 3 and 5 repeats:
+    # df = (5e-4)^2 / ((4e-4)^2 / 2 + (1e-4)^2 / 4) = 25 / (8 + 0.25) = 3.0303
+    levels = [Level(16, 0.0, 4e-4, 3), Level(32, 0.2, 1e-4, 5)]
+    (doubling,) = decide(levels, LIMIT, 0.95, 2).doublings
+    width = stats.t.ppf(0.975, 25 / 8.25) * math.sqrt(5e-4)
+    assert (doubling.lower, doubling.upper) == (pytest.approx(0.2 - width), pytest.approx(0.2 + width))
+    assert doubling.upper_one_sided == pytest.approx(0.2 + stats.t.ppf(0.95, 25 / 8.25) * math.sqrt(5e-4))
+    assert doubling.p_value == pytest.approx(stats.t.cdf((0.2 - LIMIT) / math.sqrt(5e-4), 25 / 8.25))
+    assert doubling.repeats == 3
+
+
+def test_threshold_is_the_smallest_num_envs_that_qualifies():
+    decision = decide(ladder(0.5, 0.3, 0.01, 0.005), LIMIT, 0.95, 2)
+    assert (decision.threshold, decision.lowest, decision.highest) == (64, 64, 64)
+    assert decision.resumes_at == ()
+
+
+def test_later_gains_are_reported_after_the_threshold_only():
+    decision = decide(ladder(0.5, 0.01, 0.3, -0.1, 0.2), LIMIT, 0.95, 2)
+    assert (decision.threshold, decision.resumes_at) == (32, (64, 256))
+
+
+def test_a_bound_exactly_at_the_limit_does_not_qualify():
+    assert decide(ladder(LIMIT, variance=0.0), LIMIT, 0.95, 2).threshold is None
+    assert decide(ladder(LIMIT - 1e-9, variance=0.0), LIMIT, 0.95, 2).threshold == 16
+
+
+def test_several_tests_need_more_evidence_than_one():
+    # One doubling below the limit at p just under 0.05 decides alone, and not beside three that gain.
+    se = float((LIMIT - 0.05) / stats.t.ppf(0.96, 4))
+    alone = ladder(0.05, variance=se**2 / 2)
+    among = ladder(0.6, 0.6, 0.6, 0.05, variance=se**2 / 2)
+    assert decide(alone, LIMIT, 0.95, 2).threshold == 16
+    decision = decide(among, LIMIT, 0.95, 2)
+    assert decision.doublings[-1].p_value == pytest.approx(0.04)
+    assert decision.doublings[-1].p_holm == pytest.approx(0.16)
+    assert decision.threshold is None
+
+
+def test_holm_by_hand():
+    # Sorted: 0.01 x 3 = 0.03, 0.02 x 2 = 0.04, 0.5 x 1; a later one is never below an earlier one.
+    assert holm([0.5, 0.01, None, 0.02]) == pytest.approx([0.5, 0.03, None, 0.04])
+    assert holm([0.02, 0.03, 0.03]) == pytest.approx([0.06, 0.06, 0.06])
+    assert holm([None]) == [None]
+
+
+def test_one_repeat_shows_a_gain_and_decides_nothing():
+    decision = decide(ladder(0.5, 0.01, variance=None, repeats=1), LIMIT, 0.95, 2)
+    assert [doubling.log_gain for doubling in decision.doublings] == pytest.approx([0.5, 0.01])
+    assert all(doubling.upper is None and doubling.p_value is None for doubling in decision.doublings)
+    assert (decision.threshold, decision.lowest, decision.highest) == (None, 16, None)
+
+
+def test_fewer_repeats_than_asked_for_have_an_interval_and_decide_nothing():
+    decision = decide(ladder(0.01, repeats=2), LIMIT, 0.95, 3)
+    assert decision.doublings[0].upper is not None
+    assert (decision.doublings[0].p_value, decision.threshold) == (None, None)
+
+
+def test_only_exact_doublings_are_compared():
+    levels = [Level(n, math.log(n), 1e-6, 3) for n in (100, 150, 200, 300, 700)]
+    assert [doubling.num_envs for doubling in decide(levels, LIMIT, 0.95, 2).doublings] == [100, 150]
+    assert decide(levels[3:], LIMIT, 0.95, 2).lowest is None
+
+
+def test_a_gap_in_the_ladder_keeps_the_interval_open_there():
+    # 16 -> 32 gains, 64 was not measured: the threshold may be 32 as well as 256.
+    levels = [Level(16, 0.0, 1e-6, 3), Level(32, 0.6, 1e-6, 3), Level(256, 2.0, 1e-6, 3), Level(512, 2.0, 1e-6, 3)]
+    decision = decide(levels, LIMIT, 0.95, 2)
+    assert (decision.threshold, decision.lowest, decision.highest) == (256, 32, 256)
+
+
+def test_everything_shown_to_gain_leaves_the_largest_as_the_smallest_possible_threshold():
+    assert decide(ladder(0.6, 0.6), LIMIT, 0.95, 2).lowest == 64
+
+
+def test_a_doubling_to_a_censored_end_has_an_upper_bound_only():
+    levels = [Level(16, 0.0, 1e-6, 3), Level(32, -0.5, 1e-6, 3, at_most=True)]
+    decision = decide(levels, LIMIT, 0.95, 3)
+    assert decision.doublings[0].lower is None
+    assert decision.doublings[0].upper is not None
+    assert decision.threshold == 16
+
+
+def test_a_doubling_from_a_censored_end_decides_nothing():
+    levels = [Level(16, -0.5, 1e-6, 3, at_most=True), Level(32, -0.5, 1e-6, 3), Level(64, 0.0, 1e-6, 3, at_most=True)]
+    first, second = decide(levels, LIMIT, 0.95, 3).doublings
+    assert (first.upper, first.p_value, first.shown_below) == (None, None, False)
+    assert first.lower is not None
+    assert second.p_value is not None
+    both = [Level(16, 0.0, 1e-6, 3, at_most=True), Level(32, -1.0, 1e-6, 3, at_most=True)]
+    assert (decide(both, LIMIT, 0.95, 3).doublings[0].lower, decide(both, LIMIT, 0.95, 3).threshold) == (None, None)
+
+
+def test_half_width_of_no_noise_is_nothing():
+    assert half_width(0.0, math.inf, 0.025) == 0.0
+    assert half_width(4.0, 2.0, 0.025) == pytest.approx(2 * stats.t.ppf(0.975, 2))

@@ -1,0 +1,219 @@
+"""Learning limit: interquartile means by hand, censored and failed seeds, and simulated studies with known truth."""
+
+import math
+
+import numpy as np
+import pytest
+from envknee.config import Decide
+from envknee.files import canonical_json
+from envknee.limits import learning
+from envknee.limits.learning import LearningLimit, Seeds, best_of, cost, interquartile_mean, threshold
+from records import GPU, Trial, a_trial, learning_trials, records_of
+from scipy.stats import trim_mean
+
+STUDIES = 1000
+
+SIZES = [16, 32, 64, 128]
+
+DELTA = 0.10
+
+
+def analyse(trials: list[Trial], **settings: float) -> LearningLimit:
+    (limit,) = learning.analyse(records_of(trials), Decide(**settings))
+    return limit
+
+
+# --- Interquartile mean
+
+
+def test_interquartile_mean_is_the_published_one_for_multiples_of_four():
+    values = np.random.default_rng(1).lognormal(size=(5, 8))
+    assert interquartile_mean(values) == pytest.approx(trim_mean(values, 0.25, axis=1))
+
+
+def test_interquartile_mean_of_three_by_hand():
+    # Each seed is a third; of the outer two the twelfth inside the quartiles counts: (1/12, 1/3, 1/12) / (1/2).
+    assert interquartile_mean(np.array([9.0, 1.0, 3.0])) == pytest.approx(1 / 6 + 2 * 3 / 3 + 9 / 6)
+    assert interquartile_mean(np.array([7.0])) == 7.0
+    assert interquartile_mean(np.array([3.0, 5.0])) == 4.0
+
+
+def test_cost_of_one_seed_has_no_interval_and_of_more_has():
+    assert (cost(Seeds((7.0,)), 0.95).interval_lower, cost(Seeds((7.0,)), 0.95).value) == (None, 7.0)
+    three = cost(Seeds((9.0, 10.0, 11.0)), 0.95)
+    assert three.interval_lower is not None and three.interval_upper is not None
+    assert three.interval_lower < 10.0 < three.interval_upper
+    assert not three.lower_bound
+
+
+# --- Points
+
+
+def test_a_point_counts_its_seeds_by_how_they_ended():
+    trials = [
+        a_trial(32, number=0, kind="learning", seconds=10.0),
+        a_trial(32, number=1, kind="learning", seconds=14.0),
+        a_trial(32, number=2, kind="learning", budget_s=60.0),
+        a_trial(32, number=3, kind="learning", status="nan", budget_s=60.0),
+        a_trial(32, number=4, kind="learning", status="oom"),
+        a_trial(32, number=5, kind="learning", status="refused"),
+    ]
+    (point,) = analyse(trials).points
+    assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
+    assert point.share_reached == 0.5
+    assert point.seconds_to_target is not None
+    # Four seeds: the middle two of 10, 14, 60 (budget spent), 60 (NaN, the whole budget at least).
+    assert point.seconds_to_target.value == pytest.approx((14 + 60) / 2)
+    assert point.seconds_to_target.lower_bound
+
+
+def test_a_censored_seed_is_never_zero_nor_left_out():
+    reached = analyse(learning_trials({16: [10.0, 11.0, 12.0]})).points[0].seconds_to_target
+    censored = analyse(learning_trials({16: [10.0, 11.0, 12.0, None]}, budget_s=60.0)).points[0].seconds_to_target
+    assert reached is not None and censored is not None
+    assert censored.value > reached.value
+    assert (reached.lower_bound, censored.lower_bound) == (False, True)
+    assert censored.interval_upper is None
+
+
+def test_a_run_that_broke_early_costs_the_whole_budget_at_least():
+    trial = a_trial(16, kind="learning", status="diverged", budget_s=60.0)
+    broken = Trial(trial.request, trial.rows[:2], trial.outcome)
+    assert broken.record.train_s == pytest.approx(5.0)
+    point = analyse([broken]).points[0]
+    assert point.seconds_to_target is not None and point.seconds_to_target.value == 60.0
+
+
+def test_frames_and_gpu_seconds():
+    (point,) = analyse(learning_trials({32: [10.0, 10.0, 10.0]}, device=GPU)).points
+    assert point.gpu_seconds_to_target is not None and point.frames_to_target is not None
+    assert point.gpu_seconds_to_target.value == pytest.approx(10.0)
+    assert point.frames_to_target.value == 24 * 32 * 8  # the factory's 24 iterations
+    (on_cpu,) = analyse(learning_trials({32: [10.0]})).points
+    assert on_cpu.gpu_seconds_to_target is None
+
+
+# --- Decisions
+
+
+def test_reached_by_hand():
+    limit = analyse(learning_trials({16: [40.0, 40.4, 40.8], 32: [20.0, 20.2, 20.4], 64: [19.8, 20.0, 20.2]}))
+    assert (limit.state, limit.threshold_num_envs, limit.threshold_lowest) == ("reached", 32, 32)
+    assert limit.savings[0].saving == pytest.approx(0.5)
+    assert limit.savings[1].saving == pytest.approx(1 - 20.0 / 20.2)
+    assert limit.best is not None and limit.best.num_envs == 64
+    assert limit.statement.startswith("reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target")
+
+
+def test_fewer_than_three_seeds_never_decide():
+    limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
+    assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("too few seeds", None, None)
+    assert limit.statement.startswith("2 seeds: too few to decide")
+    assert limit.notes == ["2 seeds at 16, 32: too few to decide (3 at least)"]
+    assert limit.savings[0].saving_upper is not None
+
+
+def test_a_doubling_to_a_point_that_misses_the_target_saves_nothing():
+    trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [None, None, None]}, budget_s=60.0)
+    limit = analyse(trials)
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
+    assert (limit.savings[0].bound, limit.savings[0].saving_lower) == ("at most", None)
+    assert limit.savings[0].saving == pytest.approx(1 - 60 / 20.1)
+    assert limit.best is not None and limit.best.num_envs == 16
+
+
+def test_a_doubling_from_a_point_that_misses_the_target_is_not_decided_on():
+    limit = analyse(learning_trials({16: [None, None, None], 32: [58.0, 58.5, 59.0]}, budget_s=60.0))
+    assert (limit.state, limit.savings[0].bound, limit.savings[0].p_holm) == ("not reached", "at least", None)
+    assert limit.best is not None and limit.best.num_envs == 32
+
+
+def test_no_seed_reaches_the_target():
+    limit = analyse(learning_trials({16: [None] * 3, 32: [None] * 3}))
+    assert (limit.state, limit.best, limit.savings[0].saving, limit.savings[0].bound) == (
+        "not reached",
+        None,
+        None,
+        "unknown",
+    )
+    assert "0 of 6 trials reached the target" in limit.statement
+    assert limit.notes == [
+        "of 6 trials 6 spent the budget first: costs with them are lower bounds, and a saving from such a point is not decided on"
+    ]
+
+
+def test_empty_and_all_out_of_memory():
+    assert learning.analyse([], Decide()) == []
+    limit = analyse(
+        [a_trial(16, kind="learning", status="oom"), a_trial(32, kind="learning", status="refused", number=1)]
+    )
+    assert (limit.state, limit.best, limit.savings) == ("no data", None, [])
+    assert limit.points[0].seconds_to_target is None
+    assert limit.notes == ["infeasible (out of memory or refused): 16, 32 environments"]
+
+
+def test_best_point_over_all_series():
+    limits = learning.analyse(
+        records_of(
+            [*learning_trials({16: [20.0], 32: [15.0]}), *learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)]
+        ),
+        Decide(),
+    )
+    best = best_of(limits)
+    assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
+    assert best_of([]) is None
+
+
+def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
+    trials = learning_trials({16: [None, 1.0, 59.0], 32: [0.1, 58.0], 64: [None, None, None], 128: [30.0]})
+    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
+
+
+# --- Simulated studies with known truth
+
+SCENARIOS = [
+    pytest.param([40.0, 22.0, 20.0, 19.5], 0.15, math.inf, id="saturating"),
+    pytest.param([80.0, 40.0, 20.0, 10.0], 0.15, math.inf, id="linear"),
+    pytest.param([40.0, 38.0, 20.0, 30.0], 0.15, math.inf, id="non-monotone"),
+    pytest.param([40.0, 22.0, 20.0, 19.5], 0.50, math.inf, id="noisy"),
+    pytest.param([40.0 * 0.9**i for i in range(4)], 0.20, math.inf, id="every doubling at delta"),
+    pytest.param(
+        [40.0 * 0.9**i for i in range(4)], 0.20, 46.0, id="at delta, every fourth seed of the first point censored"
+    ),
+]
+
+
+@pytest.mark.parametrize("seeds", [3, 10])
+@pytest.mark.parametrize(("truth", "noise", "budget_s"), SCENARIOS)
+def test_simulated_studies(truth: list[float], noise: float, budget_s: float, seeds: int):
+    generator = np.random.default_rng(9)
+    savings = [1 - two / one for one, two in zip(truth[:-1], truth[1:], strict=True)]
+    still_paying = {n for n, saving in zip(SIZES, savings, strict=False) if saving >= DELTA - 1e-9}
+    wrong = covered = intervals = 0
+    for _ in range(STUDIES):
+        seconds = np.array(truth)[:, None] * np.exp(noise * generator.standard_normal((len(SIZES), seeds)))
+        costs = {
+            n: Seeds(tuple(row[row < budget_s]), tuple(np.full((row >= budget_s).sum(), budget_s)))
+            for n, row in zip(SIZES, seconds, strict=True)
+        }
+        decision = threshold(costs, DELTA, 0.95)
+        wrong += decision.threshold in still_paying
+        for doubling, saving in zip(decision.doublings, savings, strict=True):
+            if doubling.lower is not None and doubling.upper is not None:
+                intervals += 1
+                covered += doubling.lower <= -math.log(1 - saving) <= doubling.upper
+    assert wrong <= 0.05 * STUDIES
+    # A point whose seeds all arrived before the budget was lucky: intervals are judged where nothing was censored.
+    assert budget_s < math.inf or covered >= 0.93 * intervals > 0
+
+
+def test_a_clear_threshold_is_found_with_ten_seeds():
+    generator = np.random.default_rng(9)
+    found = 0
+    for _ in range(200):
+        costs = {
+            n: Seeds(tuple(t * np.exp(0.1 * generator.standard_normal(10))))
+            for n, t in zip(SIZES, [80, 40, 39, 39], strict=True)
+        }
+        found += threshold(costs, 0.20, 0.95).threshold == 32
+    assert found >= 0.90 * 200

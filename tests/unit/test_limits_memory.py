@@ -1,0 +1,177 @@
+"""Memory limit: the model recovers what made the data, and says what it cannot know."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from envknee.config import Decide
+from envknee.files import canonical_json
+from envknee.limits import memory
+from envknee.limits.memory import MemoryLimit, batch_transitions
+from records import CPU, GPU, Trial, a_trial, records_of
+
+BASE_GB, PER_ENV_GB, PER_TRANSITION_GB, PER_BATCH_GB = 1.5, 2e-3, 2.2e-4, 5e-5
+
+
+def peak_gb(num_envs: int, horizon: int, batch: float, base_gb: float = BASE_GB) -> float:
+    return base_gb + PER_ENV_GB * num_envs + PER_TRANSITION_GB * num_envs * horizon + PER_BATCH_GB * batch
+
+
+def grid(
+    sizes: Sequence[int] = (64, 128, 256),
+    horizons: Sequence[int] = (8, 16),
+    batches: Sequence[int | None] = (128, 256),
+    noise_gb: float = 0.0,
+    repeats: int = 2,
+    seed: int = 1,
+) -> list[Trial]:
+    """Return trials on an H100 whose peaks follow the model."""
+    generator = np.random.default_rng(seed)
+    points = [(n, t, b, r) for n in sizes for t in horizons for b in batches for r in range(repeats)]
+    return [
+        a_trial(
+            n, number=i, repeat=r, horizon=t, batch_size=b, device=GPU,
+            memory_gb=peak_gb(n, t, b or n * t / 16) + noise_gb * generator.standard_normal(),
+        )
+        for i, (n, t, b, r) in enumerate(points)
+    ]  # fmt: skip
+
+
+def analyse(trials: list[Trial], **settings: float) -> MemoryLimit:
+    (limit,) = memory.analyse(records_of(trials), Decide(**settings))
+    return limit
+
+
+def terms(limit: MemoryLimit) -> dict[str, float]:
+    return {term.name: term.gb for term in limit.terms}
+
+
+def test_model_recovers_what_made_the_data():
+    limit = analyse(grid())
+    assert terms(limit) == {
+        "base": pytest.approx(BASE_GB),
+        "per_environment": pytest.approx(PER_ENV_GB),
+        "per_transition": pytest.approx(PER_TRANSITION_GB),
+        "per_batch_transition": pytest.approx(PER_BATCH_GB),
+    }
+    assert (limit.quantity, limit.device, limit.trials) == ("device memory used", GPU.name, 24)
+    assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
+    assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
+
+
+def test_largest_num_envs_by_hand():
+    wall = analyse(grid(), memory_margin=0.10).wall(16, 256)
+    # 90% of 85 GB, less base and batch, over what an environment and its 16 transitions take.
+    expected = (0.9 * 85.0 - BASE_GB - 256 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB)
+    assert wall is not None and wall.largest_num_envs == int(expected)
+    assert (wall.largest_fitted, wall.smallest_failed, wall.contradicted) == (256, None, False)
+    assert wall.extrapolation == pytest.approx(int(expected) / 256)
+
+
+def test_batch_of_the_library_follows_num_envs():
+    limit = analyse(grid(batches=(None,)))
+    # With 16 mini-batches the batch is a sixteenth of the rollout: one term holds both.
+    assert set(terms(limit)) == {"base", "per_environment", "per_transition"}
+    assert terms(limit)["per_transition"] == pytest.approx(PER_TRANSITION_GB + PER_BATCH_GB / 16)
+    assert batch_transitions(64, 16, None, 16) == 64.0
+    assert (batch_transitions(64, 16, 128, 8), batch_transitions(64, 16, None, None)) == (128.0, 0.0)
+
+
+def test_library_and_fixed_batches_together():
+    limit = analyse(grid(batches=(128, None)))
+    assert terms(limit)["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
+    wall = limit.wall(8, None)
+    slope = PER_ENV_GB + 8 * PER_TRANSITION_GB + 8 / 16 * PER_BATCH_GB
+    assert wall is not None and wall.largest_num_envs == int((0.95 * 85.0 - BASE_GB) / slope)
+
+
+def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
+    limit = analyse(grid(horizons=(8,), batches=(128,)))
+    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
+    assert "one horizon (8): the rollout's part is within per_environment" in limit.notes
+    wall = limit.wall(8, 128)
+    expected = (0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 8 * PER_TRANSITION_GB)
+    assert wall is not None and wall.largest_num_envs == pytest.approx(expected, abs=1)
+
+
+def test_too_few_points_are_not_identifiable():
+    limit = analyse(grid(sizes=(64,)))
+    assert (limit.identifiable, limit.terms, limit.largest_error_gb) == (False, [], None)
+    assert limit.notes == ["not identifiable: 1 different num_envs measured, 2 are needed"]
+    assert limit.statement.startswith("not identifiable")
+    assert limit.walls[0].largest_num_envs is None
+    assert limit.peak_gb(64, 8, 128.0) is None
+
+
+def test_as_many_unknowns_as_trials_have_no_interval():
+    limit = analyse(grid(sizes=(64, 128), horizons=(8,), batches=(128,), repeats=1))
+    assert limit.identifiable and limit.terms[0].gb_lower is None
+    assert limit.walls[0].largest_num_envs_lower is None
+    assert "as many unknowns as trials: no intervals" in limit.notes
+
+
+def test_nothing_shrinks_with_more_environments():
+    trials = [
+        a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate([(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)])
+    ]
+    limit = analyse(trials)
+    assert terms(limit)["per_environment"] == 0.0
+    assert limit.walls[0].largest_num_envs is None
+    assert limit.statement.startswith("memory does not grow with num_envs")
+
+
+def test_out_of_memory_is_listed_and_its_peak_not_fitted():
+    short = a_trial(256, number=90, horizon=16, status="oom", device=GPU)
+    # A trial that ran out of memory in its second iteration has a peak, cut short.
+    cut = Trial(short.request, a_trial(256, memory_gb=3.0, device=GPU).rows[:1], short.outcome)
+    refused = a_trial(4096, number=91, horizon=16, status="refused")
+    limit = analyse([*grid(batches=(128,)), cut, refused])
+    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB)
+    assert [(f.num_envs, f.horizon, f.batch_size, f.status, f.trials) for f in limit.infeasible] == [
+        (256, 16, 128, "oom", 1), (4096, 16, 128, "refused", 1)
+    ]  # fmt: skip
+    wall = limit.wall(16, 128)
+    assert wall is not None and (wall.smallest_failed, wall.contradicted) == (256, True)
+    assert "a trial at or below a predicted largest num_envs did not fit: trust the trial" in limit.notes
+
+
+def test_all_out_of_memory():
+    limit = analyse([a_trial(64, status="oom", device=GPU), a_trial(128, number=1, status="refused")])
+    assert (limit.identifiable, limit.trials, limit.device_memory_gb) == (False, 0, 85.0)
+    assert limit.statement.endswith("the smallest that did not fit: 64")
+
+
+def test_a_cpu_is_labelled_as_what_it_is():
+    limit = analyse([a_trial(n, number=n, memory_gb=1.0 + 0.01 * n, device=CPU) for n in (16, 32, 64)])
+    assert limit.quantity == "resident set of the process"
+    assert "of the host's 25.3 GB" in limit.statement
+
+
+def test_a_far_extrapolation_says_so():
+    limit = analyse(grid())
+    assert limit.statement.startswith("far from binding: extrapolated ")
+    assert "an extrapolation, not a measurement" in limit.notes[-1]
+
+
+def test_every_kind_of_trial_counts():
+    trials = [*grid(batches=(128,)), a_trial(64, number=99, kind="learning", memory_gb=peak_gb(64, 8, 128), device=GPU)]
+    assert analyse(trials).trials == 13
+
+
+def test_prediction_interval_covers():
+    truth = int((0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB))
+    covered = 0
+    for seed in range(60):
+        wall = analyse(grid(batches=(128,), noise_gb=0.05, repeats=3, seed=seed)).wall(16, 128)
+        assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
+        covered += wall.largest_num_envs_lower <= truth <= wall.largest_num_envs_upper
+    assert covered >= 52  # 95% of 60 is 57, and three standard errors below it 52
+
+
+def test_order_of_records_changes_nothing():
+    trials = grid(noise_gb=0.05)
+    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
+
+
+def test_no_records_no_limits():
+    assert memory.analyse([], Decide()) == []

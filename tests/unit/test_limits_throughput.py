@@ -1,0 +1,295 @@
+"""Throughput limit: edge cases by hand, a published curve, and simulated studies with known truth."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from envknee.config import Decide
+from envknee.files import canonical_json
+from envknee.limits import throughput
+from envknee.limits.throughput import ThroughputLimit, fit_law, threshold
+from numpy.typing import NDArray
+from records import Trial, a_trial, fps_trials, records_of
+
+STUDIES = 1000
+
+SIZES = [16, 32, 64, 128, 256, 512, 1024]
+
+DELTA = 0.10
+
+
+def analyse(trials: list[Trial], **settings: float) -> ThroughputLimit:
+    (limit,) = throughput.analyse(records_of(trials), Decide(**settings))
+    return limit
+
+
+# --- Published curve
+
+
+def test_published_curve_is_not_reached_and_says_that_it_has_one_repeat():
+    # Isaac Lab's published cart-pole RGB camera benchmark at 128 x 128 (/work/shared/thresholds.md): one figure per point.
+    limit = analyse(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
+    assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("not reached", None, 1024)
+    assert [round(gain.gain, 3) for gain in limit.gains] == [0.604, 0.520, 0.198]
+    assert all(gain.gain_upper is None and gain.p_holm is None for gain in limit.gains)
+    assert "one repeat per point" in limit.notes[0]
+    assert limit.statement.startswith("not reached: at least 1,024 environments")
+    assert "one repeat" in limit.statement
+
+
+# --- Edge cases
+
+
+def test_reached_by_hand():
+    limit = analyse(fps_trials({16: [100, 101, 102], 32: [200, 201, 202], 64: [202, 203, 204]}))
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 32)
+    assert (limit.threshold_lowest, limit.threshold_highest) == (32, 32)
+    assert limit.gains[1].gain == pytest.approx((202 * 203 * 204 / (200 * 201 * 202)) ** (1 / 3) - 1)
+    assert limit.points[0].fps == pytest.approx((100 * 101 * 102) ** (1 / 3))
+    assert limit.points[0].fps_repeats == pytest.approx([100, 101, 102])
+    assert limit.statement.startswith("reached at 32 environments: doubling to 64 gains 1.0% (upper bound ")
+
+
+def test_one_point():
+    limit = analyse(fps_trials({64: [100, 101, 102]}))
+    assert (limit.state, limit.at_least, limit.gains, limit.law) == ("not reached", 64, [], None)
+    assert limit.notes == ["one point (64 environments): a doubling needs two"]
+    assert (limit.threshold_lowest, limit.threshold_highest) == (None, None)
+
+
+def test_one_repeat_among_more_decides_nothing_there():
+    limit = analyse(fps_trials({16: [100, 101, 102], 32: [100.0], 64: [100, 101, 102], 128: [100, 101, 102]}))
+    assert [gain.p_value is None for gain in limit.gains] == [True, True, False]
+    assert limit.threshold_num_envs == 64
+    assert limit.threshold_lowest == 16
+    assert "one repeat at 32" in limit.notes[0]
+
+
+def test_all_out_of_memory_is_a_result():
+    trials = [
+        a_trial(64, number=0, status="oom"),
+        a_trial(64, number=1, status="refused"),
+        a_trial(128, number=2, status="oom"),
+    ]
+    limit = analyse(trials)
+    assert (limit.state, limit.points, limit.at_least) == ("no data", [], None)
+    assert [(point.num_envs, point.oom, point.refused) for point in limit.infeasible] == [(64, 1, 1), (128, 1, 0)]
+    assert limit.notes == ["infeasible (out of memory or refused): 64, 128 environments"]
+
+
+def test_failed_repeats_are_counted_at_their_point_and_others_are_named():
+    trials = [
+        *fps_trials({16: [100, 101], 32: [150, 151]}),
+        a_trial(32, number=8, status="oom"),
+        a_trial(16, number=9, status="nan"),
+    ]
+    limit = analyse(trials)
+    assert [point.failed for point in limit.points] == [0, 1]
+    assert (limit.infeasible, limit.not_counted) == ([], {"nan": 1})
+    assert len(limit.point(16).fps_repeats) == 2
+
+
+def test_sizes_that_are_no_powers_of_two_pair_by_exact_doubling():
+    limit = analyse(fps_trials({48: [100, 101], 96: [190, 191], 100: [190, 192]}))
+    assert [(gain.num_envs, gain.doubled) for gain in limit.gains] == [(48, 96)]
+    assert "100 environments: measured, but neither half nor double was" in limit.notes[0]
+
+
+def test_no_exact_doubling_is_said():
+    limit = analyse(fps_trials({48: [100, 101], 64: [120, 121], 100: [121, 122]}))
+    assert (limit.state, limit.at_least, limit.gains) == ("not reached", 100, [])
+    assert "no measured num_envs is twice another (48, 64, 100)" in limit.notes[0]
+
+
+def test_gains_after_the_threshold_are_not_hidden():
+    # Falls like Madrona's cart-pole 256 x 256 on an RTX 4090 and then rises again.
+    fps = {128: 20.0, 256: 47.8, 512: 42.4, 1024: 60.0}
+    limit = analyse(fps_trials({n: [value, value * 1.01, value * 0.99] for n, value in fps.items()}))
+    assert (limit.threshold_num_envs, limit.resumes_at) == (256, [512])
+    assert "not the end: 512 to 1,024 gains 41.5%, more than delta (10%) again" in limit.notes
+
+
+def test_noise_keeps_a_small_gain_undecided():
+    limit = analyse(fps_trials({16: [100, 140, 70], 32: [101, 60, 130]}))
+    assert (limit.state, limit.threshold_lowest, limit.threshold_highest) == ("not reached", 16, None)
+    assert limit.gains[0].gain < DELTA
+    assert limit.gains[0].gain_upper_one_sided is not None and limit.gains[0].gain_upper_one_sided > DELTA
+
+
+def test_delta_and_confidence_move_the_decision():
+    trials = fps_trials({16: [100, 101, 102], 32: [115, 116, 117]})
+    assert analyse(trials, delta=0.10).state == "not reached"
+    assert analyse(trials, delta=0.20).state == "reached"
+    close = fps_trials({16: [100, 102, 104], 32: [107, 108.5, 111]})
+    assert analyse(close, confidence=0.80).state == "reached"
+    assert analyse(close, confidence=0.99).state == "not reached"
+
+
+def test_series_are_kept_apart_and_learning_trials_out():
+    trials = [
+        *fps_trials({16: [1.0], 32: [2.0]}, horizon=8),
+        *fps_trials({16: [1.0]}, horizon=16, first=10),
+        *fps_trials({16: [1.0]}, batch_size=None, first=20),
+        *fps_trials({16: [1.0]}, arm="lean", first=30),
+        a_trial(16, kind="learning", number=40),
+    ]
+    limits = throughput.analyse(records_of(trials), Decide())
+    assert [(limit.arm, limit.horizon, limit.batch_size, len(limit.points)) for limit in limits] == [
+        ("lean", 8, 128, 1), ("stock", 8, None, 1), ("stock", 8, 128, 2), ("stock", 16, 128, 1)
+    ]  # fmt: skip
+
+
+def test_every_kind_of_fps_is_analysed_by_its_own_numbers():
+    records = records_of(fps_trials({16: [100.0], 32: [150.0]}))
+    total, inference, step = (
+        throughput.analyse(records, Decide(), measure)[0]
+        for measure in ("fps_total", "fps_env_step_inference", "fps_env_step")
+    )
+    # The factory's iteration: a third of the time collects, and half of that simulates.
+    assert [limit.points[0].fps for limit in (total, inference, step)] == pytest.approx([100, 300, 600])
+    assert [limit.measure for limit in (total, inference, step)] == [
+        "fps_total",
+        "fps_env_step_inference",
+        "fps_env_step",
+    ]
+
+
+def test_no_records_no_limits():
+    assert throughput.analyse([], Decide()) == []
+
+
+def test_order_of_records_changes_nothing_and_two_repeats_stay_finite():
+    trials = fps_trials({16: [100, 101], 32: [10, 190], 64: [200, 202], 128: [204, 205]})
+    forward, backward = analyse(trials), analyse(trials[::-1])
+    assert [point.num_envs for point in backward.points] == [16, 32, 64, 128]
+    assert [gain.gain for gain in backward.gains] == pytest.approx([gain.gain for gain in forward.gains])
+    canonical_json(forward)
+
+
+# --- The law
+
+
+def test_law_recovers_what_made_the_data():
+    # t = 0.1 + 0.001 N, horizon 8: asymptote 8 / 0.001, half of it at N = 100.
+    law = fit_law({n: [8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95)
+    assert law is not None
+    assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
+    assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(8000), pytest.approx(100))
+    assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
+
+
+def test_law_of_the_h100_table():
+    # /work/shared/facts.md, stock Isaac Lab + RSL-RL on an H100, 96 x 96, horizon 32, one run per point.
+    fps = {128: 9_816, 256: 18_345, 512: 28_082, 1024: 39_223, 2048: 49_697, 4096: 57_037, 8192: 60_974}
+    law = fit_law({n: [float(value)] for n, value in fps.items()}, 32, 0.95)
+    assert law is not None and law.asymptote_fps is not None and law.half_saturation_num_envs is not None
+    assert law.used and law.largest_relative_error < 0.10
+    assert 60_974 < law.asymptote_fps < 75_000
+    assert 500 < law.half_saturation_num_envs < 1000
+
+
+def test_law_that_misses_is_flagged_and_two_points_have_none():
+    bent = fit_law({16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}, 8, 0.95)
+    assert bent is not None and bent.largest_relative_error > 0.10 and not bent.used
+    assert fit_law({16: [100.0, 101.0], 32: [200.0, 201.0]}, 8, 0.95) is None
+
+
+def test_law_without_saturation_has_no_asymptote():
+    law = fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95)
+    assert law is not None
+    assert (law.s_per_env, law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(0, abs=1e-12), None, None)
+
+
+def test_law_of_pure_cost_per_environment_starts_at_zero():
+    # FPS falls with N: the unconstrained line would start below zero.
+    law = fit_law({16: [100.0] * 2, 32: [90.0] * 2, 64: [80.0] * 2}, 8, 0.95)
+    assert law is not None and law.t0_s == 0.0 and law.half_saturation_num_envs == 0.0
+
+
+def test_law_intervals_cover():
+    # One repeat at each of 7 points: the fewest residuals that a study of this kind has.
+    generator = np.random.default_rng(3)
+    covered = 0
+    for _ in range(STUDIES):
+        fps = {n: [8 * n / (0.1 + 0.001 * n) * math.exp(0.02 * generator.standard_normal())] for n in SIZES}
+        law = fit_law(fps, 8, 0.95)
+        assert law is not None and law.asymptote_fps_lower is not None and law.asymptote_fps_upper is not None
+        covered += law.asymptote_fps_lower <= 8000 <= law.asymptote_fps_upper
+    assert covered >= 0.93 * STUDIES
+
+
+# --- Simulated studies with known truth
+
+Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
+"""(generator, repeats) -> deviations of ln FPS, shape (sizes, repeats)."""
+
+
+def normal(*scales: float) -> Noise:
+    per_size = np.resize(np.array(scales), len(SIZES))[:, None]
+    return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
+
+
+def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """One repeat in twelve shares the machine and loses 14%."""
+    shape = (len(SIZES), repeats)
+    return 0.01 * generator.standard_normal(shape) - 0.15 * (generator.random(shape) < 0.08)
+
+
+SATURATING = [n / (1 + n / 64) for n in SIZES]
+LINEAR = [float(n) for n in SIZES]
+FALLING = [1.0, 1.8, 3.0, 4.0, 4.1, 3.6, 3.5]
+RESUMING = [1.0, 1.8, 1.9, 1.95, 3.2, 3.3, 3.4]
+ALL_AT_DELTA = [(1 + DELTA) ** i for i in range(len(SIZES))]
+"""The worst case: every doubling gains exactly delta, so that every rejection is wrong."""
+
+SCENARIOS = [
+    pytest.param(SATURATING, normal(0.02), 512, id="saturating"),
+    pytest.param(LINEAR, normal(0.02), None, id="linear"),
+    pytest.param(FALLING, normal(0.02), 128, id="non-monotone, falling"),
+    pytest.param(RESUMING, normal(0.02), 32, id="non-monotone, resuming"),
+    pytest.param(SATURATING, normal(0.10), 512, id="noisy"),
+    pytest.param(ALL_AT_DELTA, normal(0.02), None, id="every doubling at delta"),
+    pytest.param(
+        ALL_AT_DELTA, normal(0.06, 0.06, 0.03, 0.02, 0.01, 0.01, 0.005), None, id="at delta, noise falls with N"
+    ),
+    pytest.param(ALL_AT_DELTA, sometimes_slow, None, id="at delta, some repeats slow"),
+]
+
+
+@pytest.mark.parametrize("repeats", [3, 5])
+@pytest.mark.parametrize(("truth", "noise", "true_threshold"), SCENARIOS)
+def test_simulated_studies(truth: list[float], noise: Noise, true_threshold: int | None, repeats: int):
+    generator = np.random.default_rng(5)
+    gains = [math.log(two / one) for one, two in zip(truth[:-1], truth[1:], strict=True)]
+    wrong = uncorrected = covered = threshold_covered = 0
+    for _ in range(STUDIES):
+        fps = np.array(truth)[:, None] * np.exp(noise(generator, repeats))
+        decision = threshold(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95)
+        still_paying = {n for n, gain in zip(SIZES, gains, strict=False) if gain >= math.log1p(DELTA) - 1e-9}
+        wrong += decision.threshold in still_paying
+        qualifying = (d.num_envs for d in decision.doublings if d.p_value is not None and d.p_value <= 0.05)
+        uncorrected += next(qualifying, None) in still_paying
+        covered += sum(
+            d.lower <= gain <= d.upper
+            for d, gain in zip(decision.doublings, gains, strict=True)
+            if d.lower is not None and d.upper is not None
+        )
+        beyond = math.inf if true_threshold is None else true_threshold
+        assert decision.lowest is not None
+        threshold_covered += decision.lowest <= beyond <= (decision.highest or math.inf)
+    assert wrong <= 0.05 * STUDIES
+    assert covered >= 0.93 * STUDIES * len(gains)
+    assert threshold_covered >= 0.93 * STUDIES
+    if truth is ALL_AT_DELTA:
+        assert uncorrected > 0.05 * STUDIES, "the correction is there for a reason"
+
+
+def test_clear_thresholds_are_found():
+    # Correcting for several tests must not make the rule useless: 3 repeats with 1% noise find a clear plateau.
+    generator = np.random.default_rng(7)
+    found = 0
+    for _ in range(200):
+        fps = np.array(FALLING)[:, None] * np.exp(normal(0.01)(generator, 3))
+        found += threshold(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
+    assert found >= 0.90 * 200

@@ -1,0 +1,208 @@
+"""The verdict: one recommendation per arm, the limit that binds, and the files of the command."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.limits import verdict
+from envknee.limits.verdict import ArmVerdict, Headline, decide, load_study, records_csv
+from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+
+PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
+CLIMB = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [380.0, 381.0, 382.0]}
+
+
+def the_arm(trials: list[Trial], study: Study | None = None) -> ArmVerdict:
+    (arm,) = decide(records_of(trials), study or a_study()).arms
+    return arm
+
+
+def the_headline(trials: list[Trial], study: Study | None = None) -> Headline:
+    headline = the_arm(trials, study).headline
+    assert headline is not None
+    return headline
+
+
+def test_reached_recommends_the_threshold_of_the_fastest_series():
+    slow = {size: [0.5 * fps for fps in values] for size, values in CLIMB.items()}
+    headline = the_headline([*fps_trials(PLATEAU, horizon=16, memory_gb=2.53), *fps_trials(slow, horizon=8, first=20)])
+    assert (headline.state, headline.threshold_num_envs, headline.binds) == ("reached", 32, "throughput")
+    assert (headline.num_envs, headline.horizon, headline.batch_size, headline.repeats) == (32, 16, 128, 3)
+    assert headline.fps == pytest.approx(191.0, rel=1e-4)
+    assert headline.fps_share_of_best == pytest.approx(191 / 194, rel=1e-4)
+    assert (headline.memory_peak_gb, headline.memory_share) == (2.53, pytest.approx(0.1))
+    assert (
+        headline.statement
+        == "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
+    )
+
+
+def test_not_reached_recommends_the_largest_and_asks_for_more():
+    headline = the_headline(fps_trials(CLIMB))
+    assert (headline.state, headline.num_envs, headline.binds) == (
+        "not reached",
+        64,
+        "none yet: measure more environments",
+    )
+    assert headline.what_would_move_it.startswith(
+        "Measure 128 environments: the last doubling measured, 32 to 64, still gained"
+    )
+
+
+def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():
+    headline = the_headline(fps_trials({16: [100.0], 32: [180.0], 64: [150.0]}))
+    assert (headline.num_envs, headline.fps_share_of_best) == (32, 1.0)
+    assert headline.binds == "none yet: measure more repeats"
+    assert "unknown with one repeat" in headline.what_would_move_it
+
+
+def test_noise_asks_for_more_repeats():
+    headline = the_headline(fps_trials({16: [100, 101, 99], 32: [190, 191, 192], 64: [180, 240, 170]}))
+    assert headline.binds == "none yet: measure more repeats"
+    assert headline.what_would_move_it.startswith("Measure more repeats (at least 5): doubling 32 gains")
+
+
+def test_memory_binds_when_the_next_doubling_failed():
+    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status="oom")])
+    assert (headline.num_envs, headline.binds) == (64, "memory")
+    assert "make room" in headline.what_would_move_it
+
+
+def test_memory_binds_when_the_next_doubling_cannot_fit():
+    trials = [
+        trial
+        for i, (size, values) in enumerate(CLIMB.items())
+        for trial in fps_trials({size: values}, first=10 * i, memory_gb=0.2 * size + 2.0, device=CPU)
+    ]
+    # 64 environments take 14.8 of 25.3 GB; 128 would take 27.6.
+    assert the_headline(trials).binds == "memory"
+
+
+def test_a_point_that_leaves_no_margin_or_failed_once_is_not_recommended():
+    full = [*fps_trials({16: CLIMB[16], 32: CLIMB[32]}), *fps_trials({64: CLIMB[64]}, first=10, memory_gb=25.0)]
+    headline = the_headline(full)
+    assert (headline.num_envs, headline.binds) == (32, "memory")
+    assert headline.because.startswith("64 environments would leave less memory free")
+    roomy = a_study(decide={"memory_margin": 0.0})
+    assert the_headline(full, roomy).num_envs == 64
+    flaky = [*fps_trials(CLIMB), a_trial(64, number=20, status="oom")]
+    assert the_headline(flaky).num_envs == 32
+
+
+def test_learning_binds_when_it_stops_paying_first():
+    learned = learning_trials({16: [20.0, 20.1, 20.2], 32: [20.0, 20.1, 20.2]}, first=20)
+    headline = the_headline([*fps_trials(CLIMB), *learned])
+    assert headline.binds == "learning"
+    assert headline.best_time_to_target is not None and headline.best_time_to_target.num_envs == 16
+    assert headline.seconds_to_target is None
+    assert "soonest to the target: 16 environments, horizon 8, batch 128 in 20.1 s" in headline.statement
+
+
+def test_time_to_target_at_the_recommended_point():
+    headline = the_headline([*fps_trials(CLIMB), *learning_trials({64: [10.0, 11.0, 12.0]}, first=20)])
+    assert headline.seconds_to_target is not None and headline.seconds_to_target.value == pytest.approx(11.0)
+
+
+def test_resuming_gains_stand_beside_the_recommendation():
+    again = {**PLATEAU, 128: [290.0, 291.0, 292.0]}
+    headline = the_headline(fps_trials(again))
+    assert (headline.num_envs, headline.because) == (
+        32,
+        "the throughput threshold of the fastest series, though doubling gains again from 64",
+    )
+
+
+def test_nothing_measured_all_failed_and_learning_alone():
+    nothing = the_arm([])
+    assert (nothing.headline, nothing.throughput, nothing.memory) == (None, [], None)
+    assert nothing.notes == ["no trial of this arm is finished"]
+    failed = the_arm([a_trial(64, status="oom"), a_trial(128, number=1, status="refused")])
+    assert (failed.headline, failed.throughput[0].state) == (None, "no data")
+    alone = the_arm(learning_trials({16: [10.0]}))
+    assert alone.headline is None and alone.learning[0].best is not None
+
+
+def test_arms_are_judged_apart_in_the_order_of_the_study():
+    study = a_study(arms={"stock": {}, "lean": {}})
+    trials = [*fps_trials(PLATEAU, arm="lean"), *fps_trials(CLIMB, arm="stock", first=20, device=GPU)]
+    found = decide(records_of(trials), study)
+    assert [arm.arm for arm in found.arms] == ["stock", "lean"]
+    assert [arm.headline.state for arm in found.arms if arm.headline] == ["not reached", "reached"]
+    assert found.arms[0].hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
+    assert found.arms[1].hardware == ["AMD EPYC (2 cores, 25.3 GB)"]
+
+
+def test_mixed_hardware_is_said():
+    trials = [*fps_trials(CLIMB), a_trial(16, number=50, device=GPU)]
+    assert the_arm(trials).notes == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
+
+
+def test_whole_verdict_is_plain_json_and_independent_of_the_order():
+    trials = [
+        *fps_trials({16: [1.0, 190.0], 32: [100.0, 0.1], 64: [100.0]}),
+        *learning_trials({16: [None, 3.0], 32: [None, None]}, first=10),
+        a_trial(128, number=20, status="oom"),
+        a_trial(128, number=21, status="refused"),
+        a_trial(16, number=22, kind="learning", status="nan"),
+    ]
+    text = canonical_json(decide(records_of(trials), a_study()))
+    assert text == canonical_json(decide(records_of(trials[::-1]), a_study()))
+    plain = json.loads(text)
+    assert (plain["trials_measured"], plain["trials_planned"]) == (12, 15)
+    assert plain["statuses"] == {"nan": 1, "ok": 5, "oom": 1, "refused": 1, "target_reached": 1, "timeout": 3}
+    assert verdict.Verdict.model_validate_json(text) == decide(records_of(trials), a_study())
+
+
+def test_csv_has_a_line_per_trial_and_empty_cells_for_what_was_not_measured():
+    trials = [a_trial(32, number=1, status="refused"), a_trial(16, number=0, fps=250.0, batch_size=None)]
+    first, second = csv.DictReader(io.StringIO(records_csv(records_of(trials))))
+    assert (first["number"], first["num_envs"], first["batch_size"], first["status"]) == ("0", "16", "library", "ok")
+    assert (float(first["fps_total"]), float(first["memory_peak_gb"])) == (250.0, 1.0)
+    assert (second["status"], second["reason"]) == ("refused", "it ended as refused")
+    assert [second[name] for name in ("fps_total", "memory_peak_gb", "device", "seconds_to_target")] == ["", "", "", ""]
+
+
+# --- The command
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["verdict", *map(str, arguments)])
+    verdict.main()
+
+
+def test_command_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
+    run(monkeypatch, folder.root)
+    assert json.loads(folder.verdict.read_text())["arms"][0]["headline"]["threshold_num_envs"] == 32
+    assert len(folder.records_csv.read_text().splitlines()) == 1 + 9
+    before = folder.verdict.read_bytes(), folder.records_csv.read_bytes()
+    run(monkeypatch, folder.root)
+    assert (folder.verdict.read_bytes(), folder.records_csv.read_bytes()) == before
+
+
+def test_command_decides_by_another_files_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
+    strict = tmp_path / "strict.yaml"
+    strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
+    run(monkeypatch, folder.root, "--config", strict)
+    found = json.loads(folder.verdict.read_text())
+    assert (found["delta"], found["arms"][0]["headline"]["state"]) == (0.01, "not reached")
+
+
+def test_a_file_of_another_study_is_refused(tmp_path: Path):
+    folder = write_study(tmp_path / "demo", a_study(), [])
+    other = tmp_path / "other.yaml"
+    other.write_text(canonical_json(a_study(study="other")))
+    with pytest.raises(UserError, match=r"describes study 'other', and .* holds 'demo'"):
+        load_study(folder, other)
+
+
+def test_a_folder_without_a_study_is_named(tmp_path: Path):
+    with pytest.raises(UserError, match=r"holds no study\.json"):
+        load_study(StudyFolder(tmp_path / "nothing"), None)

@@ -1,0 +1,523 @@
+"""Set-up: the lock files are complete and agree, and set-up explains itself when something is missing.
+
+The scripts run for real, in a copy of the project whose lock files name tiny wheels made here: no network, no gigabytes.
+"""
+
+import ast
+import ensurepip
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+SIMULATION_LOCK = ROOT / "containers/requirements.lock"
+CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
+HOST_LOCK = ROOT / "workflow/requirements.lock"
+
+PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
+
+LEFT_OUT_OF_ISAACLAB = {
+    "alphashape", "botocore", "coacd", "daqp", "fast-simplification", "hf-xet", "hidapi", "imgui-bundle", "meshio",
+    "numba", "omniverseclient", "open3d", "pin", "pin-pink", "pycollada", "pyglet", "pyopengl-accelerate",
+    "resolve-robotics-uri-py", "torchvision", "transformers",
+}  # fmt: skip
+"""What isaaclab 3.0.0 declares and the camera cart-pole never imports: .venv and the image go without."""
+
+
+# --- Lock files --------------------------------------------------------------------------------------------------------
+
+
+def pins(*locks: Path) -> list[tuple[str, str]]:
+    """Every (name, version) in lock files, in order. Any other line than a pin, a comment or the known include fails."""
+    found = []
+    for lock in locks:
+        for line in lock.read_text().splitlines():
+            if not line or line.startswith("# ") or line == "-r ../containers/requirements.lock":
+                continue
+            pin = PIN.fullmatch(line)
+            assert pin, f"{lock.name}: {line!r} is neither an exact pin nor a comment"
+            found.append((pin["name"], pin["version"]))
+    return found
+
+
+def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
+    """What an installed package needs on this machine, with some of its extras."""
+    for text in distribution(name).requires or []:
+        requirement = Requirement(text)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield requirement
+
+
+def test_each_package_is_pinned_once() -> None:
+    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK)]
+    assert len(names) > 150
+    assert [name for name in names if names.count(name) > 1] == []
+
+
+def test_the_environment_holds_exactly_what_is_pinned() -> None:
+    differing = {}
+    for name, pinned in pins(SIMULATION_LOCK, HOST_LOCK):
+        try:
+            installed = version(name).partition("+")[0]  # torch's CPU build calls itself 2.13.0+cpu
+        except PackageNotFoundError:
+            installed = None
+        if installed != pinned:
+            differing[name] = f"pinned {pinned}, installed {installed}"
+    assert differing == {}
+
+
+def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK))
+    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(SIMULATION_LOCK, HOST_LOCK)]
+    problems, left_out = [], set()
+    for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
+        for requirement in requirements_of(name, extras):
+            needed = canonicalize_name(requirement.name)
+            if name == "isaaclab" and needed not in pinned:
+                left_out.add(needed)
+            elif name == "isaaclab" and needed == "torch":
+                continue  # declares 2.11.0, runs with what is pinned
+            elif needed not in pinned or pinned[needed] not in requirement.specifier:
+                problems.append(f"{name} needs {requirement}, pinned is {pinned.get(needed)}")
+            elif requirement.extras and (needed, requirement.extras) not in wanted:
+                wanted.append((needed, requirement.extras))
+    assert problems == []
+    assert left_out == LEFT_OUT_OF_ISAACLAB
+
+
+def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
+    """The image holds nothing else."""
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK))
+    missing = {
+        f"{name} needs {requirement}"
+        for name, _ in pins(SIMULATION_LOCK)
+        for requirement in requirements_of(name, set())
+        if (needed := canonicalize_name(requirement.name)) not in pinned and needed not in LEFT_OUT_OF_ISAACLAB
+    }
+    assert missing == set()
+
+
+def declared(group: str) -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lists = {"direct": project["project"]["dependencies"], "dev": project["dependency-groups"]["dev"]}
+    return {canonicalize_name(Requirement(text).name) for text in lists[group]}
+
+
+@pytest.mark.parametrize("group", ["direct", "dev"])
+def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
+    reasons = {
+        line.partition("==")[0]: line.partition("#")[2]
+        for lock in (SIMULATION_LOCK, HOST_LOCK)
+        for line in lock.read_text().splitlines()
+    }
+    assert {name for name in declared(group) if name not in reasons} == set()
+    of_another_list = {"matplotlib", "requests", "rich", "scipy"}  # Isaac Lab's own needs, listed with those
+    assert {name for name in declared(group) - of_another_list if not reasons[name].strip()} == set()
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    distributions = packages_distributions()
+    undeclared = {}
+    for source in sorted((ROOT / "workflow/envknee").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module or ""]
+            for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"envknee"}:
+                owners = {canonicalize_name(name) for name in distributions.get(top, [top])}
+                if not owners & declared("direct"):
+                    undeclared[top] = str(source.relative_to(ROOT))
+    assert undeclared == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
+    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK)],
+)
+def test_set_up_names_no_host(path: str) -> None:
+    """Where packages come from is the machine's affair: pip's own settings say it."""
+    text = (ROOT / path).read_text()
+    assert re.findall(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host", text) == []
+
+
+# --- Set-up in a copy of the project -----------------------------------------------------------------------------------
+
+
+def make_wheel(folder: Path, name: str, number: str, *declares: str, module: str = "") -> None:
+    """Write the wheel of a package with one module, `name`.py, and further lines of metadata."""
+    info = f"{name}-{number}.dist-info"
+    metadata = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {number}", *declares, ""])
+    with zipfile.ZipFile(folder / f"{name}-{number}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", module)
+        wheel.writestr(f"{info}/METADATA", metadata)
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def write_program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+TORCH = "class cuda:\n    is_available = staticmethod(lambda: {gpu})\nclass version:\n    cuda = '13.0'\n"
+
+
+class Project:
+    """A copy of the project's set-up, with lock files of tiny wheels and programs of its own first on PATH."""
+
+    def __init__(self, root: Path, python: str) -> None:
+        self.root = root / "a project"  # with a space
+        self.wheels = root / "wheels"
+        self.bin = root / "bin"
+        for path in ("workflow/setup.sh", "containers/install.sh", "Makefile"):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, self.root / path)
+        (self.root / "workflow/envknee").mkdir()
+        (self.root / "workflow/envknee/__init__.py").write_text("")
+        self.wheels.mkdir()
+        make_wheel(self.wheels, "setuptools", "99.0")
+        make_wheel(self.wheels, "torch", "2.13.0", "Requires-Dist: cudapart>=1", module=TORCH.format(gpu=True))
+        make_wheel(self.wheels, "torch", "2.13.0+cpu", module=TORCH.format(gpu=False))
+        make_wheel(self.wheels, "cudapart", "1.5")
+        make_wheel(self.wheels, "cudapart", "1.7")
+        # Declares what cannot be had, as Isaac Lab does.
+        make_wheel(self.wheels, "tool", "1.0", "Requires-Dist: absent>=1", "Requires-Python: >=4")
+        make_wheel(self.wheels, "tool", "2.0")
+        self.simulation_lock = self.root / "containers/requirements.lock"
+        self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
+        (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
+        self.lock = self.root / "workflow/requirements.lock"
+        self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
+        write_program(self.bin, "nvidia-smi", "exit 9")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "MAKE"))}
+        self.environment = kept | {
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+            "PYTHON": python,
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_NO_CACHE_DIR": "1",
+        }
+        for name in ("TORCH", "CONFIG", "STUDY", "ARGS"):
+            self.environment.pop(name, None)
+
+    def start(self, *command: str, **environment: str | None) -> subprocess.Popen[str]:
+        merged = {name: value for name, value in (self.environment | environment).items() if value is not None}
+        return subprocess.Popen(
+            command or ("bash", "workflow/setup.sh"), cwd=self.root, env=merged, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, *command: str, **environment: str | None) -> tuple[int, str]:
+        process = self.start(*command, **environment)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
+
+    def installed(self, name: str) -> str:
+        code = f"from importlib.metadata import version; print(version({name!r}))"
+        status, output = self.run(".venv/bin/python", "-c", code)
+        return output.strip() if status == 0 else "missing"
+
+
+@pytest.fixture(scope="module")
+def quick_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Python of these tests, but its `-m venv` takes a copy of an environment made once: most of the time goes there."""
+    folder = tmp_path_factory.mktemp("python")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    copy = f"rm -rf .venv/* && mkdir -p .venv && cp -a '{folder}/venv/.' .venv && exit"
+    write_program(
+        folder, "python", f'case "$*" in "-m venv --clear .venv") {copy} ;; esac\nexec "{sys.executable}" "$@"'
+    )
+    return str(folder / "python")
+
+
+@pytest.fixture
+def project(tmp_path: Path, quick_python: str) -> Project:
+    return Project(tmp_path, quick_python)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose set-up has run, with nothing but the wheels made up."""
+    project = Project(tmp_path_factory.mktemp("made"), sys.executable)
+    status, output = project.run()
+    assert status == 0, output
+    return project
+
+
+def test_set_up_installs_both_locks_and_the_package_itself(made: Project) -> None:
+    assert made.installed("torch") == "2.13.0+cpu"
+    assert made.installed("tool") == "1.0"
+    status, output = made.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
+    assert (status, output.strip()) == (0, str(made.root / "workflow/envknee/__init__.py"))
+
+
+def test_the_second_set_up_says_nothing_and_is_quick(made: Project) -> None:
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        assert made.run() == (0, "")
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.3
+
+
+def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
+    """No network, no Python but .venv's own, no name of an interpreter."""
+    write_program(made.bin / "no-python", "python3", "exit 127")
+    path = f"{made.bin / 'no-python'}:{made.environment['PATH']}"
+    assert made.run(PATH=path, PYTHON=None, PIP_FIND_LINKS=None) == (0, "")
+
+
+def test_a_changed_lock_and_a_moved_folder_make_the_environment_anew(project: Project, tmp_path: Path) -> None:
+    assert project.run()[0] == 0
+    project.lock.write_text("-r ../containers/requirements.lock\n")
+    status, output = project.run()
+    assert status == 0 and "setting up" in output
+    assert project.installed("tool") == "missing"
+    project.root = project.root.rename(tmp_path / "moved")
+    status, output = project.run()
+    assert status == 0 and "setting up" in output
+    assert str(project.root) in (project.root / ".venv/complete").read_text()
+    status, output = project.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
+    assert output.strip() == str(project.root / "workflow/envknee/__init__.py")
+
+
+def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:
+    write_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
+    status, output = project.run()
+    assert status == 0, output
+    assert project.installed("tool") == "1.0"
+
+
+def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
+    both = [project.start(), project.start()]
+    outputs = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted("setting up" in output for output in outputs) == [False, True]
+    assert sum("waiting" in output for output in outputs) == 1
+    assert project.installed("tool") == "1.0"
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_number: int) -> None:
+    write_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")  # stops after .venv was made
+    process = project.start()
+    deadline = time.monotonic() + 60
+    while not (project.bin / "reached").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (project.root / ".venv/bin").exists()
+    os.killpg(process.pid, signal_number)  # as Ctrl-C does
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not (project.root / ".venv").exists()
+
+
+def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
+    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
+    assert project.run()[0] == 0
+    assert project.installed("torch") == "2.13.0"
+    assert project.installed("cudapart") == "1.5"
+    assert project.run(TORCH="cpu")[0] == 0
+    assert project.installed("torch") == "2.13.0+cpu"
+
+
+def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
+    make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
+    write_program(
+        project.bin,
+        "nvidia-smi",
+        'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac',
+    )
+    status, output = project.run()
+    assert status == 2
+    assert "CUDA 13.0" in output and "driver 470.82.01" in output and "TORCH=cpu" in output
+    assert not (project.root / ".venv").exists()
+
+
+# --- What is missing is said in one sentence, and leaves no environment that later looks complete ----------------------
+
+
+def refused(project: Project, **environment: str | None) -> str:
+    """Run set-up, which must fail, and return its last line."""
+    status, output = project.run(**environment)
+    assert status == 2, output
+    assert "Traceback" not in output
+    assert not (project.root / ".venv").exists()
+    last = output.strip().splitlines()[-1]
+    assert last.startswith("envknee: "), output
+    return last
+
+
+def test_without_the_venv_module_its_debian_package_is_named(project: Project) -> None:
+    write_program(project.bin, "fake", f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec "{sys.executable}" "$@"')
+    message = refused(project, PYTHON=str(project.bin / "fake"))
+    assert "no venv module" in message
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [("echo 3.13", "is Python 3.13, and only 3.11 and 3.12"), ("exit 127", "does not run"), ("exit 0", "does not run")],
+)
+def test_a_python_that_will_not_do_is_refused(project: Project, body: str, says: str) -> None:
+    write_program(project.bin, "fake", body)
+    message = refused(project, PYTHON=str(project.bin / "fake"))
+    assert says in message
+    assert "PYTHON=python3.12" in message
+
+
+def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
+    write_program(project.bin, "python3", "echo 3.13")
+    write_program(project.bin, "python3.12", "exit 127")
+    write_program(
+        project.bin, "python3.11", 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
+    )
+    message = refused(project, PYTHON=None)
+    assert "python3.11 has no venv module" in message
+    write_program(project.bin, "python3.11", "exit 127")
+    assert "no Python 3.11 or 3.12 was found (python3 is 3.13)" in refused(project, PYTHON=None)
+    write_program(project.bin, "python3", "exit 127")
+    message = refused(project, PYTHON=None)
+    assert "python3 is missing" in message and "apt-get install python3 python3-venv" in message
+
+
+def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
+    start = time.perf_counter()
+    message = refused(
+        project, PIP_NO_INDEX=None, PIP_FIND_LINKS=None, PIP_RETRIES="0", PIP_INDEX_URL="http://127.0.0.1:9"
+    )
+    assert "pip found no package index" in message and "network" in message
+    assert time.perf_counter() - start < 30
+
+
+def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:
+    project.lock.write_text("-r ../containers/requirements.lock\ntool==3.0\n")
+    status, output = project.run()
+    assert status == 2
+    assert "No matching distribution found for tool==3.0" in output
+    assert "what pip said is above" in output
+    assert "network" not in output
+    assert not (project.root / ".venv").exists()
+
+
+@pytest.mark.parametrize(("gpu", "gigabytes", "enough"), [(False, 3, 4), (True, 9, 10)])
+def test_too_little_disk_is_seen_before_anything_is_downloaded(
+    project: Project, gpu: bool, gigabytes: int, enough: int
+) -> None:
+    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'" if gpu else "exit 9")
+    write_program(project.bin, "df", f"echo Filesystem; echo /dev/sda 99000000 1 {gigabytes}900000 1% /")
+    message = refused(project)
+    assert f"needs about {enough} GB" in message and f"has {gigabytes} GB free" in message
+
+
+def test_a_disk_that_fills_up_is_named(project: Project) -> None:
+    body = f'case "$*" in *ensurepip*|*venv*|*version_info*|*sys.prefix*) exec "{sys.executable}" "$@" ;; esac'
+    write_program(project.bin, "python", body)
+    assert project.run()[0] == 0
+    python = project.root / ".venv/bin/python"
+    python.unlink()
+    write_program(
+        python.parent, "python",
+        'case "$*" in *sys.prefix*) pwd; exit ;; esac\nwhile [ "$1" != --log ]; do shift; done\n'
+        'echo "now ERROR: Could not install packages: [Errno 28] No space left on device" >>"$2"; exit 1',
+    )  # fmt: skip
+    status, output = project.run("bash", "containers/install.sh", ".venv/bin/python", "workflow/requirements.lock")
+    assert status == 2
+    assert "the disk is full" in output and "PIP_NO_CACHE_DIR=1" in output
+
+
+def test_an_unknown_build_of_pytorch_is_refused(project: Project) -> None:
+    message = refused(project, TORCH="rocm")
+    assert "TORCH=rocm" in message and "TORCH=cuda or TORCH=cpu" in message
+
+
+def test_without_permission_to_write_set_up_says_so(project: Project) -> None:
+    project.root.chmod(0o555)
+    for folder in project.root.parents:
+        if folder.owner() != "root" or os.geteuid() == 0:
+            folder.chmod(folder.stat().st_mode | 0o055)
+        if folder == Path(os.path.commonpath([Path("/tmp"), folder])):  # noqa: S108
+            break
+    as_another = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    write_program(project.bin, "fake", "echo 3.11")  # the real one may lie where others cannot look
+    status, output = project.run(*as_another, "bash", "workflow/setup.sh", PYTHON=str(project.bin / "fake"))
+    project.root.chmod(0o755)
+    assert status == 2
+    assert f"no permission to write to {project.root}" in output
+
+
+# --- The Makefile ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_calls(project: Project) -> Path:
+    """A project whose commands write down how they were called, a line per argument."""
+    calls = project.root / "calls"
+    write_program(project.root / "workflow", "setup.sh", "exit 0")
+    for name in ("python", "snakemake"):
+        write_program(
+            project.root / ".venv/bin", name,
+            f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
+            + ('case "$*" in *config*) echo a-study ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+        )  # fmt: skip
+    return calls
+
+
+@pytest.mark.parametrize(
+    "config", ["config/config.yaml", "my studies/a 'b' \"c\".yaml", "$(touch made).yaml", "`id`;$x&.yaml"]
+)
+def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path, config: str) -> None:
+    status, output = project.run("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
+    assert status == 0, output
+    assert make_calls.read_text().splitlines() == [
+        f"<python><-m><envknee.config><{config}>",
+        f"<snakemake><--configfile><{config}><-n><--forceall>",
+        "<python><-m><envknee.summary><--where><results/a-study>",
+    ]
+    assert not (project.root / "made").exists()
+
+
+def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_calls: Path) -> None:
+    assert project.run("make", "sweep", CONFIG="other", ARGS="other", STUDY="other")[0] == 0
+    assert "other" not in make_calls.read_text()
+    assert "<--configfile><config/config.yaml>" in make_calls.read_text()
+
+
+def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: Path) -> None:
+    status, _ = project.run("make", "sweep", SNAKEMAKE_STATUS="1")
+    assert status != 0
+    assert "summary" not in make_calls.read_text()
+
+
+def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_calls: Path) -> None:
+    assert project.run("make", "publish")[0] == 0
+    assert make_calls.read_text().splitlines()[-1] == (
+        "<python><-m><envknee.tracking><results/a-study><--config><config/config.yaml>"
+    )
+    assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
+    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee.ask><--verify><results/b c>"
+
+
+def test_help_lists_every_target(project: Project) -> None:
+    status, output = project.run("make")
+    assert status == 0
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert re.findall(r"^  make (\w+)", output, re.MULTILINE) == phony[1].split()

@@ -1,0 +1,121 @@
+"""Which points are legal, and the plan: what a number is before any point is chosen."""
+
+import itertools
+
+import pytest
+from envknee import config, space
+from envknee.config import Study, Throughput
+from envknee.errors import UserError
+from envknee.space import Point
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sizes = st.lists(st.integers(1, 96), min_size=1, max_size=5, unique=True)
+
+
+def throughput(**changes: object) -> dict[str, object]:
+    return {"num_envs": [16, 32], "horizon": [8, 16], "batch_size": [128, 256], "repeats": 2} | changes
+
+
+def study(**sections: object) -> Study:
+    return config.parse({"study": "s", "throughput": throughput(), **sections})
+
+
+def test_mini_batches_are_the_rollout_over_the_batch() -> None:
+    # 512 environments x 64 steps = 32768 transitions; 32768 / 2048 = 16
+    assert space.rollout_size(512, 64) == 32768
+    assert space.num_mini_batches(512, 64, 2048) == 16
+    assert space.num_mini_batches(3, 5, 15) == 1
+
+
+def test_a_batch_that_leaves_a_remainder_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch_size 100 does not divide num_envs 16 x horizon 8 = 128"):
+        space.num_mini_batches(16, 8, 100)
+
+
+@pytest.mark.parametrize(
+    ("point", "legal"),
+    [
+        (Point(16, 8, 128), True),
+        (Point(16, 8, 64), True),
+        (Point(16, 8, 256), False),  # larger than the rollout
+        (Point(16, 8, 48), False),  # 128 / 48 is no whole number
+        (Point(17, 3, None), True),  # the library's own number of mini-batches
+    ],
+)
+def test_legal_means_whole_mini_batches(point: Point, legal: bool) -> None:
+    assert space.is_legal(point) is legal
+
+
+@settings(max_examples=60, deadline=None)
+@given(num_envs=sizes, horizon=sizes, batch_size=sizes)
+def test_legal_points_are_all_that_split_into_mini_batches(
+    num_envs: list[int], horizon: list[int], batch_size: list[int]
+) -> None:
+    data = throughput(num_envs=num_envs, horizon=horizon, batch_size=batch_size)
+    sweep = config.parse({"study": "s", "throughput": data}).throughput
+    assert sweep is not None
+    expected = []
+    for envs, steps, batch in itertools.product(sorted(num_envs), sorted(horizon), sorted(batch_size)):
+        try:
+            space.num_mini_batches(envs, steps, batch)
+        except ValueError:
+            continue
+        expected.append(Point(envs, steps, batch))
+    assert space.legal_points(sweep) == expected
+
+
+def test_the_library_batch_makes_every_pair_legal() -> None:
+    sweep = study(throughput=throughput(batch_size="library", num_envs=[5, 7], horizon=[3])).throughput
+    assert sweep is not None
+    assert space.legal_points(sweep) == [Point(5, 3, None), Point(7, 3, None)]
+
+
+@pytest.mark.parametrize(("points", "asked"), [(None, 7), (3, 3), (7, 7), (100, 7)])
+def test_points_asked_is_what_the_study_says_and_no_more_than_there_are(points: int | None, asked: int) -> None:
+    # 16 x 8 = 128 takes 128 only; 16 x 16, 32 x 8 and 32 x 16 take both: 1 + 2 + 2 + 2 = 7
+    sweep = study(throughput=throughput(points=points)).throughput
+    assert isinstance(sweep, Throughput)
+    assert space.points_asked(sweep) == asked
+
+
+def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_other() -> None:
+    learning = {
+        "num_envs": [16],
+        "horizon": [8],
+        "batch_size": "library",
+        "target_reward": 1,
+        "budget_s": 9,
+        "repeats": 1,
+    }
+    plan = space.plan(study(throughput=throughput(points=2), learning=learning, arms={"b": {}, "a": {}}))
+    assert [slot.number for slot in plan] == list(range(10))
+    assert [(slot.kind, slot.arm, slot.index, slot.repeat) for slot in plan] == [
+        ("throughput", "a", 0, 0),
+        ("throughput", "b", 0, 0),
+        ("throughput", "a", 1, 0),
+        ("throughput", "b", 1, 0),
+        ("throughput", "a", 2, 1),
+        ("throughput", "b", 2, 1),
+        ("throughput", "a", 3, 1),
+        ("throughput", "b", 3, 1),
+        ("learning", "a", 0, 0),
+        ("learning", "b", 0, 0),
+    ]
+
+
+def test_the_plan_does_not_depend_on_the_order_in_which_arms_are_listed() -> None:
+    assert space.plan(study(arms={"stock": {}, "lean": {}})) == space.plan(study(arms={"lean": {}, "stock": {}}))
+
+
+@pytest.mark.parametrize("kind", ["throughput", "learning"])
+def test_a_section_without_a_legal_point_says_so_with_the_sizes_and_the_way_out(kind: str) -> None:
+    section = {"num_envs": [16, 20], "horizon": [8], "batch_size": [256, 1000]}
+    if kind == "learning":
+        section |= {"target_reward": 1, "budget_s": 5}
+    with pytest.raises(UserError) as caught:
+        space.plan(config.parse({"study": "s", kind: section}))
+    message = str(caught.value)
+    assert message.startswith(f"{kind}: no point is legal. batch_size [256, 1000] must divide num_envs x horizon")
+    assert "num_envs [16, 20] and horizon [8]" in message
+    assert "The smallest rollout is 128 transitions: lower batch_size to divide it." in message

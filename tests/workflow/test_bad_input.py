@@ -1,0 +1,150 @@
+"""Bad input and bad disks: a clear error, a failure status, and finished trials as they were."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Workspace
+
+from envknee.files import StudyFolder
+from envknee.record import load_records
+
+
+def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert result.returncode != 0
+    assert "Traceback" not in result.stdout, result.stdout
+    for word in words:
+        assert word in result.stdout, result.stdout
+
+
+def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
+    study = workspace.study(throughput={"num_env": [4], "horizon": 0, "batch_size": 16})
+    assert_refused(
+        workspace.sweep(study),
+        "throughput.num_env: unknown key (did you mean 'num_envs'?)",
+        "throughput.horizon",
+    )
+    assert not (workspace.folder / "results").exists()
+
+
+def test_a_space_without_a_legal_point_says_what_would_be_one(workspace: Workspace):
+    study = workspace.study(throughput={"num_envs": [3], "horizon": 5, "batch_size": 16})
+    assert_refused(workspace.sweep(study), "no point is legal", "16", "must divide num_envs x horizon", "is 15 transitions")
+
+
+@pytest.mark.parametrize("name", ["my study", "../up", "a'b", 'a"b', "$(touch x)", "a;b", "-n", "A", ""])
+def test_a_name_that_is_no_folder_name_is_refused(workspace: Workspace, name: str):
+    path = workspace.study(study="tiny")
+    path.write_text(path.read_text(encoding="utf-8").replace("study: tiny", f"study: {name!r}"), encoding="utf-8")
+    assert_refused(workspace.module("config", str(path)), repr(name), "lower-case letters, digits")
+
+
+def test_a_file_that_is_not_yaml_is_refused_with_its_line(workspace: Workspace):
+    path = workspace.folder / "broken.yaml"
+    path.write_text("study: tiny\nthroughput: [1, 2\nlearning: {", encoding="utf-8")
+    assert_refused(workspace.module("config", str(path)), "broken.yaml is not YAML", "line 3")
+
+
+def test_results_of_another_config_are_left_alone(a_copy: Workspace):
+    before = a_copy.results().study.read_bytes()
+    assert_refused(a_copy.sweep(a_copy.study(seed=9)), "seed: measured with 1, now 9", "Change `study:` to a new name")
+    assert a_copy.results().study.read_bytes() == before
+
+
+def test_what_the_simulation_refuses_is_found_before_the_first_trial(workspace: Workspace):
+    study = workspace.study(task={"overrides": {"env.scene.tiled_camera.widht": 24}})
+    assert_refused(workspace.sweep(study), "env.scene.tiled_camera.widht names no field", "did you mean 'width'?")
+    assert not workspace.results().trials.exists()
+
+
+def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspace):
+    request = a_copy.results().trial(1).request
+    request.write_text(request.read_text(encoding="utf-8").replace('"seed": ', '"seed": 1'), encoding="utf-8")
+    verified = a_copy.module("ask", "--verify", str(a_copy.results().root))
+    assert verified.returncode == 1
+    assert '-  "seed": ' in verified.stdout and '+  "seed": ' in verified.stdout
+    assert_refused(a_copy.sweep(a_copy.study()), str(Path("trials/0001")), "delete")
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "record.json", "outcome.json"])
+def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: Workspace, name: str):
+    folder = a_copy.results()
+    path = folder.trial(1).root / name
+    path.write_text(path.read_text(encoding="utf-8")[:50], encoding="utf-8")
+    os.utime(path)
+    folder.verdict.unlink()
+    result = a_copy.sweep(a_copy.study())
+    assert_refused(result, f"trials/0001/{name}", "trials/0001")
+
+    others = {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)}
+    shutil.rmtree(folder.trial(1).root)  # what the error says
+    result = a_copy.sweep(a_copy.study())
+    assert result.returncode == 0, result.stdout
+    assert {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)} == others
+    assert len(load_records(folder)) == 4
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a disk of its own of 1 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(disk)], check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def without_trial(workspace: Workspace, number: int, disk: Path) -> StudyFolder:
+    """Move the results to `disk` and take one trial and all that follows from it away."""
+    folder = workspace.results()
+    for path in (folder.trial(number).root, folder.figures):
+        shutil.rmtree(path)
+    for path in folder.root.rglob("*"):
+        if path.name in ("rsl_rl", "prepare"):
+            shutil.rmtree(path)
+    for path in (folder.verdict, folder.report, folder.published, folder.root.parent / "mlflow.db"):
+        path.unlink()
+    shutil.rmtree(folder.root.parent / "mlartifacts", ignore_errors=True)
+    shutil.copytree(folder.root.parent, disk, dirs_exist_ok=True)
+    shutil.rmtree(folder.root.parent)
+    folder.root.parent.symlink_to(disk)
+    return folder
+
+
+def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
+    folder = without_trial(a_copy, 3, small_disk)
+    filler = small_disk / "filler"
+    with filler.open("wb") as stream:
+        try:
+            while True:
+                stream.write(b"\0" * 4096)
+                stream.flush()
+        except OSError:
+            pass
+    before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
+    result = a_copy.sweep(a_copy.study())
+    assert result.returncode != 0
+    assert "No space left on device" in result.stdout or "is full" in result.stdout, result.stdout
+    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+    assert len(load_records(folder)) == 3
+
+    subprocess.run(["mount", "-o", "remount,size=200M", str(small_disk)], check=True)
+    filler.unlink()
+    result = a_copy.sweep(a_copy.study())
+    assert result.returncode == 0, result.stdout
+    assert len(load_records(folder)) == 4
+    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+
+
+def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, small_disk: Path):
+    subprocess.run(["mount", "-o", "remount,size=200M", str(small_disk)], check=True)
+    folder = without_trial(a_copy, 3, small_disk)
+    before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert_refused(a_copy.sweep(a_copy.study()), "Read-only file system", str(Path("results")))
+    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before

@@ -1,0 +1,439 @@
+"""All limits of a study, and one recommendation per arm that a person can act on.
+
+Input: the records of a study and its settings. Output: a `Verdict`, and records.csv with a line per trial.
+
+    python -m envknee.limits.verdict results/<study>                       write verdict.json and records.csv
+    python -m envknee.limits.verdict results/<study> --config my.yaml      decide by another file's `decide:` section
+"""
+
+import argparse
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from envknee import config, space
+from envknee.config import Study
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.limits import Series, learning, listed, memory, percent, shown_batch, throughput
+from envknee.limits.learning import BestPoint, Cost, LearningLimit
+from envknee.limits.memory import MemoryLimit
+from envknee.limits.throughput import ThroughputLimit
+from envknee.record import Frozen, Record, load_records
+
+SCHEMA_VERSION = 1
+
+Binds = Literal[
+    "throughput",
+    "memory",
+    "learning",
+    "none yet: measure more environments",
+    "none yet: measure more repeats",
+]
+"""What a person meets first when adding environments."""
+
+
+class Headline(Frozen):
+    """One arm in a line: where doubling stops paying, what to run, and why."""
+
+    state: Literal["reached", "not reached"]
+    threshold_num_envs: int | None
+    threshold_lowest: int | None
+    """The threshold's interval at the study's confidence; None without any doubling."""
+    threshold_highest: int | None
+    """None: the measurements set no upper end."""
+    repeats: int
+    """Of the recommended point."""
+    num_envs: int
+    """The recommended point."""
+    horizon: int
+    batch_size: int | None
+    fps: float
+    """At the recommended point: frames per second, collecting and learning."""
+    fps_lower: float | None
+    fps_upper: float | None
+    fps_share_of_best: float
+    """Of the largest FPS measured at any point of this arm."""
+    best_fps: float
+    memory_peak_gb: float | None
+    """Largest measured peak at the recommended point."""
+    memory_share: float | None
+    """Of the device's memory."""
+    seconds_to_target: Cost | None
+    """At the recommended point, where learning trials ran there."""
+    best_time_to_target: BestPoint | None
+    """The point that reached the target reward soonest, whatever its FPS."""
+    binds: Binds
+    because: str
+    """Why that point."""
+    what_would_move_it: str
+    method: str = (
+        "the series with the largest measured FPS; its throughput threshold, or its num_envs with the largest FPS where none is"
+        " reached, within the memory to keep free"
+    )
+    statement: str
+
+
+class ArmVerdict(Frozen):
+    """Everything decided about one arm."""
+
+    arm: str
+    hardware: list[str]
+    trials: int
+    headline: Headline | None
+    """None where no throughput trial was timed to its end."""
+    throughput: list[ThroughputLimit]
+    """FPS of collecting and learning: the verdict rests on it."""
+    throughput_env_step_inference: list[ThroughputLimit]
+    """FPS of collecting alone, for comparison."""
+    throughput_env_step: list[ThroughputLimit]
+    """FPS of the simulation alone, for comparison."""
+    learning: list[LearningLimit]
+    memory: MemoryLimit | None
+    notes: list[str]
+
+
+class Verdict(Frozen):
+    """What a study says."""
+
+    schema_version: int = SCHEMA_VERSION
+    study: str
+    task_id: str
+    trials_measured: int
+    trials_planned: int
+    statuses: dict[str, int]
+    delta: float
+    confidence: float
+    memory_margin: float
+    arms: list[ArmVerdict]
+
+
+def decide(records: Sequence[Record], study: Study) -> Verdict:
+    """Return the verdict of a study; pure, and the same for the same records."""
+    return Verdict(
+        study=study.study,
+        task_id=study.task.id,
+        trials_measured=len(records),
+        trials_planned=len(space.plan(study)),
+        statuses=dict(sorted(Counter(record.outcome.status for record in records).items())),
+        delta=study.decide.delta,
+        confidence=study.decide.confidence,
+        memory_margin=study.decide.memory_margin,
+        arms=[_arm(arm, [record for record in records if record.request.arm == arm], study) for arm in study.arms],
+    )
+
+
+def hardware(records: Sequence[Record]) -> list[str]:
+    """Return what the trials ran on, such as `NVIDIA H100 (85.0 GB)`, each once."""
+    devices = [record.outcome.environment for record in records if record.outcome.environment is not None]
+    return sorted(
+        {
+            f"{e.device.name} ({f'{e.cpu_cores} cores, ' if e.device.type == 'cpu' else ''}{e.device.memory_gb:.1f} GB)"
+            for e in devices
+        }
+    )
+
+
+def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
+    settings = study.decide
+    limits = throughput.analyse(records, settings)
+    learned = learning.analyse(records, settings)
+    memory_limit = next(iter(memory.analyse(records, settings)), None)
+    devices = hardware(records)
+    notes = (
+        [f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable"]
+        if len(devices) > 1
+        else []
+    )
+    if not records:
+        notes.append("no trial of this arm is finished")
+    return ArmVerdict(
+        arm=arm,
+        hardware=devices,
+        trials=len(records),
+        headline=_headline(records, limits, learned, memory_limit, study),
+        throughput=limits,
+        throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
+        throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
+        learning=learned,
+        memory=memory_limit,
+        notes=notes,
+    )
+
+
+def _headline(
+    records: Sequence[Record],
+    limits: Sequence[ThroughputLimit],
+    learned: Sequence[LearningLimit],
+    memory_limit: MemoryLimit | None,
+    study: Study,
+) -> Headline | None:
+    measured = [limit for limit in limits if limit.points]
+    if not measured:
+        return None
+    best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
+    best_fps = max(point.fps for limit in measured for point in limit.points)
+    # Not reached: the largest num_envs, unless FPS fell on the way there.
+    wanted = best.threshold_num_envs or max(best.points, key=lambda point: (point.fps, point.num_envs)).num_envs
+    num_envs = _within_memory(best, wanted, records, memory_limit, study)
+    point = best.point(num_envs)
+    peak = _peak_gb(records, best.series, num_envs)
+    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
+    soonest = learning.best_of(learned)
+    share = point.fps / best_fps
+    return Headline(
+        state="reached" if best.threshold_num_envs is not None else "not reached",
+        threshold_num_envs=best.threshold_num_envs,
+        threshold_lowest=best.threshold_lowest,
+        threshold_highest=best.threshold_highest,
+        repeats=len(point.fps_repeats),
+        num_envs=num_envs,
+        horizon=best.horizon,
+        batch_size=best.batch_size,
+        fps=point.fps,
+        fps_lower=point.fps_lower,
+        fps_upper=point.fps_upper,
+        fps_share_of_best=share,
+        best_fps=best_fps,
+        memory_peak_gb=peak,
+        memory_share=peak / device_gb if peak is not None and device_gb else None,
+        seconds_to_target=_seconds_at(learned, best.series, num_envs),
+        best_time_to_target=soonest,
+        binds=binds,
+        because=_because(best, wanted, num_envs),
+        what_would_move_it=_what_would_move_it(best, binds, learned, study),
+        statement=(
+            f"run {num_envs:,} environments, {best.series}: {point.fps:,.0f} FPS, {share:.0%} of the best seen"
+            + (f"; {peak:.2f} GB" if peak is not None else "")
+            + (f", {peak / device_gb:.0%} of the memory" if peak is not None and device_gb else "")
+            + (f"; soonest to the target: {_soonest(soonest)}" if soonest else "")
+        ),
+    )
+
+
+def _soonest(best: BestPoint) -> str:
+    where = f"{best.num_envs:,} environments, horizon {best.horizon}, {shown_batch(best.batch_size)}"
+    return f"{where} in {best.seconds_to_target.value:,.1f} s"
+
+
+def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
+    """Return the largest measured peak of any kind of trial at a point."""
+    peaks = [
+        record.memory_peak_gb
+        for record in memory.measured_peaks(records)
+        if (record.request.num_envs, record.request.horizon, record.request.batch_size)
+        == (num_envs, series.horizon, series.batch_size)
+    ]
+    return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _within_memory(
+    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit | None, study: Study
+) -> int:
+    """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
+
+    Where none does, it is the smallest measured: a recommendation must be a point that ran.
+    """
+    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    for point in reversed(limit.points):
+        peak = _peak_gb(records, limit.series, point.num_envs)
+        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
+        if point.num_envs <= wanted and point.failed == 0 and fits:
+            return point.num_envs
+    return limit.points[0].num_envs
+
+
+def _binds(
+    limit: ThroughputLimit,
+    wanted: int,
+    num_envs: int,
+    learned: Sequence[LearningLimit],
+    memory_limit: MemoryLimit | None,
+    study: Study,
+) -> Binds:
+    if num_envs < wanted:
+        return "memory"
+    learned_at = [one.threshold_num_envs for one in learned if one.threshold_num_envs is not None]
+    if learned_at and min(learned_at) < wanted:
+        return "learning"
+    if limit.threshold_num_envs is not None:
+        return "throughput"
+    if _next_does_not_fit(limit, wanted, memory_limit, study):
+        return "memory"
+    return (
+        "none yet: measure more repeats" if _more_repeats_could_tell(limit) else "none yet: measure more environments"
+    )
+
+
+def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit | None, study: Study) -> bool:
+    """Tell whether twice `num_envs` failed, or is predicted to need more than the memory that may be used."""
+    if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
+        return True
+    wall = memory_limit.wall(limit.horizon, limit.batch_size) if memory_limit else None
+    return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
+
+
+def _more_repeats_could_tell(limit: ThroughputLimit) -> bool:
+    """Tell whether some doubling gains less than delta by its estimate, but is not shown to."""
+    return any(gain.gain < limit.delta and not gain.shown_below_delta for gain in limit.gains)
+
+
+def _seconds_at(learned: Sequence[LearningLimit], series: Series, num_envs: int) -> Cost | None:
+    return next(
+        (
+            point.seconds_to_target
+            for limit in learned
+            if limit.series == series
+            for point in limit.points
+            if point.num_envs == num_envs
+        ),
+        None,
+    )
+
+
+def _because(limit: ThroughputLimit, wanted: int, num_envs: int) -> str:
+    if num_envs < wanted:
+        return (
+            f"{wanted:,} environments would leave less memory free than the study asks for, or failed in some repeats"
+        )
+    if limit.threshold_num_envs is None:
+        return "the num_envs with the largest measured FPS; a threshold is not reached"
+    again = f", though doubling gains again from {listed(limit.resumes_at)}" if limit.resumes_at else ""
+    return f"the throughput threshold of the fastest series{again}"
+
+
+def _what_would_move_it(limit: ThroughputLimit, binds: Binds, learned: Sequence[LearningLimit], study: Study) -> str:
+    largest = limit.points[-1].num_envs
+    if binds == "memory":
+        return (
+            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or a second one"
+            " make room for more environments."
+        )
+    if binds == "learning":
+        return (
+            "More environments stop shortening the time to the target before they stop adding FPS:"
+            " try another batch size, learning rate or horizon, more seeds, or a harder task."
+        )
+    if binds == "throughput":
+        law = limit.law
+        if law is not None and law.used and law.asymptote_fps:
+            bound = (
+                f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment,"
+                f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS:"
+            )
+        else:
+            bound = "More environments no longer help:"
+        return (
+            f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
+        )
+    repeats = min(len(point.fps_repeats) for point in limit.points)
+    if binds == "none yet: measure more repeats":
+        unsure = [gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta]
+        gain = unsure[0]
+        bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
+        return (
+            f"Measure more repeats (at least {max(3, repeats + 2)}): doubling {gain.num_envs:,} gains {percent(gain.gain)},"
+            f" but its upper bound is {bound}."
+        )
+    if limit.gains:
+        last = limit.gains[-1]
+        why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
+    else:
+        why = "no doubling is measured yet"
+    more = f"Measure {2 * largest:,} environments: {why}"
+    few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
+    return f"{more}{few}."
+
+
+def records_csv(records: Sequence[Record]) -> str:
+    """Return one line per trial, by number: flat columns with their units in the names, empty where nothing was measured."""
+    rows = [_csv_row(record) for record in sorted(records, key=lambda record: record.request.number)]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+CSV_COLUMNS: tuple[str, ...] = (
+    "number", "study", "arm", "kind", "repeat", "num_envs", "horizon", "batch_size", "num_mini_batches", "seed", "sampler",
+    "task_id", "trainer", "status", "reason", "host", "device", "device_memory_gb", "git_commit",
+    "fps_total", "fps_total_lower_quartile", "fps_total_upper_quartile", "fps_env_step_inference", "fps_env_step",
+    "timed_iterations", "collect_s", "learn_s", "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
+    "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
+)  # fmt: skip
+
+
+def _csv_row(record: Record) -> dict[str, Any]:
+    """Return the columns of one trial: the request's and record's own fields by name, and medians of what was timed."""
+    environment = record.outcome.environment
+    total = record.fps_total
+    timed = ("fps_total", "fps_env_step_inference", "fps_env_step", "collect_s", "learn_s")
+    special: dict[str, Any] = {
+        "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
+        "host": environment.host if environment else None,
+        "device": environment.device.name if environment else None,
+        "device_memory_gb": environment.device.memory_gb if environment else None,
+        "git_commit": environment.git_commit if environment else None,
+        "fps_total_lower_quartile": total.lower_quartile if total else None,
+        "fps_total_upper_quartile": total.upper_quartile if total else None,
+        "timed_iterations": total.iterations if total else None,
+        **{name: spread.median if (spread := getattr(record, name)) is not None else None for name in timed},
+    }
+    plain = {
+        **record.request.model_dump(),
+        **record.outcome.model_dump(),
+        **record.model_dump(exclude={"request", "outcome"}),
+    }
+    return {column: special.get(column, plain.get(column)) for column in CSV_COLUMNS}
+
+
+def load_study(folder: StudyFolder, config_file: Path | None) -> Study:
+    """Return the study that a folder was measured with, with the `decide` section of `config_file` where one is given.
+
+    Raises:
+        UserError: when the folder holds no study, or the file describes another one.
+    """
+    if not folder.study.exists():
+        raise UserError(
+            f"{folder.root} holds no {folder.study.name}. Expected the folder of a study, such as results/cartpole-cpu"
+        )
+    study = config.load(folder.study)
+    if config_file is None:
+        return study
+    given = config.load(config_file)
+    if given.study != study.study:
+        raise UserError(
+            f"{config_file} describes study {given.study!r}, and {folder.root} holds {study.study!r}."
+            " Name the folder and the file of the same study."
+        )
+    return study.model_copy(update={"decide": given.decide})
+
+
+def add_study_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every command over a measured study takes: its folder, and optionally a current study file."""
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument(
+        "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
+    )
+
+
+def main() -> None:
+    """Write verdict.json and records.csv of a study."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    add_study_arguments(parser)
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    study = load_study(folder, arguments.config)
+    records = load_records(folder)
+    write_atomically(folder.verdict, canonical_json(decide(records, study)))
+    write_atomically(folder.records_csv, records_csv(records))
+    print(f"{folder.verdict}: {len(records)} of {len(space.plan(study))} trials")
+
+
+if __name__ == "__main__":
+    run_command(main)
