@@ -15,6 +15,10 @@ if not workflow.config_settings.configfiles:
     configfile: "config/config.yaml"
 
 
+# For `--sdm apptainer` only; without it rules run in .venv, made from the same lock file.
+container: "containers/isaaclab.sif"
+
+
 report: "workflow/report/workflow.rst"
 
 

@@ -174,7 +174,7 @@ def test_the_same_holds_for_gp() -> None:
         check_plan_and_blocks(study, requests)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(study=small_studies(names=("tpe", "grid")), data=st.data())
 def test_nothing_but_the_visible_past_has_a_say(study: Study, data: st.DataObject) -> None:
     requests, known = play(study)
@@ -460,9 +460,9 @@ def test_sobol_spreads_better_than_chance() -> None:
 
 def test_seeds_and_orders_are_those_of_the_first_release() -> None:
     # Changing one of these changes what every study asks: a results folder could then not go on.
-    assert designs.derived_seed(1, "trial", "throughput", 0, 16, 8, None) == 0
+    assert designs.derived_seed(1, "trial", "throughput", 0, 16, 8, None) == 1945026047
     points = [Point(16, 8, None), Point(32, 8, None), Point(64, 8, None)]
-    assert designs.shuffled(points, 1, "grid", "throughput") == []
+    assert designs.shuffled(points, 1, "grid", "throughput") == [points[0], points[2], points[1]]
 
 
 @given(st.permutations([Point(n, t, b) for n in (1, 2) for t in (1, 2) for b in (1, None)]))
@@ -564,8 +564,8 @@ def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_samplers_ask_what_cannot_fit_only_when_nothing_else_is_left(sampler: str) -> None:
-    # 5 x 3 points; N x T above 365k transitions do not fit: 16384 x 32, 16384 x 64 and 8192 x 64
-    sweep = {"num_envs": {"from": 1024, "to": 16384}, "horizon": [16, 32, 64], "batch_size": 2048, "repeats": 1}
+    # 3 x 3 points; N x T above 365k transitions do not fit: 16384 x 32, 16384 x 64 and 8192 x 64
+    sweep = {"num_envs": {"from": 4096, "to": 16384}, "horizon": [16, 32, 64], "batch_size": 2048, "repeats": 1}
     requests, _ = play(big_study(sweep=sweep | {"sampler": sampler}, seed=5), roomy)
     refused = [r.refusal is not None for r in requests]
     too_large = [r.num_envs * r.horizon * ROLLOUT_GB > 80.75 for r in requests]
@@ -590,7 +590,7 @@ for name in ("tpe", "gp"):
 
 def replay_study(sampler: str) -> Study:
     arms = {"stock": {}, "lean": {"overrides": {"env.b": 1, "env.a": 2.5}}} if sampler == "tpe" else {"stock": {}}
-    section = learning_section(sampler=sampler, points=9, repeats=1, batch_size=[128, 256, 512])
+    section = learning_section(sampler=sampler, points=8, repeats=1, batch_size=[128, 256, 512])
     return a_study(throughput=None, learning=section, arms=arms, window=2, seed=9)
 
 

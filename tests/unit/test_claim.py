@@ -4,11 +4,10 @@ import subprocess
 import sys
 
 import pytest
-from records import a_study
-
 from envknee import claim, config
 from envknee.errors import UserError
 from envknee.files import StudyFolder
+from records import a_study
 
 
 def folder_with_a_trial(tmp_path) -> StudyFolder:
@@ -54,7 +53,10 @@ def test_a_folder_without_trials_belongs_to_nobody_yet(tmp_path):
 
 def test_a_second_sweep_is_told_who_holds_the_study(tmp_path):
     folder = StudyFolder(tmp_path / "demo")
-    with claim.take(a_study(), folder), pytest.raises(UserError, match=r"already being swept by process \d+ on .*Wait for it"):
+    with (
+        claim.take(a_study(), folder),
+        pytest.raises(UserError, match=r"already being swept by process \d+ on .*Wait for it"),
+    ):
         claim.take(a_study(), folder)
     claim.take(a_study(), folder).close()  # free again
 

@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from records import a_trial
-
 from envknee import launch
 from envknee.errors import UserError
 from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
 from envknee.record import Outcome, load_record, load_records
+from records import a_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
@@ -71,13 +70,25 @@ def test_a_request_changed_after_the_measurement_is_noticed(tmp_path):
     ("name", "damage", "complaint"),
     [
         ("metrics.jsonl", lambda text: text[: len(text) // 2], "was changed after the measurement"),
-        ("metrics.jsonl", lambda text: text.replace('"warmup":true', '"warmup":false'), "was changed after the measurement"),
+        (
+            "metrics.jsonl",
+            lambda text: text.replace('"warmup":true', '"warmup":false'),
+            "was changed after the measurement",
+        ),
         ("metrics.jsonl", lambda _: None, "was changed after the measurement"),
         ("record.json", lambda text: text[:100], "is not a whole, valid Record"),
-        ("record.json", lambda text: text.replace('"frames": ', '"frames": 9'), "does not follow from the files beside it"),
+        (
+            "record.json",
+            lambda text: text.replace('"frames": ', '"frames": 9'),
+            "does not follow from the files beside it",
+        ),
         ("outcome.json", lambda text: text[:100], "is not a whole, valid Outcome"),
         ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "oom"'), "does not follow"),
-        ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "fine"'), "is not a whole, valid Outcome"),
+        (
+            "outcome.json",
+            lambda text: text.replace('"status": "ok"', '"status": "fine"'),
+            "is not a whole, valid Outcome",
+        ),
     ],
 )
 def test_truncated_or_edited_files_are_named_with_a_remedy(tmp_path, name, damage, complaint):

@@ -5,12 +5,11 @@ import math
 import numpy
 import pytest
 import torch
-from records import a_trial
-
 from envknee.files import TrialFolder
 from envknee.meter import Meter, TrialDone
 from envknee.record import read_rows, reward_average
 from envknee.trial import is_out_of_memory
+from records import a_trial
 
 NUM_ENVS, HORIZON = 4, 3
 
@@ -22,7 +21,9 @@ def a_meter(tmp_path, **changes) -> Meter:
     return meter
 
 
-def step(meter: Meter, rewards: list[float] | None = None, dones: list[int] | None = None, observation: float = 0.5) -> None:
+def step(
+    meter: Meter, rewards: list[float] | None = None, dones: list[int] | None = None, observation: float = 0.5
+) -> None:
     meter.begin_step()
     meter.end_step(
         {"policy": torch.full((NUM_ENVS, 2, 2), observation)},

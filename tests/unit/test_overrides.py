@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 import pytest
-
 from envknee.errors import UserError
 from envknee.overrides import apply_overrides, split_by_root
 
@@ -53,7 +52,8 @@ def test_a_name_of_no_field_is_an_error_with_the_nearest(name, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("camera.width", "64"), ("camera.width", 64.5), ("camera.width", True), ("enabled", 1), ("name", 2)]
+    ("name", "value"),
+    [("camera.width", "64"), ("camera.width", 64.5), ("camera.width", True), ("enabled", 1), ("name", 2)],
 )
 def test_a_value_of_another_type_is_an_error(name, value):
     config = Config()

@@ -1,9 +1,8 @@
 """The line a person reads while a sweep runs."""
 
 import pytest
-from records import a_study, a_trial
-
 from envknee import progress, space
+from records import a_study, a_trial
 
 
 def test_a_result_is_told_in_a_few_words():
@@ -34,7 +33,8 @@ def test_time_left_counts_each_kind_by_its_own_mean():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")]
+    ("seconds", "text"),
+    [(None, ""), (44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")],
 )
 def test_time_is_told_as_precisely_as_it_is_known(seconds, text):
     assert progress.rough_time(seconds) == text

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
 from envknee.record import Request
 
@@ -34,7 +33,9 @@ class Workspace:
         """Write the tiny study with some of its sections replaced; None leaves a section out."""
         study = yaml.safe_load(TINY.read_text(encoding="utf-8")) | changes
         path = self.folder / f"{study['study']}.yaml"
-        path.write_text(yaml.safe_dump({key: value for key, value in study.items() if value is not None}), encoding="utf-8")
+        path.write_text(
+            yaml.safe_dump({key: value for key, value in study.items() if value is not None}), encoding="utf-8"
+        )
         return path
 
     def results(self, name: str = "tiny") -> StudyFolder:

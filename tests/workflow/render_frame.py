@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import torch
+from envknee import tasks
+from envknee.config import Overrides
 from PIL import Image
 
-from envknee import tasks
-
-POSE = {
+POSE: Overrides = {
     "initial_cart_position_range": [0.5, 0.5],
     "initial_cart_velocity_range": [0.0, 0.0],
     "initial_pole_angle_range": [0.3, 0.3],

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from conftest import Workspace
-
 from envknee.files import StudyFolder
 from envknee.record import load_records
 
@@ -32,7 +31,9 @@ def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Work
 
 def test_a_space_without_a_legal_point_says_what_would_be_one(workspace: Workspace):
     study = workspace.study(throughput={"num_envs": [3], "horizon": 5, "batch_size": 16})
-    assert_refused(workspace.sweep(study), "no point is legal", "16", "must divide num_envs x horizon", "is 15 transitions")
+    assert_refused(
+        workspace.sweep(study), "no point is legal", "16", "must divide num_envs x horizon", "is 15 transitions"
+    )
 
 
 @pytest.mark.parametrize("name", ["my study", "../up", "a'b", 'a"b', "$(touch x)", "a;b", "-n", "A", ""])
@@ -92,7 +93,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a disk of its own of 1 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(disk)], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(disk)], check=False, capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
     yield disk

@@ -6,7 +6,6 @@ import signal
 import time
 
 from conftest import Workspace, trial_processes, wait_for
-
 from envknee.record import load_records
 
 

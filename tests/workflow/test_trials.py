@@ -3,12 +3,10 @@
 import numpy
 import pytest
 from conftest import ROOT, a_trial
-
 from envknee import launch
 from envknee.config import parse
 from envknee.errors import UserError
 from envknee.prepare import resolve_arms
-from envknee.record import load_record
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):

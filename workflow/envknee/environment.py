@@ -103,7 +103,7 @@ def _git_state() -> tuple[str | None, bool | None]:
         return None, None
     here = Path(__file__).parent
     commands = ([git, "-C", str(here), "rev-parse", "HEAD"], [git, "-C", str(here), "status", "--porcelain", "-uno"])
-    commit, status = (subprocess.run(command, capture_output=True, text=True, check=False) for command in commands)  # noqa: S603  fixed words
+    commit, status = (subprocess.run(command, capture_output=True, text=True, check=False) for command in commands)
     if commit.returncode or status.returncode:
         return None, None
     return commit.stdout.strip(), bool(status.stdout.strip())

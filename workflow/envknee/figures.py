@@ -435,7 +435,7 @@ def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float,
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
     if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
-        keys = [_key("o", GREY, "one repeat per point: no interval,\nno threshold can be decided")]
+        keys = [_key("o", GREY, "one repeat per point:\nno interval, no threshold")]
     else:
         keys = [
             _key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
@@ -456,20 +456,23 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 
 
 def _throughput_title(verdict: Verdict) -> str:
-    def of(arm: ArmVerdict) -> str:
+    def of(arm: ArmVerdict) -> tuple[str, str]:
+        """Return the threshold, and the series it is read from."""
         headline = arm.headline
         if headline is None:
-            return "nothing measured"
-        where = f"(horizon {headline.horizon}, {shown_batch(headline.batch_size)})"
-        if headline.threshold_num_envs is not None:
-            return f"{headline.threshold_num_envs:,} environments {where}"
+            return "nothing measured", ""
         series = Series(arm.arm, headline.horizon, headline.batch_size)
+        if headline.threshold_num_envs is not None:
+            return f"{headline.threshold_num_envs:,} environments", str(series)
         largest = next(limit.at_least for limit in arm.throughput if limit.series == series)
-        return f"not reached, at least {largest:,} environments {where}"
+        return f"not reached, at least {largest:,} environments", str(series)
 
-    if len(verdict.arms) == 1:
-        return f"Throughput threshold: {of(verdict.arms[0])}"
-    return "Throughput threshold\n" + "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+    found = {arm.arm: of(arm) for arm in verdict.arms}
+    if len(found) == 1:
+        ((threshold, series),) = found.values()
+        return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
+    lines = (f"{arm}: {threshold}" + (f" ({series})" if series else "") for arm, (threshold, series) in found.items())
+    return "Throughput threshold of each arm's fastest series\n" + "\n".join(lines)
 
 
 # --- Parts of the memory figure
@@ -697,7 +700,7 @@ def _canvas(
     share: bool = True,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right."""
-    title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 94))
+    title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
     subtitle = textwrap.fill(_subtitle(verdict), 125)
     lines, more = title.count("\n") + 1, subtitle.count("\n")
     height += 0.25 * (lines - 1) + 0.16 * more

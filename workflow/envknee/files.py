@@ -64,6 +64,11 @@ class StudyFolder:
         return self.root / "published.json"
 
     @property
+    def front_page(self) -> Path:
+        """The report's first page, in reStructuredText: the verdict in words."""
+        return self.root / "front_page.rst"
+
+    @property
     def report(self) -> Path:
         """The report for a person."""
         return self.root / "report.html"
@@ -128,16 +133,17 @@ def sha256_of(path: Path) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path` so that a reader, or a crash, sees the old file or the new one and nothing between."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        temporary.chmod(0o644)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

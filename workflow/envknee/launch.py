@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -101,7 +101,7 @@ def _measure(trial: TrialFolder, request: Request) -> None:
     kernel_kills_before = _kernel_oom_kills()
     with trial.log.open("a", encoding="utf-8") as log:
         command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
-        process = subprocess.Popen(  # noqa: S603  fixed words and a path
+        process = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, env=_process_environment(request), start_new_session=True
         )
     try:
@@ -162,14 +162,10 @@ def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: flo
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End every process of the trial: SIGTERM, then SIGKILL after a grace period."""
     for signal_number, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal_number)
-        except ProcessLookupError:
-            pass
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def _kernel_oom_kills() -> int:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy
 import psutil
@@ -234,7 +235,8 @@ class Meter:
 
     def _dump(self, tensors: Mapping[str, torch.Tensor]) -> str:
         path: Path = self.trial.root / "nan_dump.npz"
-        numpy.savez_compressed(path, **{name: tensor.cpu().numpy() for name, tensor in tensors.items()})
+        arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        numpy.savez_compressed(path, **arrays)
         return path.name
 
 

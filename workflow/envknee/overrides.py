@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from envknee.config import OverrideValue, Overrides
+from envknee.config import Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 
 

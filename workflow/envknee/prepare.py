@@ -94,10 +94,9 @@ def warm_up(study: Study, folder: StudyFolder) -> None:
             raise UserError(
                 f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"
             )
-        print(
-            f"prepared {arm} on {record.outcome.environment.device.name} in {time.monotonic() - started:.0f} s",
-            flush=True,
-        )  # type: ignore[union-attr]  # a trial that ran has one
+        machine = record.outcome.environment
+        assert machine is not None, "a trial that ran says where"
+        print(f"prepared {arm} on {machine.device.name} in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def main() -> None:

@@ -6,17 +6,14 @@ is rebuilt in memory for every request, each attempt with a seed of its own.
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envknee import space
 from envknee.config import Learning, Sweep
 from envknee.designs import derived_seed
 from envknee.record import Record, Request
 from envknee.space import Point
-
-if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
 
 MEMORY_MARGIN = 0.05
 """Share of the device's memory that a point must leave free. Not `decide.memory_margin`: that one may be changed after
@@ -101,7 +98,6 @@ def propose(
     import optuna  # 0.3 s, and torch for gp: only where one of them picks the points
     from optuna.distributions import BaseDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
-    from threadpoolctl import threadpool_limits
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     axes: dict[str, tuple[int | None, ...]] = dict(zip(AXES, space.axes(sweep), strict=True))
@@ -117,30 +113,32 @@ def propose(
             constraints = {"memory": observation.memory_excess}
             trial = create_trial(value=observation.value, params=params, distributions=ranks, constraints=constraints)
         history.add_trial(trial)
-    for attempt in range(MAX_ATTEMPTS[sweep.sampler]):
-        # gp's many small steps take a fifth of the time on one thread; on a busy machine a tenth.
-        with warnings.catch_warnings(), threadpool_limits(limits=1):
-            warnings.simplefilter("ignore")  # that features are experimental: the version is pinned
-            history.sampler = _sampler(sweep, derived_seed(*seed_key, sweep.sampler, attempt))
+    with warnings.catch_warnings(), _one_thread() if sweep.sampler == "gp" else nullcontext():
+        warnings.simplefilter("ignore")  # that features are experimental: the version is pinned
+        for attempt in range(MAX_ATTEMPTS[sweep.sampler]):
+            seed, startup = derived_seed(*seed_key, sweep.sampler, attempt), startup_points(sweep)
+            if sweep.sampler == "gp":
+                history.sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+            else:
+                history.sampler = optuna.samplers.TPESampler(
+                    seed=seed, n_startup_trials=startup, multivariate=True, constant_liar=True
+                )
             chosen = history.ask(ranks).params
-        num_envs, horizon, batch_size = (axis[chosen.get(name, 0)] for name, axis in axes.items())
-        assert num_envs is not None
-        assert horizon is not None
-        point = Point(num_envs, horizon, batch_size)
-        if point in allowed:
-            return point
+            num_envs, horizon, batch_size = (axis[chosen.get(name, 0)] for name, axis in axes.items())
+            assert num_envs is not None
+            assert horizon is not None
+            point = Point(num_envs, horizon, batch_size)
+            if point in allowed:
+                return point
     return None
 
 
-def _sampler(sweep: Sweep, seed: int) -> "BaseSampler":
-    from optuna.samplers import GPSampler, TPESampler
+def _one_thread() -> AbstractContextManager[object]:
+    """Limit NumPy's, SciPy's and torch's threads to one: gp's many small steps then take a fifth of the time, or less."""
+    import torch  # noqa: F401  # only what is loaded can be limited
+    from threadpoolctl import threadpool_limits
 
-    startup = startup_points(sweep)
-    if sweep.sampler == "tpe":
-        return TPESampler(seed=seed, n_startup_trials=startup, multivariate=True, constant_liar=True)
-    import torch  # noqa: F401  # loaded here, so that its threads are among those that are limited
-
-    return GPSampler(seed=seed, n_startup_trials=startup)
+    return threadpool_limits(limits=1)
 
 
 def _value(sweep: Sweep, record: Record) -> float | None:

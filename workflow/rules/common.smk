@@ -32,6 +32,18 @@ wildcard_constraints:
     number=r"\d+",
 
 
+def what_is_known(wildcards):
+    """Request n follows from request n-1 and from records up to n - window: the window keeps several trials running."""
+    number = int(wildcards.number)
+    known = {"resolved": ancient(FOLDER.resolved)}
+    if number >= 1:
+        known["previous"] = FOLDER.trial(number - 1).request
+    if number >= STUDY.window:
+        # Measuring one trial again must not throw away those asked after it.
+        known["newest_record"] = ancient(FOLDER.trial(number - STUDY.window).record)
+    return known
+
+
 onstart:
     global sweep_lock
     try:
@@ -41,4 +53,8 @@ onstart:
 
 
 onsuccess:
-    subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)
+    # Of a whole study, not of one file somebody asked for.
+    if FOLDER.verdict.exists() and all(figure.exists() for figure in FIGURES):
+        words = ["snakemake", "--snakefile", workflow.main_snakefile, "--configfile", str(FOLDER.study)]
+        subprocess.run([*words, "--report", str(FOLDER.report), "--quiet", "all"], check=True)
+        subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)

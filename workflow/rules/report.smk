@@ -2,7 +2,9 @@
 #
 # In:   every trial's record.json
 # Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
-FIGURES = [FOLDER.figures / name for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")]
+FIGURES = [
+    FOLDER.figures / name for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
+]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
 
 
@@ -12,11 +14,13 @@ rule verdict:
     output:
         verdict=FOLDER.verdict,
         csv=FOLDER.records_csv,
+    log:
+        FOLDER.root / "logs" / "verdict.log",
     params:
         folder=FOLDER.root,
         decide=STUDY.decide.model_dump(),
     shell:
-        "python -m envknee.limits.verdict {params.folder:q}"
+        "python -m envknee.limits.verdict {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule figures:
@@ -24,12 +28,16 @@ rule figures:
         RECORDS,
         verdict=FOLDER.verdict,
     output:
-        throughput=report(FOLDER.figures / "throughput.svg", caption="../report/throughput.rst", category="1 Thresholds"),
+        throughput=report(
+            FOLDER.figures / "throughput.svg", caption="../report/throughput.rst", category="1 Thresholds"
+        ),
         memory=report(FOLDER.figures / "memory.svg", caption="../report/memory.rst", category="1 Thresholds"),
         learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
         history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
         trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
+    log:
+        FOLDER.root / "logs" / "figures.log",
     params:
         folder=FOLDER.root,
     shell:
-        "python -m envknee.figures {params.folder:q}"
+        "python -m envknee.figures {params.folder:q} 2>&1 | tee {log:q}"

@@ -8,26 +8,16 @@
 rule prepare:
     output:
         FOLDER.resolved,
+    log:
+        FOLDER.root / "logs" / "prepare.log",
+    retries: 0  # what it finds does not go away by itself
+    resources:
+        device=1,
     params:
         folder=FOLDER.root,
         study=STUDY.measured_part(),
-    resources:
-        device=1,
-    retries: 0  # what it finds does not go away by itself
     shell:
-        "python -m envknee.prepare {params.folder:q}"
-
-
-def what_is_known(wildcards):
-    """Request n follows from request n-1 and from records up to n - window: the window keeps several trials running."""
-    number = int(wildcards.number)
-    known = {"resolved": ancient(FOLDER.resolved)}
-    if number >= 1:
-        known["previous"] = FOLDER.trial(number - 1).request
-    if number >= STUDY.window:
-        # Measuring one trial again must not throw away those asked after it.
-        known["newest_record"] = ancient(FOLDER.trial(number - STUDY.window).record)
-    return known
+        "python -m envknee.prepare {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule request:
@@ -35,20 +25,27 @@ rule request:
         unpack(what_is_known),
     output:
         FOLDER.trials / "{number}" / "request.json",
+    log:
+        FOLDER.root / "logs" / "request-{number}.log",
     params:
         folder=FOLDER.root,
+        study=FOLDER.study,
     shell:
-        "python -m envknee.ask --study-file {params.folder:q}/study.json --folder {params.folder:q} --number {wildcards.number}"
+        "python -m envknee.ask --study-file {params.study:q} --folder {params.folder:q} --number {wildcards.number}"
+        " 2>&1 | tee {log:q}"
 
 
+# The launcher keeps the trial's own log and shows progress on the terminal: nothing is redirected here.
 rule trial:
     input:
         FOLDER.trials / "{number}" / "request.json",
     output:
         FOLDER.trials / "{number}" / "record.json",
-    params:
-        trial=lambda wildcards: FOLDER.trials / wildcards.number,
+    log:
+        FOLDER.trials / "{number}" / "trial.log",
     resources:
         device=1,
+    params:
+        trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
         "python -m envknee.launch {params.trial:q}"

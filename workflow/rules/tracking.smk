@@ -11,8 +11,11 @@ rule publish:
         verdict=FOLDER.verdict,
     output:
         FOLDER.published,
+    log:
+        FOLDER.root / "logs" / "publish.log",
     params:
         folder=FOLDER.root,
+        study=FOLDER.study,
         tracking=STUDY.tracking.model_dump(),
     shell:
-        "python -m envknee.tracking {params.folder:q} --config {params.folder:q}/study.json"
+        "python -m envknee.tracking {params.folder:q} --config {params.study:q} 2>&1 | tee {log:q}"

@@ -34,7 +34,9 @@ def resolve(task_id: str, agent_entry_point: str | None) -> tuple[Any, Any]:
     registered = sorted(name for name in gymnasium.registry if name.startswith("Isaac"))
     if task_id not in registered:
         cameras = ", ".join(name for name in registered if "Camera" in name)
-        raise UserError(f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}")
+        raise UserError(
+            f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}"
+        )
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return resolve_task_config(task_id, agent_entry_point, overrides=[])
@@ -67,11 +69,13 @@ def checked_asset(asset: str) -> Path:
     from pxr import Tf, Usd, UsdPhysics
 
     path = CARTPOLE_USD if asset == "local" else Path(asset).expanduser().resolve()
-    remedy = "Use asset: local (ships with envknee), nucleus (NVIDIA's server), or the path of a USD file of the cart-pole."
+    remedy = (
+        "Use asset: local (ships with envknee), nucleus (NVIDIA's server), or the path of a USD file of the cart-pole."
+    )
     if not path.is_file():
         raise UserError(f"task.asset: {path} does not exist. {remedy}")
     try:
-        stage = Usd.Stage.Open(str(path))
+        stage: Any = Usd.Stage.Open(str(path))
     except Tf.ErrorException as error:
         raise UserError(f"task.asset: {path} is not a USD file that opens: {str(error).strip()}. {remedy}") from error
     root = stage.GetDefaultPrim()
@@ -80,7 +84,9 @@ def checked_asset(asset: str) -> Path:
     joints = {prim.GetName() for prim in Usd.PrimRange(root) if prim.IsA(UsdPhysics.Joint)}
     missing = [joint for joint in CARTPOLE_JOINTS if joint not in joints]
     if missing:
-        raise UserError(f"task.asset: {path} lacks the joint {missing[0]!r} (it has {', '.join(sorted(joints)) or 'none'}). {remedy}")
+        raise UserError(
+            f"task.asset: {path} lacks the joint {missing[0]!r} (it has {', '.join(sorted(joints)) or 'none'}). {remedy}"
+        )
     return path
 
 

@@ -34,7 +34,8 @@ def resolve(request: Request, device: str) -> TrialConfig:
     overrides = split_by_root(request.overrides, ("env", "agent"))
     tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed, device)
 
-    agent_cfg = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
+    # Typed as any: which fields it has depends on the task.
+    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
     agent_cfg.device = device
     agent_cfg.seed = request.seed
     agent_cfg.num_steps_per_env = request.horizon
@@ -55,7 +56,7 @@ def resolve(request: Request, device: str) -> TrialConfig:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
     env = MeteredEnv(tasks.make(config.task_id, config.env), config.agent.clip_actions, meter)
-    runner = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
+    runner: Any = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
     # RSL-RL copies this configuration deeply when it creates the writer: a function survives that, a meter would not.
     runner.cfg["logger"] = {"class_name": lambda log_dir: MeterWriter(log_dir, meter)}
     observations = runner.alg.storage.observations
@@ -86,7 +87,8 @@ class MeteredEnv(RslRlVecEnvWrapper):
         """Step all environments; actions are [num_envs, num_actions]."""
         self.meter.begin_step()
         observations, rewards, dones, extras = super().step(actions)
-        self.meter.end_step(dict(observations.items()), rewards, dones)
+        tensors = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
+        self.meter.end_step(tensors, rewards, dones)
         return observations, rewards, dones, extras
 
 

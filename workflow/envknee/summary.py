@@ -1,0 +1,158 @@
+"""What a study found, for a terminal: a short table per arm, a line per limit, and where to look next.
+
+Input: verdict.json (and, for --where, study.json and the records' names). Output: text, without colours when piped.
+
+    python -m envknee.summary results/<study>             the table
+    python -m envknee.summary results/<study> --where     one line: how far the study is, and where its results are
+"""
+
+import argparse
+import textwrap
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from envknee import config, space
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, read_model
+from envknee.limits import Series, shown_batch
+from envknee.limits.learning import LearningLimit
+from envknee.limits.verdict import ArmVerdict, Headline, Verdict
+
+
+def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
+    """Print the verdict of a study: thresholds and recommendations as a table, then each arm's limits in a line each."""
+    console.print(
+        f"{verdict.study}: {verdict.trials_measured} of {verdict.trials_planned} trials;"
+        f" a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
+    )
+    console.print(_table(verdict))
+    for arm in verdict.arms:
+        console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
+        for name, text in _lines(arm):
+            hanging = {"initial_indent": f"  {name:<11} ", "subsequent_indent": " " * 14}
+            console.print(textwrap.fill(text, max(console.width, 40), **hanging), soft_wrap=True)
+    console.print()
+    for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
+        # A path is for copying: never broken into lines.
+        console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
+
+
+def where(folder: StudyFolder) -> str:
+    """Return one line: how many trials are measured, and where the results are.
+
+    Raises:
+        UserError: when the folder holds no study.
+    """
+    if not folder.study.exists():
+        raise UserError(
+            f"{folder.root} holds no {folder.study.name}. Expected the folder of a study, such as results/cartpole-cpu"
+        )
+    study = config.load(folder.study)
+    measured, planned = len(list(folder.trials.glob("*/record.json"))), len(space.plan(study))
+    report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
+    return f"study {study.study}: {measured} of {planned} trials measured; {report}, `make ui` shows every run"
+
+
+def _table(verdict: Verdict) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("arm", "stops paying at", "interval", "run", "what binds"):
+        table.add_column(column, overflow="fold")
+    for arm in verdict.arms:
+        headline = arm.headline
+        if headline is None:
+            table.add_row(arm.arm, "nothing timed yet", "", "", "")
+        else:
+            table.add_row(
+                arm.arm, _threshold(arm, headline), _interval(headline), _recommended(headline), headline.binds
+            )
+    return table
+
+
+def _threshold(arm: ArmVerdict, headline: Headline) -> str:
+    if headline.threshold_num_envs is not None:
+        return f"{headline.threshold_num_envs:,} envs"
+    series = Series(arm.arm, headline.horizon, headline.batch_size)
+    largest = next((limit.at_least for limit in arm.throughput if limit.series == series), None)
+    return f"not reached: at least {largest or headline.num_envs:,} envs"
+
+
+def _interval(headline: Headline) -> str:
+    if headline.threshold_lowest is None:
+        return "no doubling measured"
+    if headline.threshold_highest is None:
+        return f"{headline.threshold_lowest:,} or more"
+    if headline.threshold_highest == headline.threshold_lowest:
+        return f"{headline.threshold_lowest:,} alone"
+    return f"{headline.threshold_lowest:,} to {headline.threshold_highest:,}"
+
+
+def _recommended(headline: Headline) -> str:
+    return (
+        f"{headline.num_envs:,} envs, horizon {headline.horizon}, {shown_batch(headline.batch_size)}:"
+        f" {headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%} of best)"
+    )
+
+
+def _lines(arm: ArmVerdict) -> list[tuple[str, str]]:
+    """Return a line per limit, and what would move the one that binds."""
+    lines = []
+    headline = arm.headline
+    if headline is not None:
+        series = Series(arm.arm, headline.horizon, headline.batch_size)
+        lines += [("throughput", f"{one.statement} ({series})") for one in arm.throughput if one.series == series]
+    elif arm.throughput:
+        lines.append(("throughput", arm.throughput[0].statement))
+    else:
+        lines.append(("throughput", "no throughput trials"))
+    lines.append(("learning", _learning(arm.learning)))
+    lines.append(("memory", arm.memory.statement if arm.memory else "no trial tells"))
+    if headline is not None:
+        lines.append(("next", headline.what_would_move_it))
+    lines += [("note", note) for note in arm.notes]
+    return lines
+
+
+def _learning(limits: list[LearningLimit]) -> str:
+    """Return what the learning trials say: the decision where there is one, and the soonest point."""
+    if not limits:
+        return "no learning trials"
+    decided = [limit for limit in limits if limit.state == "reached"]
+    reached = sum(point.reached for limit in limits for point in limit.points)
+    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    parts = [f"{limit.statement} ({limit.series})" for limit in decided]
+    if not parts:
+        few = all(limit.state in ("too few seeds", "no data") for limit in limits)
+        why = "too few seeds to decide" if few else "not reached"
+        parts.append(f"{why}; {reached} of {seeds} trials reached the target")
+    bests = [limit.best for limit in limits if limit.best is not None]
+    if bests:
+        best = min(bests, key=lambda best: best.seconds_to_target.value)
+        parts.append(
+            f"soonest {best.num_envs:,} envs, horizon {best.horizon}, {shown_batch(best.batch_size)}"
+            f" in {best.seconds_to_target.value:,.1f} s"
+        )
+    return "; ".join(parts)
+
+
+def main() -> None:
+    """Print what a study found."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument(
+        "--where", action="store_true", help="print one line: how far the study is, and where its results are"
+    )
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    if arguments.where:
+        print(where(folder))
+        return
+    remedy = f"Write it with `python -m envknee.limits.verdict {folder.root}`."
+    verdict = read_model(folder.verdict, Verdict, remedy)
+    print_summary(verdict, folder, Console(markup=False, highlight=False, emoji=False))
+
+
+if __name__ == "__main__":
+    run_command(main)
