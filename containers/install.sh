@@ -7,8 +7,8 @@
 # Out:   the packages in that environment; exit 2 and one sentence when that could not be done
 # TORCH  cuda or cpu: the build of PyTorch. Without it cuda where `nvidia-smi -L` finds a GPU, else cpu.
 #
-# pip's own settings apply. The CPU build is a tenth of the CUDA build's size, but many package indexes only have the
-# latter, which also runs on the CPU: PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS may name a place that has a CPU build.
+# pip's own settings apply. Many package indexes have the CUDA build alone, which runs on the CPU too but takes 4 GB more:
+# PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS may name a place that has a CPU build.
 set -euo pipefail
 
 python=${1:?usage: install.sh PYTHON LOCKFILE}

@@ -1,6 +1,5 @@
 """Bad input and bad disks: a clear error, a failure status, and finished trials as they were."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -67,18 +66,16 @@ def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspa
     verified = a_copy.module("ask", "--verify", str(a_copy.results().root))
     assert verified.returncode == 1
     assert '-  "seed": ' in verified.stdout and '+  "seed": ' in verified.stdout
-    assert_refused(a_copy.sweep(a_copy.study()), str(Path("trials/0001")), "delete")
+    assert_refused(a_copy.sweep(a_copy.study()), "trials/0001", "Delete that folder")
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "record.json", "outcome.json"])
-def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: Workspace, name: str):
+def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: Workspace):
     folder = a_copy.results()
-    path = folder.trial(1).root / name
+    path = folder.trial(1).metrics
     path.write_text(path.read_text(encoding="utf-8")[:50], encoding="utf-8")
-    os.utime(path)
     folder.verdict.unlink()
     result = a_copy.sweep(a_copy.study())
-    assert_refused(result, f"trials/0001/{name}", "trials/0001")
+    assert_refused(result, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
 
     others = {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)}
     shutil.rmtree(folder.trial(1).root)  # what the error says
@@ -90,11 +87,11 @@ def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a disk of its own of 1 MB."""
+    """Return a folder on a disk of its own of 4 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(disk)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=4M", "tmpfs", str(disk)], check=False, capture_output=True
     )
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
@@ -110,9 +107,8 @@ def without_trial(workspace: Workspace, number: int, disk: Path) -> StudyFolder:
     for path in folder.root.rglob("*"):
         if path.name in ("rsl_rl", "prepare"):
             shutil.rmtree(path)
-    for path in (folder.verdict, folder.report, folder.published, folder.root.parent / "mlflow.db"):
+    for path in (folder.verdict, folder.report, folder.published):
         path.unlink()
-    shutil.rmtree(folder.root.parent / "mlartifacts", ignore_errors=True)
     shutil.copytree(folder.root.parent, disk, dirs_exist_ok=True)
     shutil.rmtree(folder.root.parent)
     folder.root.parent.symlink_to(disk)
@@ -149,5 +145,5 @@ def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, smal
     folder = without_trial(a_copy, 3, small_disk)
     before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    assert_refused(a_copy.sweep(a_copy.study()), "Read-only file system", str(Path("results")))
+    assert_refused(a_copy.sweep(a_copy.study()), "results/tiny cannot be written to", "Make it writable")
     assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before

@@ -170,7 +170,8 @@ def _new_point(
         return new[0]
     # A refused trial tells nothing new: ask for one only when nothing else is left.
     new = [point for point in new if memory is None or memory.refusal(point) is None] or new
-    if sum(request.number in visible for request in block) < samplers.startup_points(sweep):
+    results = sum(request.number in visible for request in block)
+    if results < samplers.startup_points(sweep) or len(new) == 1:
         return new[0]
     observations = samplers.observe(sweep, block, visible)
     return samplers.propose(sweep, observations, frozenset(new), study.seed, slot.number) or new[0]

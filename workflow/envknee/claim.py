@@ -17,11 +17,16 @@ from envknee.files import StudyFolder, canonical_json, write_atomically
 
 
 def check(study: Study, folder: StudyFolder) -> None:
-    """Make sure that trials already in the folder were asked for by this study.
+    """Make sure that the folder can be written to, and that trials already in it were asked for by this study.
 
     Raises:
-        UserError: lists the keys that differ, with the value measured with and the value now.
+        UserError: names the folder, or lists the keys that differ with the value measured with and the value now.
     """
+    if folder.root.exists() and not os.access(folder.root, os.W_OK):
+        raise UserError(
+            f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
+            " Make it writable, or run the study in another folder. What is measured there is untouched."
+        )
     if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
         return
     measured, now = config.load(folder.study).measured_part(), study.measured_part()

@@ -32,8 +32,8 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     for arm in verdict.arms:
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
         for name, text in _lines(arm):
-            hanging = {"initial_indent": f"  {name:<11} ", "subsequent_indent": " " * 14}
-            console.print(textwrap.fill(text, max(console.width, 40), **hanging), soft_wrap=True)
+            lines = textwrap.wrap(text, max(console.width - 14, 26))
+            console.print(f"  {name:<11} " + ("\n" + " " * 14).join(lines), soft_wrap=True)
     console.print()
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path is for copying: never broken into lines.

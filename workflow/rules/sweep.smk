@@ -10,7 +10,6 @@ rule prepare:
         FOLDER.resolved,
     log:
         FOLDER.root / "logs" / "prepare.log",
-    retries: 0  # what it finds does not go away by itself
     resources:
         device=1,
     params:
@@ -43,6 +42,8 @@ rule trial:
         FOLDER.trials / "{number}" / "record.json",
     log:
         FOLDER.trials / "{number}" / "trial.log",
+    # Tried once more when it broke without a result (a killed process, a lost node); a bad result is a result.
+    retries: 1
     resources:
         device=1,
     params:

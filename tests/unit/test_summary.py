@@ -1,0 +1,102 @@
+"""The summary in the terminal: what it says, at any width, and without colours in a pipe."""
+
+import io
+from pathlib import Path
+
+import pytest
+from envknee import summary
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.limits.verdict import decide
+from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from rich.console import Console
+
+PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
+
+
+def printed(trials: list[Trial], width: int = 120, folder: StudyFolder | None = None) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, markup=False, highlight=False)
+    summary.print_summary(decide(records_of(trials), a_study()), folder or StudyFolder(Path("results/demo")), console)
+    return stream.getvalue()
+
+
+def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
+    text = printed(fps_trials(PLATEAU))
+    assert "demo: 9 of 15 trials; a doubling stops paying below 10%, confidence 95%" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("stock  ")]
+    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
+        "stock", "32 envs", "32 alone", "32 envs, horizon 8, batch 128: 191 FPS (98% of best)", "throughput"
+    ]  # fmt: skip
+    for start in (
+        "  throughput  reached at 32",
+        "  learning    no learning trials",
+        "  memory      ",
+        "  next        More environments no longer help",
+    ):
+        assert start in text
+
+
+def test_not_reached_says_at_least_and_what_to_measure_next():
+    text = printed(fps_trials({16: [100.0], 32: [190.0]}), width=160)
+    assert "not reached: at least 32 envs" in text
+    assert "16 or more" in text
+    assert "none yet: measure more environments" in text
+    assert "  next        Measure 64 environments" in text
+
+
+def test_learning_says_the_soonest_point():
+    text = printed([*fps_trials(PLATEAU), *learning_trials({32: [12.0, 13.0], 64: [None, 11.0]}, first=20)], width=200)
+    assert (
+        "  learning    too few seeds to decide; 3 of 4 trials reached the target; soonest 32 envs, horizon 8, batch 128 in 12.5 s"
+        in text
+    )
+
+
+def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():
+    assert "nothing timed yet" in printed([a_trial(64, status="oom")])
+    assert "no throughput trials" in printed([])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_but_a_path_is_wider_than_the_terminal(width: int):
+    trials = [*fps_trials(PLATEAU, device=GPU), *learning_trials({32: [12.0] * 3, 64: [11.0] * 3}, first=20)]
+    long = StudyFolder(Path("results") / ("a" * 150))
+    lines = printed(trials, width, long).splitlines()
+    paths = [line for line in lines if "results/" in line]
+    assert [line.split()[1] for line in paths] == [str(long.report), str(long.verdict), str(long.records_csv)]
+    assert max(len(line) for line in lines if line not in paths) <= width
+
+
+def test_command_in_a_pipe_has_no_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    trials = fps_trials(PLATEAU)
+    folder = write_study(tmp_path / "demo", a_study(), trials)
+    folder.verdict.write_text(canonical_json(decide(records_of(trials), a_study())))
+    monkeypatch.setattr("sys.argv", ["summary", str(folder.root)])
+    summary.main()
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert f"report   {folder.report}  (not written yet)\nverdict  {folder.verdict}\n" in text
+
+
+def test_where_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
+    monkeypatch.setattr("sys.argv", ["summary", "--where", str(folder.root)])
+    summary.main()
+    assert capsys.readouterr().out == (
+        f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
+    )
+    folder.report.write_text("")
+    assert f"report {folder.report}, `make ui`" in summary.where(folder)
+
+
+def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UserError, match=r"holds no study\.json"):
+        summary.where(StudyFolder(tmp_path))
+    monkeypatch.setattr("sys.argv", ["summary", str(tmp_path)])
+    with pytest.raises(UserError, match=r"python -m envknee\.limits\.verdict"):
+        summary.main()
