@@ -24,8 +24,11 @@ except UserError as error:
     raise WorkflowError(str(error))
 
 
-# Trials print a line each. Of what Snakemake says between them, these two lines per job are left out.
-logger.addFilter(lambda entry: not entry.getMessage().startswith(("Select jobs to execute", "Execute ")))
+# Trials print a line each. Of what Snakemake says between them, this is left out: two lines per job, and that
+# the container is not used where nobody asked for it.
+logger.addFilter(
+    lambda entry: not entry.getMessage().startswith(("Select jobs to execute", "Execute ", "Singularity containers"))
+)
 
 
 wildcard_constraints:
