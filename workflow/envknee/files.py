@@ -64,11 +64,6 @@ class StudyFolder:
         return self.root / "published.json"
 
     @property
-    def front_page(self) -> Path:
-        """The report's first page, in reStructuredText: the verdict in words."""
-        return self.root / "front_page.rst"
-
-    @property
     def report(self) -> Path:
         """The report for a person."""
         return self.root / "report.html"

@@ -2,10 +2,17 @@
 #
 # In:   every trial's record.json
 # Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
+import json
+
 FIGURES = [
     FOLDER.figures / name for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
 ]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
+
+
+if FOLDER.verdict.exists():
+    # The report's first page, workflow/report/workflow.rst, tells what was found.
+    config["verdict"] = json.loads(FOLDER.verdict.read_text(encoding="utf-8"))
 
 
 rule verdict:
