@@ -183,6 +183,15 @@ class Learning(Sweep):
     budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
     limit_s: Seconds = 3600.0
 
+    @model_validator(mode="after")
+    def _limit_leaves_room(self) -> "Learning":
+        if self.limit_s <= self.budget_s:
+            raise ValueError(
+                f"limit_s {self.limit_s:g} would stop every trial before its budget_s {self.budget_s:g} is spent:"
+                " leave a minute or more for the start"
+            )
+        return self
+
 
 class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
