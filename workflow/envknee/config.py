@@ -326,7 +326,11 @@ def _explain(problem: Any) -> str:
         message = f"expected keys with values: {', '.join(_legal_keys(location))}"
     elif problem["type"] == "too_short":
         message = "expected at least one"
-    value = f" (got {problem['input']!r})" if location else ""
+    # What a whole section does wrong names its values itself.
+    of_a_section = (
+        problem["type"] == "value_error" and isinstance(problem["input"], dict) and location[-1:] == ["learning"]
+    )
+    value = f" (got {problem['input']!r})" if location and not of_a_section else ""
     return f"{key or 'study'}: {message}{value}"
 
 

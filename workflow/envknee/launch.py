@@ -132,9 +132,11 @@ def _process_environment(request: Request) -> dict[str, str]:
 
     PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
     busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
-    fast on an idle machine and the same on a busy one. OMP_NUM_THREADS overrides it.
+    fast on an idle machine and the same on a busy one. What these variables say outside is not asked:
+    Snakemake sets them to the `threads` of a rule.
     """
-    variables = {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // 2))} | os.environ
+    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
 
 
