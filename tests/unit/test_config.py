@@ -250,7 +250,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ({"throughput__limit_s": "10 min"}, "throughput.limit_s: expected a valid number (got '10 min')"),
         ({"throughput__limit_s": float("inf")}, "throughput.limit_s: expected a finite number (got inf)"),
         ({"learning": LEARNING | {"target_reward": float("nan")}}, "learning.target_reward: expected a finite number (got nan)"),
-        ({"learning": {**LEARNING, "limit_s": 60}}, "learning: limit_s 60 would stop every trial before its budget_s 60 is spent: leave a minute or more for the start"),
+        (
+            {"learning": {**LEARNING, "limit_s": 60}},
+            "learning: limit_s 60 would stop every trial before its budget_s 60 is spent:"
+            " leave a minute or more for the start",
+        ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
         ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, overrides (got None)"),
