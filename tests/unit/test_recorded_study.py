@@ -1,0 +1,34 @@
+"""A study measured on an H100 (config/studies/one-gpu.yaml, 35 trials): what was asked and found then comes out today."""
+
+from pathlib import Path
+
+from envknee import ask, config
+from envknee.files import StudyFolder
+from envknee.limits.verdict import decide
+from envknee.record import load_records
+
+FOLDER = StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu")
+
+
+def test_every_record_follows_from_its_measurements():
+    records = load_records(FOLDER)  # recomputes each from its rows
+    assert [record.request.number for record in records] == list(range(35))
+
+
+def test_every_request_is_asked_again_byte_for_byte():
+    assert ask.verify(FOLDER) == (35, [])
+
+
+def test_the_study_file_still_describes_what_was_measured():
+    shipped = config.load(Path(__file__).parents[2] / "config/studies/one-gpu.yaml")
+    assert shipped.measured_part() == config.load(FOLDER.study).measured_part()
+
+
+def test_the_verdict_says_what_the_readme_says():
+    (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
+    headline = arm.headline
+    assert headline is not None
+    assert (headline.state, headline.num_envs, headline.horizon, headline.binds) == ("not reached", 8192, 32, "memory")
+    assert round(headline.fps, -2) == 57_600
+    assert headline.best_time_to_target is not None
+    assert "512" in headline.best_time_to_target.model_dump_json()
