@@ -22,6 +22,9 @@ ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
 }
 
+# A shell's background job inherits an ignored SIGINT and would hand it on to the sweeps that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class Workspace:
     """A folder in which sweeps run, as a clone of the project would be."""

@@ -1,5 +1,6 @@
 """Bad input and bad disks: a clear error, a failure status, and finished trials as they were."""
 
+import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -87,11 +88,11 @@ def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a disk of its own of 4 MB."""
+    """Return a folder on a disk of its own of 32 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4M", "tmpfs", str(disk)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(disk)], check=False, capture_output=True
     )
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
@@ -118,13 +119,9 @@ def without_trial(workspace: Workspace, number: int, disk: Path) -> StudyFolder:
 def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
     folder = without_trial(a_copy, 3, small_disk)
     filler = small_disk / "filler"
-    with filler.open("wb") as stream:
-        try:
-            while True:
-                stream.write(b"\0" * 4096)
-                stream.flush()
-        except OSError:
-            pass
+    with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while True:
+            stream.write(b"\0" * 4096)
     before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
     result = a_copy.sweep(a_copy.study())
     assert result.returncode != 0
@@ -132,7 +129,6 @@ def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
     assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
     assert len(load_records(folder)) == 3
 
-    subprocess.run(["mount", "-o", "remount,size=200M", str(small_disk)], check=True)
     filler.unlink()
     result = a_copy.sweep(a_copy.study())
     assert result.returncode == 0, result.stdout
@@ -141,7 +137,6 @@ def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
 
 
 def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, small_disk: Path):
-    subprocess.run(["mount", "-o", "remount,size=200M", str(small_disk)], check=True)
     folder = without_trial(a_copy, 3, small_disk)
     before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
