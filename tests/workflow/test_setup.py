@@ -31,7 +31,7 @@ PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.
 
 LEFT_OUT_OF_ISAACLAB = {
     "alphashape", "botocore", "coacd", "daqp", "fast-simplification", "hf-xet", "hidapi", "imgui-bundle", "meshio",
-    "numba", "omniverseclient", "open3d", "pin", "pin-pink", "pycollada", "pyglet", "pyopengl-accelerate",
+    "numba", "open3d", "pin", "pin-pink", "pycollada", "pyglet", "pyopengl-accelerate",
     "resolve-robotics-uri-py", "torchvision", "transformers",
 }  # fmt: skip
 """What isaaclab 3.0.0 declares and the camera cart-pole never imports: .venv and the image go without."""

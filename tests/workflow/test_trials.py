@@ -1,5 +1,10 @@
 """Every way a trial can end, brought about for real in Isaac Lab on the CPU."""
 
+import http.server
+import shutil
+import threading
+from typing import Any
+
 import numpy
 import pytest
 from conftest import ROOT, a_trial
@@ -70,6 +75,29 @@ def test_learning_ends_at_the_target(tmp_path):
     assert record.frames_to_target == record.frames
     assert record.best_reward is not None and record.best_reward > -100
     assert record.gpu_seconds_to_target is None  # it ran on a CPU
+
+
+def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monkeypatch):
+    # A server on this machine in the place of NVIDIA's, with the project's own file.
+    asset = tmp_path / "Isaac/IsaacLab/Robots/Classic/Cartpole/cartpole.usd"
+    asset.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "workflow/envknee/tasks/cartpole.usda", asset)
+    asked: list[str] = []
+
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(tmp_path))
+
+        def log_request(self, *_: Any) -> None:
+            asked.append(self.path)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", f"http://127.0.0.1:{server.server_port}")
+        record = launch.launch(a_trial(tmp_path / "trial", asset="nucleus", task_id="Isaac-Cartpole-Camera"))
+        server.shutdown()
+    assert record.outcome.status == "ok"
+    assert "/Isaac/IsaacLab/Robots/Classic/Cartpole/cartpole.usd" in asked
 
 
 def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):

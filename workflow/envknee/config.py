@@ -129,7 +129,9 @@ class Task(Strict):
         default="local",
         description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file.",
     )
-    overrides: Overrides = Field(default={}, description="Fields of the environment (env.*) or agent (agent.*) to set.")
+    overrides: Overrides = Field(
+        default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."
+    )
 
 
 class Arm(Strict):

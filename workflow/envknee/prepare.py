@@ -7,6 +7,7 @@ tiny real trial per arm under prepare/ (its first run on a machine compiles Warp
 """
 
 import argparse
+import enum
 import shutil
 import sys
 import time
@@ -64,6 +65,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.name
     if isinstance(value, str | int | float | bool | None):
         return str(value) if isinstance(value, str) else value
     if callable(value) or isinstance(value, type) or not hasattr(value, "__dict__"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from envknee.config import Overrides
+from envknee.config import Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 from envknee.overrides import apply_overrides
 
@@ -20,13 +20,16 @@ CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
 
 
-def resolve(task_id: str, agent_entry_point: str | None) -> tuple[Any, Any]:
+def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue = None) -> tuple[Any, Any]:
     """Return the (environment, agent) configurations of a registered task with all presets resolved.
+
+    `presets` are the task's own variants as Isaac Lab's command line takes them, such as `newton_mjwarp` (None: its
+    defaults).
 
     Upstream: isaaclab_tasks.utils.hydra.resolve_task_config of Isaac Lab 3.0.0, which `isaaclab train` uses too.
 
     Raises:
-        UserError: when no such task is registered, or it has no configuration for the trainer.
+        UserError: when no such task is registered, or it has no configuration for the trainer, or no such preset.
     """
     import isaaclab_tasks  # noqa: F401  registers the tasks
     from isaaclab_tasks.utils.hydra import resolve_task_config
@@ -39,7 +42,9 @@ def resolve(task_id: str, agent_entry_point: str | None) -> tuple[Any, Any]:
         )
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            return resolve_task_config(task_id, agent_entry_point, overrides=[])
+            return resolve_task_config(
+                task_id, agent_entry_point, overrides=[] if presets is None else [f"presets={presets}"]
+            )
     except ValueError as error:
         raise UserError(f"task.id: {task_id!r} cannot be trained this way: {error}") from error
 
@@ -54,10 +59,18 @@ def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, see
     env_cfg.seed = seed
     env_cfg.sim.device = device
     if asset != "nucleus":
-        if not hasattr(env_cfg.scene, "cartpole"):
+        cartpoles = [robot for robot in vars(env_cfg.scene).values() if _is_cartpole(robot)]
+        if not cartpoles:
             raise UserError(f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus")
-        env_cfg.scene.cartpole.spawn.usd_path = str(checked_asset(asset))
+        for cartpole in cartpoles:
+            cartpole.spawn.usd_path = str(checked_asset(asset))
     apply_overrides(env_cfg, overrides, "env")
+
+
+def _is_cartpole(entity: Any) -> bool:
+    """Tell whether an entity of a scene is NVIDIA's cart-pole: tasks call it `cartpole` or `robot`."""
+    usd_path = getattr(getattr(entity, "spawn", None), "usd_path", None)
+    return isinstance(usd_path, str) and Path(usd_path).name == "cartpole.usd"
 
 
 def checked_asset(asset: str) -> Path:

@@ -30,8 +30,9 @@ def resolve(request: Request, device: str) -> TrialConfig:
     Raises:
         UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
     """
-    env_cfg, agent_cfg = tasks.resolve(request.task_id, "rsl_rl_cfg_entry_point")
-    overrides = split_by_root(request.overrides, ("env", "agent"))
+    fields = {name: value for name, value in request.overrides.items() if name != "presets"}
+    overrides = split_by_root(fields, ("env", "agent"))
+    env_cfg, agent_cfg = tasks.resolve(request.task_id, "rsl_rl_cfg_entry_point", request.overrides.get("presets"))
     tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed, device)
 
     # Typed as any: which fields it has depends on the task.
