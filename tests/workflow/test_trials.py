@@ -88,7 +88,8 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory=str(tmp_path))
 
-        def log_request(self, *_: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            del code, size
             asked.append(self.path)
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
