@@ -199,7 +199,7 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 # Mistakes
 
 
-SECTIONS = "arms, decide, learning, seed, slots, study, task, throughput, tracking, window"
+SECTIONS = "arms, decide, learning, phases, seed, slots, study, task, throughput, tracking, window"
 KEYS = "batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = "num_envs, horizon, batch_size, sampler, points, repeats, warmup_iterations, limit_s, iterations"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
@@ -447,3 +447,10 @@ def test_the_schema_takes_what_the_models_take(data: dict[str, Any]) -> None:
 def test_the_schema_refuses_mistakes(changes: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(plain(**changes), json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def test_phases_off_is_a_word_although_yaml_takes_it_for_false(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text("study: a\nphases: off\nthroughput: {num_envs: 4, horizon: 4, batch_size: 16}\n", encoding="utf-8")
+    assert config.load(path).phases == "off"
+    assert complaint(phases="on") == "phases: expected 'off' or 'sampled' (got 'on')"

@@ -1,6 +1,7 @@
 """The meter counts episodes, times steps, and ends a trial where it should; tensors are real, the simulation is not needed."""
 
 import math
+import time
 
 import numpy
 import pytest
@@ -17,23 +18,31 @@ NUM_ENVS, HORIZON = 4, 3
 def a_meter(tmp_path, **changes) -> Meter:
     request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
     meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
-    meter.start_training(num_mini_batches=2, rollout_bytes=1_000_000)
+    meter.start_training(2, {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)})
     return meter
 
 
 def step(
     meter: Meter, rewards: list[float] | None = None, dones: list[int] | None = None, observation: float = 0.5
 ) -> None:
-    meter.begin_step()
+    """Do what a trainer does in a step: infer, let the environment step, tell the meter, store."""
+    with meter.timeline.phase("inference"):
+        time.sleep(0.002)
+    with meter.timeline.env_step():
+        observations = torch.full((NUM_ENVS, 2, 2), observation)
+        time.sleep(0.002)
+    slot = meter._steps + 1
     meter.end_step(
-        {"policy": torch.full((NUM_ENVS, 2, 2), observation)},
-        torch.tensor(rewards or [1.0] * NUM_ENVS),
-        torch.tensor(dones or [0] * NUM_ENVS),
+        {"policy": observations}, torch.tensor(rewards or [1.0] * NUM_ENVS), torch.tensor(dones or [0] * NUM_ENVS)
     )
+    if slot < HORIZON:
+        meter._rollout_observations["policy"][slot] = observations
 
 
 def end_iteration(meter: Meter, **losses: float) -> None:
-    meter.end_iteration(collect_s=0.2, learn_s=0.1, losses=losses or {"value": 0.5}, learning_rate=1e-3, action_std=1.0)
+    with meter.timeline.phase("learning"):
+        time.sleep(0.002)
+    meter.end_iteration(losses=losses or {"value": 0.5}, learning_rate=1e-3, action_std=1.0)
 
 
 def test_only_whole_episodes_count_and_only_where_they_ended(tmp_path):
@@ -58,9 +67,13 @@ def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
     end_iteration(meter)
     (row,) = meter.rows
     assert row.frames == NUM_ENVS * HORIZON
-    assert row.fps_env_step_inference == pytest.approx(12 / 0.2)
-    assert row.fps_total == pytest.approx(12 / 0.3)
     assert row.fps_env_step == pytest.approx(12 / row.env_step_s)
+    assert row.fps_env_step_inference == pytest.approx(12 / row.collect_s)
+    assert row.fps_total == pytest.approx(12 / (row.collect_s + row.learn_s))
+    # Three steps of 2 ms, as much inference, and 2 ms of learning: sleeping takes longer, never less.
+    assert row.env_step_s >= 0.006 and row.collect_s >= row.env_step_s + 0.006 and row.learn_s >= 0.002
+    assert row.phases_s is not None and row.iteration_s is not None
+    assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
     assert row.memory.peak_rss_gb >= row.memory.rss_gb * 0.9 > 0.05
     assert read_rows(meter.trial) == [row]  # flushed as it happened
 
@@ -106,11 +119,13 @@ def test_the_average_takes_whole_iterations_until_enough_episodes(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_bad_reward_names_its_environment(tmp_path, bad):
+@pytest.mark.parametrize("at", range(HORIZON))
+def test_a_bad_reward_names_its_environment_at_the_end_of_the_rollout(tmp_path, bad, at):
     meter = a_meter(tmp_path)
-    step(meter)
-    with pytest.raises(TrialDone) as done:
-        step(meter, rewards=[1.0, 1.0, bad, 1.0])
+    with pytest.raises(TrialDone, match=rf"in 1 of 4 environments at iteration 0, step {at}$") as done:
+        for now in range(HORIZON):
+            step(meter, rewards=[1.0, 1.0, bad if now == at else 1.0, 1.0], observation=float(now))
+    assert meter._steps == HORIZON
     assert done.value.status == "nan"
     failure = done.value.failure
     assert failure is not None
@@ -118,14 +133,37 @@ def test_a_bad_reward_names_its_environment(tmp_path, bad):
     assert failure.dump is not None
     with numpy.load(tmp_path / failure.dump) as dump:
         assert dump["env_indices"].tolist() == [2]
-        numpy.testing.assert_equal(dump["rewards"], numpy.array([bad], dtype=numpy.float32))
-        assert dump["observations/policy"].shape == (1, 2, 2)
+        numpy.testing.assert_equal(dump["observations/policy"], numpy.full((1, 2, 2), float(at)))
+        if at == HORIZON - 1:
+            numpy.testing.assert_equal(dump["rewards"], numpy.array([bad], dtype=numpy.float32))
 
 
-def test_a_bad_observation_names_its_group(tmp_path):
+def test_what_broke_first_is_named_though_more_broke_after_it(tmp_path):
     meter = a_meter(tmp_path)
-    with pytest.raises(TrialDone, match="observations/policy became NaN or infinite in 4 of 4 environments"):
-        step(meter, observation=math.inf)
+    step(meter)
+    step(meter, observation=math.inf)
+    with pytest.raises(TrialDone, match="observations/policy became NaN or infinite in 4 of 4 environments .* step 1"):
+        step(meter, rewards=[math.nan] * 4)
+
+
+def test_a_trainer_that_fails_inside_a_rollout_can_ask_whether_it_broke(tmp_path):
+    meter = a_meter(tmp_path)
+    step(meter)
+    meter.check_rollout()
+    step(meter, rewards=[math.nan] * 4)
+    with pytest.raises(TrialDone, match="rewards became NaN"):
+        meter.check_rollout()
+
+
+def test_the_stages_of_the_start_add_up(tmp_path):
+    meter = a_meter(tmp_path)
+    for stage in ("configuration", "environment", "learner", "first_step"):
+        assert meter.startup_s is None
+        meter.begin(stage)
+        time.sleep(0.002)
+    step(meter)
+    assert meter.startup_s is not None and meter.stage == "rollout"
+    assert min(meter.startup_s.model_dump().values()) >= 0.002
 
 
 @pytest.mark.parametrize(("loss", "status"), [(math.nan, "nan"), (math.inf, "nan"), (1e9, "diverged")])

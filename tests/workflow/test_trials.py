@@ -12,14 +12,17 @@ from envknee import launch
 from envknee.config import parse
 from envknee.errors import UserError
 from envknee.prepare import resolve_arms
+from envknee.record import read_rows
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
     # 64 environments x 2^22 steps x 24 x 24 x 6 floats: 3.7 TB for the rollout, which no host has.
     record = launch.launch(a_trial(tmp_path / "oom", num_envs=64, horizon=2**22, batch_size=2**22))
     assert record.outcome.status == "oom"
-    assert record.outcome.failure is not None and record.outcome.failure.tensor == "start"
+    assert record.outcome.failure is not None and record.outcome.failure.tensor == "learner"
+    assert record.outcome.failure.requested_gb == pytest.approx(64 * 2**22 * 24 * 24 * 6 * 4 / 1e9)
     assert record.outcome.reason is not None and "memory ran out" in record.outcome.reason
+    assert record.outcome.memory_map is not None and record.outcome.memory_map.static_gb > 0.2
     assert record.outcome.environment is not None
     assert record.fps_total is None and record.memory_peak_gb is None
 
@@ -50,6 +53,21 @@ def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
     assert "still running after 20 s" in (record.outcome.reason or "")
     assert record.fps_total is not None  # what it measured until then is kept
     assert 20 <= record.outcome.total_s < 60
+
+
+def test_the_phases_of_a_real_iteration_add_up(tmp_path):
+    trial = a_trial(tmp_path / "phases", num_envs=16, horizon=8, iterations=3, warmup_iterations=1)
+    record = launch.launch(trial)
+    assert record.phases_s is not None and record.outcome.startup_s is not None
+    assert min(spread.median for spread in record.phases_s.values()) > 0  # physics, render, ... : none is missing
+    for row in read_rows(trial):
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
+    assert record.outcome.setup_s == pytest.approx(sum(record.outcome.startup_s.model_dump().values()))
+
+    record = launch.launch(a_trial(tmp_path / "off", phases="off"))
+    assert record.phases_s is None and record.fps_env_step is not None
 
 
 def test_learning_ends_at_the_target(tmp_path):

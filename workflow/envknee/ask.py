@@ -93,6 +93,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None) -> 
         limit_s=sweep.limit_s,
         sampler=sweep.sampler,
         refusal=refusal,
+        phases=study.phases,
     )
 
 

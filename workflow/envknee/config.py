@@ -50,6 +50,8 @@ Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 
 Kind = Literal["throughput", "learning"]
 
+PhaseSwitch = Literal["off", "sampled"]
+
 
 class Strict(BaseModel):
     """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
@@ -70,6 +72,10 @@ def _gpus(value: Any) -> Any:
     if isinstance(value, bool | float):  # True == 1 == 1.0: a literal would take them
         raise ValueError("expected 'auto', 0 or 1")
     return value
+
+
+def _phases(value: Any) -> Any:
+    return "off" if value is False else value  # YAML 1.1 reads off as false
 
 
 def _sizes(value: Any) -> Any:
@@ -228,6 +234,10 @@ class Study(Strict):
     window: Positive = Field(default=2, description="Request n is asked knowing the records up to n - window.")
     slots: Positive = Field(
         default=1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU)."
+    )
+    phases: Annotated[PhaseSwitch, BeforeValidator(_phases)] = Field(
+        default="sampled",
+        description="Resolve one environment step in four into physics, render and observation; 'off': none.",
     )
     task: Task = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)

@@ -15,7 +15,9 @@ from typing import Literal
 import psutil
 import torch
 
+from envknee import nvml
 from envknee.errors import UserError
+from envknee.nvml import Gpu
 from envknee.record import Device, Environment
 
 PACKAGES = (
@@ -29,21 +31,41 @@ def choose_device(gpus: Literal["auto", 0, 1]) -> str:
     """Return the torch device of a trial: 'cuda:0' or 'cpu'.
 
     Raises:
-        UserError: when a GPU is asked for and none is visible.
+        UserError: when a GPU is asked for and none is visible, or the visible one cannot be used.
     """
     visible = torch.cuda.device_count()
     if gpus == 1 and visible == 0:
+        hidden = nvml.gpu_names()
+        found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
         raise UserError(
             "gpus: 1 was asked for, and no GPU is visible here"
-            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}, torch {torch.__version__})."
+            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}, torch {torch.__version__}{found})."
             " Use gpus: auto or 0 to run on the CPU, or start on a machine with an NVIDIA GPU and a CUDA build of torch"
         )
-    return "cuda:0" if visible and gpus != 0 else "cpu"
+    if not visible or gpus == 0:
+        return "cpu"
+    version, newest = nvml.driver_version()
+    built_for = torch.version.cuda
+    if built_for is not None and int(built_for.partition(".")[0]) > newest[0]:
+        raise UserError(
+            f"the NVIDIA driver {version} runs CUDA up to {newest[0]}.{newest[1]}, and torch {torch.__version__} is built"
+            f" for CUDA {built_for}. Update the driver, or use gpus: 0 to run on the CPU"
+        )
+    device = "cuda:0"
+    gpu = gpu_of(device)
+    assert gpu is not None, "a CUDA device has a GPU"
+    gpu.check_usable()
+    return device
+
+
+def gpu_of(device: str) -> Gpu | None:
+    """Return what NVML calls a torch device, or None for the CPU."""
+    return Gpu.find(str(torch.cuda.get_device_properties(device).uuid)) if device.startswith("cuda") else None
 
 
 def observe(device: str) -> Environment:
     """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0'."""
-    commit, dirty = _git_state()
+    commit, dirty, branch = _git_state()
     return Environment(
         host=socket.gethostname(),
         device=_gpu(device) if device.startswith("cuda") else _cpu(),
@@ -54,13 +76,22 @@ def observe(device: str) -> Environment:
         packages={name: installed for name in PACKAGES if (installed := _version(name)) is not None},
         git_commit=commit,
         git_dirty=dirty,
+        git_branch=branch,
+        host_memory_gb=_host_memory_bytes() / 1e9,
     )
 
 
 def _gpu(device: str) -> Device:
     properties = torch.cuda.get_device_properties(device)
     uuid = str(getattr(properties, "uuid", "")) or None
-    return Device(type="cuda", name=properties.name, uuid=uuid, memory_gb=properties.total_memory / 1e9)
+    return Device(
+        type="cuda",
+        name=properties.name,
+        uuid=uuid,
+        memory_gb=properties.total_memory / 1e9,
+        compute_capability=f"{properties.major}.{properties.minor}",
+        driver=nvml.driver_version()[0],
+    )
 
 
 def _cpu() -> Device:
@@ -90,20 +121,23 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git_state() -> tuple[str | None, bool | None]:
-    """Return (commit, whether tracked files differ from it) of the checkout this package lies in, or (None, None).
+def _git_state() -> tuple[str | None, bool | None, str | None]:
+    """Return (commit, whether tracked files differ from it, branch) of the checkout this package lies in, or Nones.
 
     A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
     """
     told = os.environ.get("ENVKNEE_GIT_COMMIT")
     if told:
-        return told.removesuffix("-dirty"), told.endswith("-dirty")
+        return told.removesuffix("-dirty"), told.endswith("-dirty"), None
     git = shutil.which("git")
     if git is None:
-        return None, None
-    here = Path(__file__).parent
-    commands = ([git, "-C", str(here), "rev-parse", "HEAD"], [git, "-C", str(here), "status", "--porcelain", "-uno"])
-    commit, status = (subprocess.run(command, capture_output=True, text=True, check=False) for command in commands)
-    if commit.returncode or status.returncode:
-        return None, None
-    return commit.stdout.strip(), bool(status.stdout.strip())
+        return None, None, None
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno"], ["rev-parse", "--abbrev-ref", "HEAD"])
+    answers = [
+        subprocess.run([git, "-C", str(Path(__file__).parent), *words], capture_output=True, text=True, check=False)
+        for words in asked
+    ]
+    if any(answer.returncode for answer in answers):
+        return None, None, None
+    commit, status, branch = (answer.stdout.strip() for answer in answers)
+    return commit, bool(status), branch

@@ -15,10 +15,16 @@ import psutil
 import torch
 
 from envknee.files import TrialFolder
-from envknee.record import Failure, MemoryUse, Request, Row, Status, reward_average
+from envknee.memory_watch import MemoryWatch
+from envknee.nvml import Gpu
+from envknee.phases import Timeline
+from envknee.record import Failure, Request, Row, StartUp, Status, reward_average
 
 DIVERGED_ABOVE = 1e6
 """A loss or an action std of this size never comes back: PPO's clipped losses and a useful std stay below 100."""
+
+NEVER = 2**31 - 1
+"""The step at which a finite environment broke."""
 
 MAX_ENV_INDICES = 64
 """How many of the environments with a NaN are named in the record and dumped."""
@@ -40,30 +46,54 @@ class TrialDone(Exception):
 class Meter:
     """Measures one trial.
 
-    A trainer calls `start_training` once, `begin_step` and `end_step` around every environment step, and
-    `end_iteration` after every learning phase; the last two may raise `TrialDone`.
+    A trainer calls `begin` at each stage of its start and `start_training` once; then `end_step` after every
+    environment step and `end_iteration` after learning, both of which may raise `TrialDone`. It tells
+    `timeline` what it does meanwhile.
     """
 
-    def __init__(self, request: Request, trial: TrialFolder, device: str) -> None:
-        """Open metrics.jsonl of `trial` for appending; `device` is 'cpu' or 'cuda:0'."""
+    def __init__(self, request: Request, trial: TrialFolder, device: str, gpu: Gpu | None = None) -> None:
+        """Open metrics.jsonl of `trial` for appending; `device` is 'cpu' or 'cuda:0', and `gpu` what NVML calls that."""
         self.request = request
         self.trial = trial
         self.device = torch.device(device)
+        self.memory = MemoryWatch(self.device, gpu)
+        self.timeline = Timeline(self.device, request.phases)
         self.rows: list[Row] = []
-        self.phase = "start"
-        """What the trial is doing: start, rollout or learning; an out-of-memory outcome names it."""
+        self.stage = "imports"
+        """What the trial is doing: a stage of its `StartUp`, then rollout or learning; an out-of-memory outcome names it."""
         self.num_mini_batches: int | None = None
         self.rollout_gb: float | None = None
-        self.training_started_unix_s: float | None = None
+        self._gpu = gpu
         self._stream = trial.metrics.open("a", encoding="utf-8")
         self._process = psutil.Process()
+        self._stage_began_unix_s = self._process.create_time()
+        self._startup_s: dict[str, float] = {}
         self._frames = 0
 
-    def start_training(self, num_mini_batches: int, rollout_bytes: int) -> None:
-        """Start the clocks: the environment and the learner exist; `rollout_bytes` is the memory of one rollout's observations."""
+    def begin(self, stage: str) -> None:
+        """Note that the stage before has ended and `stage` begins."""
+        if self.stage == "environment":
+            self.memory.environment_made()
+        now_unix_s = time.time()
+        self._startup_s[self.stage] = now_unix_s - self._stage_began_unix_s
+        self.stage, self._stage_began_unix_s = stage, now_unix_s
+
+    @property
+    def startup_s(self) -> StartUp | None:
+        """How long each stage took until the first environment step; None when there was none."""
+        return StartUp.model_validate(self._startup_s) if set(self._startup_s) == set(StartUp.model_fields) else None
+
+    def start_training(self, num_mini_batches: int, rollout_observations: Mapping[str, torch.Tensor]) -> None:
+        """Start the clocks: the environment and the learner exist.
+
+        Args:
+            num_mini_batches: optimizer steps per epoch
+            rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t is
+                what the policy saw before step t
+        """
         self.num_mini_batches = num_mini_batches
-        self.rollout_gb = rollout_bytes / GB
-        self.phase = "rollout"
+        self.rollout_gb = sum(tensor.nbytes for tensor in rollout_observations.values()) / GB
+        self._rollout_observations = rollout_observations
         num_envs = self.request.num_envs
         self._returns = torch.zeros(num_envs, device=self.device)
         self._lengths = torch.zeros(num_envs, device=self.device)
@@ -71,17 +101,12 @@ class Meter:
         # is not a whole one: its return would count as too high or too low.
         self._is_whole_episode = torch.zeros(num_envs, dtype=torch.bool, device=self.device)
         self._start_iteration()
-        self.training_started_unix_s = time.time()
-        self._training_started = time.perf_counter()
-
-    def begin_step(self) -> None:
-        """Note that the environment starts to step. The policy's inference has been queued, so wait for it first."""
-        self.phase = "rollout"
-        self._synchronize()
-        self._step_began = time.perf_counter()
+        self._process.cpu_percent()  # from here on
+        self.timeline.start()
+        self._training_started = self._iteration_began = time.perf_counter()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Note that the environment has stepped.
+        """Note that the environment has stepped. Nothing here waits for the device but the end of a rollout.
 
         Args:
             observations: by group, each [num_envs, ...]
@@ -89,13 +114,15 @@ class Meter:
             dones: [num_envs], non-zero where an episode ended
 
         Raises:
-            TrialDone: when a value is NaN or infinite, naming its tensor and environments.
+            TrialDone: at the end of a rollout, when a value in it was NaN or infinite, naming tensor and environments.
         """
-        self._synchronize()
-        self._env_step_s += time.perf_counter() - self._step_began
-        self._check_finite(
-            {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
-        )
+        if self.stage == "first_step":
+            self.begin("rollout")
+        self.stage = "rollout"
+        named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
+        for name, tensor in named.items():
+            self._note_broken(name, tensor)
+        self._newest = named
         ended = dones > 0
         self._returns += rewards
         self._lengths += 1
@@ -108,17 +135,20 @@ class Meter:
         self._is_whole_episode |= ended
         self._steps += 1
         if self._steps == self.request.horizon:
-            self.phase = "learning"
+            self.check_rollout()
+            self.stage = "learning"
+            self.memory.learning_begins()
 
-    def end_iteration(
-        self, collect_s: float, learn_s: float, losses: dict[str, float], learning_rate: float, action_std: float
-    ) -> None:
-        """Write the row of an iteration (times in seconds, losses by name) and end the trial when it has its result.
+    def end_iteration(self, losses: dict[str, float], learning_rate: float, action_std: float) -> None:
+        """Write the row of an iteration and end the trial when it has its result.
 
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
         """
-        wall_s = time.perf_counter() - self._training_started
+        times = self.timeline.end_iteration()
+        self.memory.learning_ended()
+        now = time.perf_counter()
+        wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         transitions = self._steps * self.request.num_envs
         self._frames += transitions
         return_sum, length_sum, episodes = self._episode_sums.tolist()
@@ -130,19 +160,23 @@ class Meter:
             frames=self._frames,
             wall_s=wall_s,
             unix_time_s=time.time(),
-            env_step_s=self._env_step_s,
-            collect_s=collect_s,
-            learn_s=learn_s,
-            fps_env_step=transitions / self._env_step_s,
-            fps_env_step_inference=transitions / collect_s,
-            fps_total=transitions / (collect_s + learn_s),
+            iteration_s=iteration_s,
+            phases_s=times.phases_s,
+            env_step_s=times.env_step_s,
+            collect_s=times.collect_s,
+            learn_s=times.learn_s,
+            fps_env_step=transitions / times.env_step_s,
+            fps_env_step_inference=transitions / times.collect_s,
+            fps_total=transitions / (times.collect_s + times.learn_s),
             reward_mean=return_sum / episodes if episodes else None,
             episode_length_mean=length_sum / episodes if episodes else None,
             episodes=int(episodes),
             losses=losses,
             learning_rate=learning_rate,
             action_std=action_std,
-            memory=self.memory_use(),
+            memory=self.memory.use(),
+            cpu_percent=self._process.cpu_percent(),
+            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
         )
         self.rows.append(row)
         self._stream.write(row.model_dump_json() + "\n")
@@ -171,28 +205,52 @@ class Meter:
         """Close metrics.jsonl."""
         self._stream.close()
 
-    def memory_use(self) -> MemoryUse:
-        """Return the memory in use now, and the peaks so far."""
-        rss_gb = self._process.memory_info().rss / GB
-        if self.device.type != "cuda":
-            return MemoryUse(rss_gb=rss_gb, peak_rss_gb=_peak_rss_gb())
-        free_bytes, total_bytes = torch.cuda.mem_get_info(self.device)
-        return MemoryUse(
-            rss_gb=rss_gb,
-            peak_rss_gb=_peak_rss_gb(),
-            torch_peak_allocated_gb=torch.cuda.max_memory_allocated(self.device) / GB,
-            torch_peak_reserved_gb=torch.cuda.max_memory_reserved(self.device) / GB,
-            device_used_gb=(total_bytes - free_bytes) / GB,
+    def check_rollout(self) -> None:
+        """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.
+
+        Raises:
+            TrialDone: names the tensor, the iteration, the step and the environments, and dumps what they observed.
+        """
+        firsts = {name: int(steps.min()) for name, steps in self._first_broken.items()}
+        name = min(firsts, key=lambda tensor: firsts[tensor], default=None)
+        if name is None or firsts[name] == NEVER:
+            return
+        step = firsts[name]
+        broken = self._first_broken[name] == step
+        indices = broken.nonzero()[:MAX_ENV_INDICES, 0]
+        dump = self._dump(
+            {key: value[indices] for key, value in self._tensors_of(step).items()} | {"env_indices": indices}
+        )
+        raise TrialDone(
+            "nan",
+            f"{name} became NaN or infinite in {int(broken.sum())} of {self.request.num_envs} environments"
+            f" at iteration {len(self.rows)}, step {step}",
+            Failure(iteration=len(self.rows), tensor=name, env_indices=indices.tolist(), dump=dump),
         )
 
     def _start_iteration(self) -> None:
         self._steps = 0
-        self._env_step_s = 0.0
         self._episode_sums = torch.zeros(3, dtype=torch.float32, device=self.device)  # returns, lengths, episodes
+        self._first_broken: dict[str, torch.Tensor] = {}
 
-    def _synchronize(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+    def _note_broken(self, name: str, tensor: torch.Tensor) -> None:
+        """Keep for each environment the first step at which `tensor` [num_envs, ...] was not finite.
+
+        The sum over an environment is NaN or infinite when an element is, reads the tensor once and writes
+        nothing of its size; finite observations would have to come near 1e38 to fool it.
+        """
+        if not tensor.is_floating_point():
+            return
+        sums = tensor.detach().reshape(tensor.shape[0], -1).sum(dim=1, dtype=torch.float32)
+        step = torch.where(torch.isfinite(sums), NEVER, self._steps)
+        known = self._first_broken.get(name)
+        self._first_broken[name] = step if known is None else torch.minimum(known, step)
+
+    def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:
+        """Return what environment step `step` of this rollout observed, as far as it is still known."""
+        if step == self._steps - 1:
+            return self._newest
+        return {f"observations/{group}": kept[step + 1] for group, kept in self._rollout_observations.items()}
 
     def _end_when_done(self, row: Row) -> None:
         request = self.request
@@ -208,23 +266,6 @@ class Meter:
                 "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
             )
 
-    def _check_finite(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        # One pass without a temporary: a minimum or maximum is NaN or infinite exactly when some element is.
-        extremes = [torch.stack(torch.aminmax(tensor.detach())) for tensor in tensors.values()]
-        if torch.isfinite(torch.cat([extreme.float() for extreme in extremes])).all().item():
-            return
-        for name, tensor in tensors.items():
-            broken = ~torch.isfinite(tensor).reshape(tensor.shape[0], -1).all(dim=1)
-            if broken.any():
-                indices = broken.nonzero()[:MAX_ENV_INDICES, 0]
-                dump = self._dump({key: value[indices] for key, value in tensors.items()} | {"env_indices": indices})
-                raise TrialDone(
-                    "nan",
-                    f"{name} became NaN or infinite in {int(broken.sum())} of {self.request.num_envs} environments"
-                    f" at iteration {len(self.rows)}, step {self._steps}",
-                    Failure(iteration=len(self.rows), tensor=name, env_indices=indices.tolist(), dump=dump),
-                )
-
     def _check_loss(self, name: str, value: float) -> None:
         tensor = name if name == "action_std" else f"losses/{name}"
         failure = Failure(iteration=len(self.rows), tensor=tensor, env_indices=[], dump=None)
@@ -238,11 +279,3 @@ class Meter:
         arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
         numpy.savez_compressed(path, **arrays)
         return path.name
-
-
-def _peak_rss_gb() -> float:
-    """Return the largest resident set of this process so far (VmHWM of proc(5))."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024 / GB
-    raise OSError("/proc/self/status has no VmHWM line")

@@ -10,11 +10,11 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Overrides
+from envknee.config import Kind, Overrides, PhaseSwitch
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -31,6 +31,21 @@ diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
 refused         not run, because its rollout alone cannot fit the memory of the device
 """
+
+
+Phase = Literal["physics", "render", "observation", "inference", "storage", "learning", "other"]
+"""What an iteration's time goes to:
+
+physics      stepping the simulation
+render       the camera's images
+observation  all else of an observation: frame stack, normalization
+inference    the policy's and the critic's forward passes of the rollout
+storage      copying a transition into the rollout
+learning     returns, advantages and the optimizer's epochs
+other        actions, rewards, resets, bookkeeping
+"""
+
+PHASES = get_args(Phase)
 
 
 class Frozen(BaseModel):
@@ -68,6 +83,8 @@ class Request(Frozen):
     sampler: str
     refusal: str | None
     """Why the trial must not be run (its memory cannot fit), or None."""
+    # What was added later is written only where it is not the default: earlier requests stay the same, byte for byte.
+    phases: PhaseSwitch = Field(default="sampled", exclude_if=lambda value: value == "sampled")
 
     @property
     def point_key(self) -> tuple[str, str, int, int, int | None]:
@@ -84,6 +101,10 @@ class MemoryUse(Frozen):
     torch_peak_reserved_gb: float | None = None
     device_used_gb: float | None = None
     """What the GPU reports as used, by every process on it."""
+    process_gb: float | None = None
+    """What NVML counts for this process on its GPU; None where NVML cannot tell (another PID namespace)."""
+    warp_pool_peak_gb: float | None = None
+    """High-water mark of Warp's memory pool, from which simulation and renderer allocate."""
 
 
 class Row(Frozen):
@@ -96,6 +117,10 @@ class Row(Frozen):
     wall_s: float
     """Seconds since training started (start-up excluded)."""
     unix_time_s: float
+    iteration_s: float | None = None
+    """Wall seconds of this iteration on the host's clock, logging and all else included."""
+    phases_s: dict[Phase, float] | None = None
+    """Seconds by phase on the device's clock; their sum is the iteration. None with `phases: off`."""
     env_step_s: float
     collect_s: float
     learn_s: float
@@ -113,6 +138,10 @@ class Row(Frozen):
     learning_rate: float
     action_std: float
     memory: MemoryUse
+    cpu_percent: float | None = None
+    """Load of this process since the row before: 100 is one core."""
+    gpu_percent: float | None = None
+    """Share of the last sampling period (NVML: up to 1 s) in which the GPU ran some kernel."""
 
 
 class Failure(Frozen):
@@ -120,11 +149,13 @@ class Failure(Frozen):
 
     iteration: int | None
     tensor: str | None
-    """Such as `observations/policy`, `rewards` or `losses/value`; for oom the phase: start, rollout or learning."""
+    """Such as `observations/policy`, `rewards` or `losses/value`; for oom the stage, as in `StartUp`, or rollout or learning."""
     env_indices: list[int]
     """The environments concerned (at most 64 of them), when that can be told."""
     dump: str | None
     """A file beside the record that holds the tensors of those environments."""
+    requested_gb: float | None = None
+    """For oom: the allocation that failed, where the error tells its size."""
 
 
 class Device(Frozen):
@@ -135,6 +166,8 @@ class Device(Frozen):
     uuid: str | None
     memory_gb: float
     """Memory that a trial may use: the GPU's, or the host's (the control group's, when that is smaller)."""
+    compute_capability: str | None = None
+    driver: str | None = None
 
 
 class Environment(Frozen):
@@ -150,6 +183,45 @@ class Environment(Frozen):
     packages: dict[str, str]
     git_commit: str | None
     git_dirty: bool | None
+    git_branch: str | None = None
+    host_memory_gb: float | None = None
+    """What the host holds, whatever the device (the control group's limit where that is smaller)."""
+
+
+class StartUp(Frozen):
+    """Wall seconds from the start of the process to the end of the first environment step, stage by stage."""
+
+    imports: float
+    """Python, PyTorch and envknee."""
+    configuration: float
+    """Isaac Lab's imports, and the task's configuration."""
+    environment: float
+    """The simulation, the robots and their cameras; kernels, where they are not compiled yet."""
+    learner: float
+    """Networks, rollout storage, optimizer."""
+    first_step: float
+    """The first observation, inference and environment step."""
+
+
+class MemoryMap(Frozen):
+    """What the device memory of a trial is for, in GB (on a CPU: the resident set). Parts add up to `device_used_gb`."""
+
+    static_gb: float
+    """In use when the environment was made: context, simulation, renderer, observation buffers."""
+    rollout_gb: float
+    """The rollout storage, counted from its tensors."""
+    model_gb: float
+    """Parameters, their gradients and the optimizer's state, counted from their tensors."""
+    learner_gb: float
+    """Beyond these, the learner's peak: activations, mini-batches and temporaries."""
+    slack_gb: float
+    """What PyTorch's allocator had reserved beyond its peak of allocated memory."""
+    other_processes_gb: float | None
+    """What else was in use on the device; None where that cannot be told."""
+    unattributed_gb: float
+    """What remains: memory that simulation and renderer took after the environment was made, libraries' workspaces."""
+    device_used_gb: float
+    """Peak of what the GPU reported as used, or of the resident set."""
 
 
 class Outcome(Frozen):
@@ -172,6 +244,8 @@ class Outcome(Frozen):
     """Optimizer steps per epoch that the library ran with; None when the trial did not get so far."""
     rollout_gb: float | None
     """Memory of the observations of one rollout, counted from the storage's tensors."""
+    startup_s: StartUp | None = None
+    memory_map: MemoryMap | None = None
 
 
 class Spread(Frozen):
@@ -195,6 +269,8 @@ class Record(Frozen):
     fps_total: Spread | None
     collect_s: Spread | None
     learn_s: Spread | None
+    iteration_s: Spread | None = None
+    phases_s: dict[Phase, Spread] | None = None
     memory_peak_gb: float | None
     """Peak of what binds: the GPU's used memory, or the resident set of the process on a CPU."""
     rollout_gb: float | None
@@ -225,6 +301,8 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
         fps_total=spread([row.fps_total for row in timed]),
         collect_s=spread([row.collect_s for row in timed]),
         learn_s=spread([row.learn_s for row in timed]),
+        iteration_s=spread([row.iteration_s for row in timed if row.iteration_s is not None]),
+        phases_s=phase_spreads(timed),
         memory_peak_gb=max(memory_peaks, default=None),
         rollout_gb=outcome.rollout_gb,
         num_mini_batches=outcome.num_mini_batches,
@@ -236,6 +314,13 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
         gpu_seconds_to_target=reached.wall_s * gpus if reached and gpus else None,
         frames_to_target=reached.frames if reached else None,
     )
+
+
+def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:
+    """Return each phase's seconds per iteration over the rows that were resolved, or None where none was."""
+    resolved = [row.phases_s for row in rows if row.phases_s is not None]
+    spreads = {phase: spread([phases[phase] for phases in resolved]) for phase in PHASES}
+    return {phase: found for phase, found in spreads.items() if found is not None} or None
 
 
 def reward_average(rows: Sequence[Row], episodes: int) -> float | None:

@@ -316,19 +316,16 @@ def _curves(rows: Sequence[Row], request: Request) -> list[Metric]:
     averages = reward_averages(rows, request.target_episodes) if request.target_episodes else [None] * len(rows)
     metrics = []
     for row, average in zip(rows, averages, strict=True):
-        values = row.model_dump(exclude={"frames", "unix_time_s", "warmup", "losses", "memory"})
-        values |= {f"losses/{name}": value for name, value in row.losses.items()}
-        values |= {f"memory/{name}": value for name, value in row.memory.model_dump().items()}
-        values["reward_average"] = average
+        values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup"})) | {"reward_average": average}
         metrics += _metrics(values, _milliseconds(row.unix_time_s), row.frames)
     return metrics
 
 
 def _summary(record: Record) -> list[Metric]:
     """Return the record's own figures, one value each."""
-    values: dict[str, Any] = {"setup_s": record.outcome.setup_s, "total_s": record.outcome.total_s}
-    for name in Record.model_fields:
-        value = getattr(record, name)
+    values: dict[str, Any] = _flat(record.outcome.model_dump(include={"setup_s", "total_s", "startup_s", "memory_map"}))
+    figures = {name: getattr(record, name) for name in Record.model_fields}
+    for name, value in _flat(figures).items():
         if isinstance(value, Spread):
             values[f"{name}_median"] = value.median
             values[f"{name}_lower_quartile"] = value.lower_quartile
@@ -336,6 +333,14 @@ def _summary(record: Record) -> list[Metric]:
         elif isinstance(value, int | float) and name not in ("schema_version", "num_mini_batches"):
             values[name] = value
     return _metrics({f"summary/{name}": value for name, value in values.items()}, _ended_ms(record), record.frames)
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Lift what lies one level down: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= {f"{name}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _metrics(values: Mapping[str, Any], timestamp_ms: int, step: int) -> list[Metric]:

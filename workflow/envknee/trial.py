@@ -20,6 +20,7 @@ import torch
 from envknee import environment, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.memory_watch import requested_gb
 from envknee.meter import Meter, TrialDone
 from envknee.record import Failure, Outcome, Request
 
@@ -38,8 +39,9 @@ def run(trial: TrialFolder) -> Outcome:
     device = environment.choose_device(request.gpus)
     machine = environment.observe(device)
     write_atomically(trial.environment, canonical_json(machine))
-    meter = Meter(request, trial, device)
+    meter = Meter(request, trial, device, environment.gpu_of(device))
     try:
+        meter.begin("configuration")
         trainer = trainers.load(request.trainer)
         trainer.train(trainer.resolve(request, device), meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
@@ -48,8 +50,14 @@ def run(trial: TrialFolder) -> Outcome:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        failure = Failure(iteration=len(meter.rows), tensor=meter.phase, env_indices=[], dump=None)
-        end = TrialDone("oom", f"memory ran out ({meter.phase}): {str(error).splitlines()[0]}", failure)
+        failure = Failure(
+            iteration=len(meter.rows),
+            tensor=meter.stage,
+            env_indices=[],
+            dump=None,
+            requested_gb=requested_gb(str(error)),
+        )
+        end = TrialDone("oom", f"memory ran out ({meter.stage}): {str(error).splitlines()[0]}", failure)
     finally:
         meter.close()
     return Outcome(
@@ -60,10 +68,12 @@ def run(trial: TrialFolder) -> Outcome:
         failure=end.failure,
         environment=machine,
         started_unix_s=started_unix_s,
-        setup_s=meter.training_started_unix_s - started_unix_s if meter.training_started_unix_s else None,
+        setup_s=sum(meter.startup_s.model_dump().values()) if meter.startup_s else None,
         total_s=time.time() - started_unix_s,
         num_mini_batches=meter.num_mini_batches,
         rollout_gb=meter.rollout_gb,
+        startup_s=meter.startup_s,
+        memory_map=meter.memory.map(),
     )
 
 

@@ -22,7 +22,7 @@ from envknee.limits import Series, learning, listed, memory, percent, shown_batc
 from envknee.limits.learning import BestPoint, Cost, LearningLimit
 from envknee.limits.memory import MemoryLimit
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import Frozen, Record, load_records
+from envknee.record import PHASES, Frozen, Record, load_records
 
 SCHEMA_VERSION = 1
 
@@ -363,7 +363,8 @@ CSV_COLUMNS: tuple[str, ...] = (
     "number", "study", "arm", "kind", "repeat", "num_envs", "horizon", "batch_size", "num_mini_batches", "seed", "sampler",
     "task_id", "trainer", "status", "reason", "host", "device", "device_memory_gb", "git_commit",
     "fps_total", "fps_total_lower_quartile", "fps_total_upper_quartile", "fps_env_step_inference", "fps_env_step",
-    "timed_iterations", "collect_s", "learn_s", "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
+    "timed_iterations", "collect_s", "learn_s", "iteration_s", *(f"{phase}_s" for phase in PHASES),
+    "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
     "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
 )  # fmt: skip
 
@@ -372,7 +373,7 @@ def _csv_row(record: Record) -> dict[str, Any]:
     """Return the columns of one trial: the request's and record's own fields by name, and medians of what was timed."""
     environment = record.outcome.environment
     total = record.fps_total
-    timed = ("fps_total", "fps_env_step_inference", "fps_env_step", "collect_s", "learn_s")
+    timed = ("fps_total", "fps_env_step_inference", "fps_env_step", "collect_s", "learn_s", "iteration_s")
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
         "host": environment.host if environment else None,
@@ -382,6 +383,7 @@ def _csv_row(record: Record) -> dict[str, Any]:
         "fps_total_lower_quartile": total.lower_quartile if total else None,
         "fps_total_upper_quartile": total.upper_quartile if total else None,
         "timed_iterations": total.iterations if total else None,
+        **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
         **{name: spread.median if (spread := getattr(record, name)) is not None else None for name in timed},
     }
     plain = {

@@ -13,6 +13,7 @@ import gymnasium
 from envknee.config import Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 from envknee.overrides import apply_overrides
+from envknee.phases import Timeline
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 """The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
@@ -106,3 +107,22 @@ def checked_asset(asset: str) -> Path:
 def make(task_id: str, env_cfg: Any) -> gymnasium.Env:
     """Create the environment; from here on the simulation runs."""
     return gymnasium.make(task_id, cfg=env_cfg)
+
+
+def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
+    """Tell `timeline` what each environment step does: physics, render, observation.
+
+    Upstream: SimulationContext.step, SensorBase._update_outdated_buffers (a camera renders when its data are read, or
+    forced to be new), DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
+    """
+    from isaaclab.sensors import Camera
+
+    simulated: Any = env.unwrapped
+    timeline.wrap(simulated.sim, "step", "physics")
+    for sensor in simulated.scene.sensors.values():
+        if isinstance(sensor, Camera):
+            timeline.wrap(sensor, "_update_outdated_buffers", "render")
+    if hasattr(simulated, "observation_manager"):
+        timeline.wrap(simulated.observation_manager, "compute", "observation")
+    else:
+        timeline.wrap(simulated, "_compute_observations", "observation")

@@ -4,12 +4,14 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 `isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
 """
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 import torch
 from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
+from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
@@ -17,11 +19,19 @@ from envknee import space, tasks
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides, split_by_root
-from envknee.record import Request
+from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
+
+ALGORITHM_PHASES: dict[str, Phase] = {
+    "act": "inference",
+    "process_env_step": "storage",
+    "compute_returns": "learning",
+    "update": "learning",
+}
+"""What `OnPolicyRunner.learn` calls on its algorithm, and what that is."""
 
 
 def resolve(request: Request, device: str) -> TrialConfig:
@@ -56,18 +66,23 @@ def resolve(request: Request, device: str) -> TrialConfig:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
-    env = MeteredEnv(tasks.make(config.task_id, config.env), config.agent.clip_actions, meter)
+    meter.begin("environment")
+    simulation = tasks.make(config.task_id, config.env)
+    tasks.mark_phases(simulation, meter.timeline)
+    meter.begin("learner")
+    env = MeteredEnv(simulation, config.agent.clip_actions, meter)
     runner: Any = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
     # RSL-RL copies this configuration deeply when it creates the writer: a function survives that, a meter would not.
     runner.cfg["logger"] = {"class_name": lambda log_dir: MeterWriter(log_dir, meter)}
-    observations = runner.alg.storage.observations
-    meter.start_training(
-        num_mini_batches=config.agent.algorithm.num_mini_batches,
-        rollout_bytes=sum(tensor.nbytes for tensor in observations.values()),
-    )
+    for method, phase in ALGORITHM_PHASES.items():
+        meter.timeline.wrap(runner.alg, method, phase)
+    meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
+    meter.begin("first_step")
+    meter.start_training(config.agent.algorithm.num_mini_batches, dict(runner.alg.storage.observations.items()))
     try:
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
     except (RuntimeError, ValueError) as error:
+        meter.check_rollout()
         # A network whose weights have exploded makes PyTorch raise in many places ("normal expects all elements of
         # std >= 0.0"): then the weights are what happened, and the error only where it showed.
         meter.check_parameters(
@@ -76,8 +91,25 @@ def train(config: TrialConfig, meter: Meter) -> None:
         raise
 
 
+def storage_bytes(storage: RolloutStorage) -> int:
+    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
+    kept = vars(storage).values()
+    plain = sum(tensor.nbytes for tensor in kept if isinstance(tensor, torch.Tensor))
+    return plain + sum(tensors.bytes() for tensors in kept if isinstance(tensors, TensorDict))
+
+
+def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
+    """Give the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
+    for parameter in (*algorithm.actor.parameters(), *algorithm.critic.parameters()):
+        yield parameter
+        if parameter.grad is not None:
+            yield parameter.grad
+    for state in algorithm.optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, torch.Tensor))
+
+
 class MeteredEnv(RslRlVecEnvWrapper):
-    """Isaac Lab's wrapper for RSL-RL, telling the meter when each step begins and ends."""
+    """Isaac Lab's wrapper for RSL-RL, telling the meter of each step."""
 
     def __init__(self, env: Any, clip_actions: float | None, meter: Meter) -> None:
         """Wrap and reset `env`, as the base class does."""
@@ -86,8 +118,8 @@ class MeteredEnv(RslRlVecEnvWrapper):
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict]:
         """Step all environments; actions are [num_envs, num_actions]."""
-        self.meter.begin_step()
-        observations, rewards, dones, extras = super().step(actions)
+        with self.meter.timeline.env_step():
+            observations, rewards, dones, extras = super().step(actions)
         tensors = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
         self.meter.end_step(tensors, rewards, dones)
         return observations, rewards, dones, extras
@@ -108,8 +140,6 @@ class MeterWriter(LogWriter):
         if tag == "Perf/learning_time":
             scalars, self.scalars = self.scalars, {}
             self.meter.end_iteration(
-                collect_s=scalars["Perf/collection_time"],
-                learn_s=scalars["Perf/learning_time"],
                 losses={
                     name.removeprefix("Loss/"): value
                     for name, value in scalars.items()

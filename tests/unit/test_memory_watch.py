@@ -1,0 +1,70 @@
+"""Memory is told apart by what took it, and an out-of-memory error by what it asked for. Real allocations, on the CPU."""
+
+import mmap
+
+import pytest
+import torch
+from envknee.memory_watch import MemoryWatch, requested_gb
+
+CPU = torch.device("cpu")
+
+
+def take(megabytes: int) -> mmap.mmap:
+    """Return memory of its own, every page of it touched, that goes back to the system when it is closed."""
+    memory = mmap.mmap(-1, megabytes * 1_000_000)
+    for page in range(0, len(memory), mmap.PAGESIZE):
+        memory[page] = 1
+    return memory
+
+
+def test_the_parts_of_the_map_are_what_was_taken_when():
+    watch = MemoryWatch(CPU, None)
+    assert watch.map() is None
+    before_gb = watch.use().rss_gb
+    environment = take(100)
+    watch.environment_made()
+    rollout, model = take(60), torch.ones(2_500_000)
+    watch.learner_made(len(rollout), lambda: [model])
+    for megabytes in (80, 40):  # of the learner's peaks the newest counts: the first one warms up
+        watch.learning_begins()
+        take(megabytes).close()
+        watch.learning_ended()
+    found = watch.map()
+    assert found is not None
+    assert found.static_gb == pytest.approx(before_gb + 0.1, abs=0.01)
+    assert (found.rollout_gb, found.model_gb) == (0.06, 0.01)
+    assert found.learner_gb == pytest.approx(0.04, abs=0.01)
+    assert found.device_used_gb == pytest.approx(before_gb + 0.1 + 0.06 + 0.01 + 0.08, abs=0.02)
+    parts = found.model_dump(exclude={"device_used_gb"}).values()
+    assert sum(parts) == pytest.approx(found.device_used_gb)
+    assert watch.use().peak_rss_gb == found.device_used_gb
+    environment.close()
+
+
+def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
+    watch = MemoryWatch(CPU, None)
+    watch.environment_made()
+    watch.learning_begins()
+    held = take(50)
+    found = watch.map()
+    assert found is not None and found.learner_gb == pytest.approx(0.05, abs=0.01)
+    held.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "gb"),
+    [
+        ("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB", 20 * 2**30 / 1e9),
+        ("CUDA out of memory. Tried to allocate 2.50 MiB.", 2.5 * 2**20 / 1e9),
+        ("Failed to allocate 1234000000 bytes on device 'cuda:0'", 1.234),
+        ("mat1 and mat2 shapes cannot be multiplied", None),
+    ],
+)
+def test_what_was_asked_for_is_read_from_the_error(message, gb):
+    assert requested_gb(message) == gb
+
+
+def test_what_was_asked_for_is_read_from_a_real_error():
+    with pytest.raises(RuntimeError) as error:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert requested_gb(str(error.value)) == 2**60 / 1e9

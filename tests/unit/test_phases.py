@@ -1,0 +1,92 @@
+"""Every moment belongs to one phase; what is resolved in some steps stands for all."""
+
+import time
+
+import pytest
+import torch
+from envknee.phases import ENV_STEP, SAMPLE_EVERY, Timeline, iteration_times
+from envknee.record import PHASES
+from hypothesis import given
+from hypothesis import strategies as st
+
+CPU = torch.device("cpu")
+
+
+def test_an_iteration_is_cut_at_its_marks():
+    marks = [("other", False), ("inference", False), ("other", False), (ENV_STEP, True), ("physics", True)]
+    marks += [(ENV_STEP, True), ("render", True), ("observation", True), (ENV_STEP, True), ("other", False)]
+    marks += [("storage", False), ("learning", False), ("other", False), ("other", False)]
+    seconds = [1.0, 2.0, 0.5, 1.0, 4.0, 0.25, 8.0, 16.0, 0.75, 0.25, 3.0, 100.0, 5.0]
+    times = iteration_times(marks, seconds, "sampled")
+    assert times.env_step_s == 1 + 4 + 0.25 + 8 + 16 + 0.75
+    assert times.collect_s == 2 + 0.5 + times.env_step_s + 0.25 + 3  # neither what came before nor what comes after
+    assert times.learn_s == 100
+    assert times.phases_s == pytest.approx(
+        {"physics": 4, "render": 8, "observation": 16, "inference": 2, "storage": 3, "learning": 100, "other": 8.75}
+    )
+    assert iteration_times(marks, seconds, "off").phases_s is None
+
+
+def test_a_sampled_step_stands_for_the_others():
+    marks = [(ENV_STEP, False), (ENV_STEP, True), ("physics", True), ("other", False)]
+    times = iteration_times(marks, [30.0, 1.0, 9.0], "sampled")
+    assert times.phases_s is not None
+    assert (times.env_step_s, times.phases_s["physics"], times.phases_s["other"]) == (40.0, 36.0, 4.0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*PHASES, ENV_STEP]), st.booleans(), st.floats(min_value=1e-6, max_value=10.0)),
+        min_size=1,
+    )
+)
+def test_the_phases_always_add_up_to_the_whole(pieces):
+    marks = [(phase, sampled) for phase, sampled, _ in pieces] + [("other", False)]
+    seconds = [duration for _, _, duration in pieces]
+    phases_s = iteration_times(marks, seconds, "sampled").phases_s
+    if phases_s is not None:
+        assert set(phases_s) == set(PHASES)
+        assert sum(phases_s.values()) == pytest.approx(sum(seconds))
+
+
+class Simulation:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def step(self, seconds: float) -> int:
+        time.sleep(seconds)
+        self.calls += 1
+        return self.calls
+
+
+def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
+    timeline, simulation = Timeline(CPU, "sampled"), Simulation()
+    timeline.wrap(simulation, "step", "physics")
+    timeline.start()
+    for iteration in range(2):
+        for step in range(2 * SAMPLE_EVERY):
+            with timeline.env_step():
+                assert simulation.step(0.002) == iteration * 2 * SAMPLE_EVERY + step + 1
+        times = timeline.end_iteration()
+        assert times.phases_s is not None
+        assert 0.8 * times.env_step_s < times.phases_s["physics"] <= times.env_step_s
+
+
+def test_an_error_closes_the_phase_it_came_from():
+    timeline = Timeline(CPU, "sampled")
+    timeline.start()
+    with pytest.raises(RuntimeError, match="of the simulation"), timeline.phase("learning"):
+        raise RuntimeError("of the simulation")
+    with timeline.phase("storage"):
+        time.sleep(0.002)
+    times = timeline.end_iteration()
+    assert times.learn_s < 0.002
+    assert times.collect_s == 0.0
+
+
+def test_outside_environment_steps_nothing_fine_is_marked():
+    timeline = Timeline(CPU, "sampled")
+    timeline.start()
+    with timeline.phase("render"):  # as when an environment is reset
+        time.sleep(0.002)
+    assert timeline.end_iteration().env_step_s == 0.0

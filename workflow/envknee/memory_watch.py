@@ -1,0 +1,155 @@
+"""How much memory a trial uses, and what for: figures for each row, and a map at the end or when memory ran out.
+
+Input: the moments of a trial (environment made, learner made, learning begins and ends). Output: `MemoryUse`, `MemoryMap`.
+Knows torch, Warp and NVML, and nothing of Isaac Lab.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import torch
+import warp
+
+from envknee.nvml import Gpu
+from envknee.record import MemoryMap, MemoryUse
+
+GB = 1e9
+
+REQUESTED = re.compile(r"(?:tried to allocate|failed to allocate)\s+([\d.]+)\s*(bytes|KiB|MiB|GiB)?", re.IGNORECASE)
+"""How PyTorch 2.11 ("Tried to allocate 20.00 GiB", on a CPU "you tried to allocate 123 bytes") and Warp 1.17 ("Failed to
+allocate 123 bytes") name the request that failed."""
+
+BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def requested_gb(message: str) -> float | None:
+    """Return the size that an out-of-memory error says was asked for, or None when it does not say."""
+    found = REQUESTED.search(message)
+    return float(found[1]) * BYTES[found[2] or "bytes"] / GB if found else None
+
+
+class MemoryWatch:
+    """Watches the memory of this process on one device, from before its first allocation there."""
+
+    def __init__(self, device: torch.device, gpu: Gpu | None) -> None:
+        """Note what is in use already: on a GPU that is other processes, as this one has no context yet."""
+        self._device = device
+        self._gpu = gpu
+        self._process = psutil.Process()
+        self._before_gb = gpu.used_gb() if gpu else 0.0
+        self._static_gb: float | None = None
+        self._rollout_gb = 0.0
+        self._model_tensors: Callable[[], Iterable[torch.Tensor]] = tuple
+        self._learner_gb = 0.0
+        self._before_learning_gb: float | None = None
+        self._peak_allocated_gb = 0.0
+        self._peak_reserved_gb = 0.0
+        self._peak_used_gb = 0.0
+
+    def environment_made(self) -> None:
+        """Note that simulation and renderer exist."""
+        # Without the allocator's slack: what is allocated later may come from there.
+        self._static_gb = self._own_gb() - self._reserved_gb() + self._allocated_gb()
+
+    def learner_made(self, rollout_bytes: int, model_tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
+        """Note that networks and rollout storage exist; `model_tensors` gives parameters, gradients, optimizer state."""
+        self._rollout_gb = rollout_bytes / GB
+        self._model_tensors = model_tensors
+
+    def learning_begins(self) -> None:
+        """Note what is in use before the learner starts: what it adds to that is its own."""
+        self._take_peaks()
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        else:
+            with suppress(OSError):  # a sandbox without it: the learner's part then counts from an earlier peak
+                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
+        self._before_learning_gb = self._allocated_gb()
+
+    def learning_ended(self) -> None:
+        """Note that the learner is done for this iteration."""
+        self._take_peaks()
+        self._before_learning_gb = None
+
+    def use(self) -> MemoryUse:
+        """Return the memory in use now, and the peaks so far."""
+        self._take_peaks()
+        rss_gb = self._process.memory_info().rss / GB
+        if self._device.type != "cuda":
+            return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
+        return MemoryUse(
+            rss_gb=rss_gb,
+            peak_rss_gb=_peak_rss_gb(),
+            torch_peak_allocated_gb=self._peak_allocated_gb,
+            torch_peak_reserved_gb=self._peak_reserved_gb,
+            device_used_gb=self._device_used_gb(),
+            process_gb=self._gpu.process_gb(os.getpid()) if self._gpu else None,
+            warp_pool_peak_gb=_warp_pool_peak_gb(self._device),
+        )
+
+    def map(self) -> MemoryMap | None:
+        """Return what the memory is for, as far as the trial came; None when it has no environment yet."""
+        if self._static_gb is None:
+            return None
+        self._take_peaks()
+        model_gb = sum(tensor.nbytes for tensor in self._model_tensors()) / GB
+        slack_gb = self._peak_reserved_gb - self._peak_allocated_gb if self._device.type == "cuda" else 0.0
+        parts_gb = (self._static_gb, self._rollout_gb, model_gb, self._learner_gb, slack_gb, self._before_gb)
+        return MemoryMap(
+            static_gb=self._static_gb,
+            rollout_gb=self._rollout_gb,
+            model_gb=model_gb,
+            learner_gb=self._learner_gb,
+            slack_gb=slack_gb,
+            other_processes_gb=self._before_gb,
+            unattributed_gb=self._peak_used_gb - sum(parts_gb),
+            device_used_gb=self._peak_used_gb,
+        )
+
+    def _take_peaks(self) -> None:
+        """Bring the peaks up to date; PyTorch's own start anew with each learning phase."""
+        if self._device.type == "cuda":
+            allocated_gb = torch.cuda.max_memory_allocated(self._device) / GB
+            self._peak_reserved_gb = max(self._peak_reserved_gb, torch.cuda.max_memory_reserved(self._device) / GB)
+            self._peak_used_gb = max(self._peak_used_gb, self._device_used_gb())
+        else:
+            allocated_gb = _peak_rss_gb()
+            self._peak_used_gb = max(self._peak_used_gb, allocated_gb)
+        self._peak_allocated_gb = max(self._peak_allocated_gb, allocated_gb)
+        if self._before_learning_gb is not None:
+            self._learner_gb = max(0.0, allocated_gb - self._before_learning_gb)
+
+    def _own_gb(self) -> float:
+        return self._device_used_gb() - self._before_gb
+
+    def _device_used_gb(self) -> float:
+        if self._device.type != "cuda":
+            return self._process.memory_info().rss / GB
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
+        return (total_bytes - free_bytes) / GB
+
+    def _allocated_gb(self) -> float:
+        if self._device.type != "cuda":
+            return self._process.memory_info().rss / GB
+        return torch.cuda.memory_allocated(self._device) / GB
+
+    def _reserved_gb(self) -> float:
+        return torch.cuda.memory_reserved(self._device) / GB if self._device.type == "cuda" else self._allocated_gb()
+
+
+def _warp_pool_peak_gb(device: torch.device) -> float | None:
+    """Return the high-water mark of Warp's pool on a GPU, or None where it has none."""
+    warp_device = warp.device_from_torch(device)
+    return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
+
+
+def _peak_rss_gb() -> float:
+    """Return the largest resident set of this process so far (VmHWM of proc(5))."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / GB
+    raise OSError("/proc/self/status has no VmHWM line")
