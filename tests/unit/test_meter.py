@@ -157,7 +157,7 @@ def test_a_trainer_that_fails_inside_a_rollout_can_ask_whether_it_broke(tmp_path
 
 def test_the_stages_of_the_start_add_up(tmp_path):
     meter = a_meter(tmp_path)
-    for stage in ("configuration", "environment", "learner", "first_step"):
+    for stage in ("configuration", "kernels", "environment", "learner", "first_step"):
         assert meter.startup_s is None
         meter.begin(stage)
         time.sleep(0.002)

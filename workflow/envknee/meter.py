@@ -6,7 +6,7 @@ The same meter serves every trainer; it knows torch, and nothing of Isaac Lab.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,23 @@ class Meter:
     `timeline` what it does meanwhile.
     """
 
-    def __init__(self, request: Request, trial: TrialFolder, device: str, gpu: Gpu | None = None) -> None:
-        """Open metrics.jsonl of `trial` for appending; `device` is 'cpu' or 'cuda:0', and `gpu` what NVML calls that."""
+    def __init__(
+        self,
+        request: Request,
+        trial: TrialFolder,
+        device: str,
+        gpu: Gpu | None = None,
+        on_first_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open metrics.jsonl of `trial` for appending.
+
+        Args:
+            request: what the trial runs
+            trial: where its files lie
+            device: 'cpu' or 'cuda:0'
+            gpu: what NVML calls that
+            on_first_step: called when the environment has stepped once: every kernel it needs is compiled
+        """
         self.request = request
         self.trial = trial
         self.device = torch.device(device)
@@ -64,6 +79,7 @@ class Meter:
         self.num_mini_batches: int | None = None
         self.rollout_gb: float | None = None
         self._gpu = gpu
+        self._on_first_step = on_first_step
         self._stream = trial.metrics.open("a", encoding="utf-8")
         self._process = psutil.Process()
         self._stage_began_unix_s = self._process.create_time()
@@ -118,6 +134,7 @@ class Meter:
         """
         if self.stage == "first_step":
             self.begin("rollout")
+            self._on_first_step()
         self.stage = "rollout"
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
         for name, tensor in named.items():

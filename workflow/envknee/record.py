@@ -195,6 +195,8 @@ class StartUp(Frozen):
     """Python, PyTorch and envknee."""
     configuration: float
     """Isaac Lab's imports, and the task's configuration."""
+    kernels: float
+    """Waiting for another process that compiles the same kernels."""
     environment: float
     """The simulation, the robots and their cameras; kernels, where they are not compiled yet."""
     learner: float

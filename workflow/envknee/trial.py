@@ -14,15 +14,17 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from envknee import environment, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.kernel_cache import OneCompiles, key_of
 from envknee.memory_watch import requested_gb
 from envknee.meter import Meter, TrialDone
-from envknee.record import Failure, Outcome, Request
+from envknee.record import Environment, Failure, Outcome, Request
 
 PR_SET_PDEATHSIG = 1
 """prctl(2)"""
@@ -39,11 +41,15 @@ def run(trial: TrialFolder) -> Outcome:
     device = environment.choose_device(request.gpus)
     machine = environment.observe(device)
     write_atomically(trial.environment, canonical_json(machine))
-    meter = Meter(request, trial, device, environment.gpu_of(device))
+    kernels = OneCompiles(key_of(kernels_needed(request, machine)))
+    meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done)
     try:
         meter.begin("configuration")
         trainer = trainers.load(request.trainer)
-        trainer.train(trainer.resolve(request, device), meter)
+        config = trainer.resolve(request, device)
+        meter.begin("kernels")
+        kernels.wait()
+        trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
         end = done
@@ -75,6 +81,16 @@ def run(trial: TrialFolder) -> Outcome:
         startup_s=meter.startup_s,
         memory_map=meter.memory.map(),
     )
+
+
+def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
+    """Return what decides which Warp kernels a trial needs: device, versions, task and its settings, but no size."""
+    compilers = ("warp-lang", "newton", "mujoco-warp", "isaaclab")
+    return {
+        "device": machine.device.compute_capability or machine.cpu_model,
+        "packages": {name: machine.packages.get(name) for name in compilers},
+        "task": [request.task_id, request.asset, request.overrides],
+    }
 
 
 def is_out_of_memory(error: BaseException) -> bool:
