@@ -101,6 +101,11 @@ class TrialFolder:
         return self.root / "record.json"
 
     @property
+    def bundle(self) -> Path:
+        """The result as Isaac Lab's own benchmark writes it; missing where no iteration was measured."""
+        return self.root / "training.json"
+
+    @property
     def lock(self) -> Path:
         """Locked for as long as a process measures this trial."""
         return self.root / ".lock"

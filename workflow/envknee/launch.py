@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
-from envknee import config, progress, space
+from envknee import bundle, config, progress, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.record import Environment, Failure, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
@@ -66,6 +67,7 @@ def launch(trial: TrialFolder) -> Record:
             _measure(trial, request)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
+        bundle.write(trial, record)
     return record
 
 
@@ -102,7 +104,7 @@ def _measure(trial: TrialFolder, request: Request) -> None:
     with trial.log.open("a", encoding="utf-8") as log:
         command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=_process_environment(request), start_new_session=True
+            command, stdout=log, stderr=subprocess.STDOUT, env=process_environment(request.gpus), start_new_session=True
         )
     try:
         while process.poll() is None:
@@ -127,8 +129,8 @@ def _measure(trial: TrialFolder, request: Request) -> None:
         )
 
 
-def _process_environment(request: Request) -> dict[str, str]:
-    """Return the environment variables of a trial's process.
+def process_environment(gpus: Literal["auto", 0, 1]) -> dict[str, str]:
+    """Return the environment variables of a trial's process, which uses `gpus`.
 
     PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
     busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
@@ -137,7 +139,7 @@ def _process_environment(request: Request) -> dict[str, str]:
     """
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
     variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
+    return variables | {"CUDA_VISIBLE_DEVICES": ""} if gpus == 0 else variables
 
 
 def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: float) -> None:

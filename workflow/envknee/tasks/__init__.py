@@ -60,18 +60,20 @@ def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, see
     env_cfg.seed = seed
     env_cfg.sim.device = device
     if asset != "nucleus":
-        cartpoles = [robot for robot in vars(env_cfg.scene).values() if _is_cartpole(robot)]
-        if not cartpoles:
+        names = cartpoles(env_cfg)
+        if not names:
             raise UserError(f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus")
-        for cartpole in cartpoles:
-            cartpole.spawn.usd_path = str(checked_asset(asset))
+        for name in names:
+            getattr(env_cfg.scene, name).spawn.usd_path = str(checked_asset(asset))
     apply_overrides(env_cfg, overrides, "env")
 
 
-def _is_cartpole(entity: Any) -> bool:
-    """Tell whether an entity of a scene is NVIDIA's cart-pole: tasks call it `cartpole` or `robot`."""
-    usd_path = getattr(getattr(entity, "spawn", None), "usd_path", None)
-    return isinstance(usd_path, str) and Path(usd_path).name == "cartpole.usd"
+def cartpoles(env_cfg: Any) -> list[str]:
+    """Return what a task, as registered, calls NVIDIA's cart-pole in its scene: `cartpole` or `robot`."""
+    usd_paths = {
+        name: getattr(getattr(item, "spawn", None), "usd_path", None) for name, item in vars(env_cfg.scene).items()
+    }
+    return [name for name, path in usd_paths.items() if isinstance(path, str) and Path(path).name == "cartpole.usd"]
 
 
 def checked_asset(asset: str) -> Path:

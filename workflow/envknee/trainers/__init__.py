@@ -1,7 +1,8 @@
-"""How it learns: one module per library, each with the same two functions, chosen by one word in the study.
+"""How it learns: one module per library, each with the same three functions, chosen by one word in the study.
 
 resolve(request, device) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
 train(config, meter)                       runs until the meter says that the trial is done
+command_line(request, device)              the same training as Isaac Lab's own command, to measure against
 """
 
 import importlib
@@ -30,6 +31,10 @@ class Trainer(Protocol):
 
     def train(self, config: TrialConfig, meter: Meter) -> None:
         """Train, reporting every step and iteration to `meter`, which ends the trial by raising `TrialDone`."""
+        ...
+
+    def command_line(self, request: Request, device: str) -> list[str]:
+        """Return Isaac Lab's own command for the same training. Raises UserError as `resolve` does."""
         ...
 
 

@@ -4,6 +4,8 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 `isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
 """
 
+import json
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
@@ -16,6 +18,7 @@ from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
 from envknee import space, tasks
+from envknee.config import OverrideValue
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides, split_by_root
@@ -24,6 +27,9 @@ from envknee.trainers import TrialConfig
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
+
+AGENT_ENTRY_POINT = "rsl_rl_cfg_entry_point"
+"""Under which name tasks register their configuration for RSL-RL."""
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
@@ -42,7 +48,7 @@ def resolve(request: Request, device: str) -> TrialConfig:
     """
     fields = {name: value for name, value in request.overrides.items() if name != "presets"}
     overrides = split_by_root(fields, ("env", "agent"))
-    env_cfg, agent_cfg = tasks.resolve(request.task_id, "rsl_rl_cfg_entry_point", request.overrides.get("presets"))
+    env_cfg, agent_cfg = tasks.resolve(request.task_id, AGENT_ENTRY_POINT, request.overrides.get("presets"))
     tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed, device)
 
     # Typed as any: which fields it has depends on the task.
@@ -62,6 +68,32 @@ def resolve(request: Request, device: str) -> TrialConfig:
             f" x horizon {request.horizon}. Use larger values, or name batch sizes"
         )
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training: task, seed, sizes, overrides and asset.
+
+    Upstream: `isaaclab train` of Isaac Lab 3.0.0; fields are set in Hydra's way.
+    """
+    registered, _ = tasks.resolve(request.task_id, AGENT_ENTRY_POINT, request.overrides.get("presets"))
+    cartpoles = [] if request.asset == "nucleus" else tasks.cartpoles(registered)
+    fields = dict(request.overrides) | {
+        "agent.device": device,
+        "agent.num_steps_per_env": request.horizon,
+        "agent.algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+        **{f"env.scene.{name}.spawn.usd_path": str(tasks.checked_asset(request.asset)) for name in cartpoles},
+    }
+    iterations = request.warmup_iterations + (request.iterations or 0)
+    return [
+        sys.executable, "-m", "isaaclab", "train", "--rl_library", "rsl_rl", "--task", request.task_id,
+        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
+        "--max_iterations", str(iterations), *(f"{name}={_hydra(value)}" for name, value in fields.items()),
+    ]  # fmt: skip
+
+
+def _hydra(value: OverrideValue) -> str:
+    """Write a value as Hydra reads it: JSON, but for the quotes of a plain word."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

@@ -1,0 +1,45 @@
+"""Isaac Lab's own command and a trial run the same training; what is compared is the host's clock around both."""
+
+import json
+import re
+
+from conftest import Workspace
+
+
+def test_both_sides_run_and_are_compared(workspace: Workspace):
+    study = workspace.study(learning=None)
+    result = workspace.module(
+        "overhead",
+        str(study),
+        "--pairs",
+        "1",
+        "--warmup",
+        "1",
+        "--iterations",
+        "2",
+        "--output",
+        "overhead",
+        timeout_s=240,
+    )
+    assert result.returncode == 0, result.stdout
+    (path,) = workspace.folder.glob("overhead/*/overhead.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    (stock,), (trial,), (ratio,) = found["fps"]["stock"], found["fps"]["trial"], found["ratios"]
+    assert ratio == trial / stock > 0
+    assert f"median ratio {ratio:.3f}" in result.stdout
+    # The same training: RSL-RL's own log of it names as many steps and optimizer passes as the trial's request.
+    log = (path.parent / "stock-0.log").read_text(encoding="utf-8")
+    request = found["request"]
+    assert re.findall(r"Total steps: (\d+)", log)[-1] == str(3 * request["num_envs"] * request["horizon"])
+
+
+def test_what_cannot_be_compared_is_refused(workspace: Workspace):
+    study = str(workspace.study(learning=None))
+    for arguments, words in (
+        (["--horizon", "3"], "does not divide"),
+        (["--arm", "lean"], "the study has no arm 'lean'; it has stock"),
+        (["--pairs", "0"], "must be at least 1"),
+    ):
+        result = workspace.module("overhead", study, *arguments)
+        assert result.returncode != 0 and words in result.stdout, result.stdout
+        assert "Traceback" not in result.stdout

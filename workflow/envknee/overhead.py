@@ -1,0 +1,154 @@
+"""What measuring costs: the same training through `isaaclab train` and through a trial, side by side.
+
+Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
+
+    python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
+
+Both run in turns (stock, trial, trial, stock, ...), so that what else the machine does meets both alike. The clock is the
+host's, around whole iterations, logging included: neither side's own account of its speed is asked.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from envknee import ask, config, environment, launch, trainers
+from envknee.config import Study
+from envknee.errors import UserError, run_command
+from envknee.files import TrialFolder, canonical_json, write_atomically
+from envknee.record import Request, read_rows, spread
+from envknee.space import Point, Slot, is_legal, legal_points
+
+HEADER = re.compile(r"Learning iteration (\d+)/")
+"""How RSL-RL 5.5.1 begins the log of an iteration, at its end."""
+
+
+def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]:
+    """Run Isaac Lab's own command and return the wall seconds of its timed iterations.
+
+    Raises:
+        UserError: when it ends badly; names its log.
+    """
+    command = trainers.load(request.trainer).command_line(request, device)
+    variables = launch.process_environment(request.gpus) | {"PYTHONUNBUFFERED": "1"}
+    stamps: list[float] = []
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        subprocess.Popen(
+            command, cwd=log.parent, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        assert process.stdout is not None, "a pipe was asked for"
+        for line in process.stdout:
+            kept.write(line)
+            if HEADER.search(line):
+                stamps.append(time.perf_counter())
+    expected = request.warmup_iterations + (request.iterations or 0)
+    if process.returncode or len(stamps) != expected:
+        raise UserError(
+            f"`isaaclab train` ended with status {process.returncode} after {len(stamps)} of {expected} iterations."
+            f" See {log}"
+        )
+    seconds = [end - begin for begin, end in zip(stamps, stamps[1:], strict=False)]
+    return seconds[request.warmup_iterations - 1 :]
+
+
+def iterations_of_trial(request: Request, trial: TrialFolder) -> list[float]:
+    """Run a trial and return the wall seconds of its timed iterations.
+
+    Raises:
+        UserError: when it ends with another status than ok.
+    """
+    trial.root.mkdir(parents=True)
+    write_atomically(trial.request, canonical_json(request))
+    record = launch.launch(trial)
+    if record.outcome.status != "ok":
+        raise UserError(f"the trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}")
+    return [row.iteration_s for row in read_rows(trial) if not row.warmup and row.iteration_s is not None]
+
+
+def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: int) -> Request:
+    """Return the request of a throughput trial at any point, in the study or not.
+
+    Raises:
+        UserError: when the study has no such arm or no throughput trials, or the batch does not divide the rollout.
+    """
+    if arm not in study.arms:
+        raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
+    if study.throughput is None:
+        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    if not is_legal(point):
+        raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon} transitions")
+    slot = Slot(number=0, arm=arm, kind="throughput", index=0, repeat=0)
+    changes = {"warmup_iterations": warmup, "iterations": iterations}
+    return ask.request_for(study, slot, point, refusal=None).model_copy(update=changes)
+
+
+def main() -> None:
+    """Measure what measuring costs."""
+    parser = argparse.ArgumentParser(description="Run `isaaclab train` and trials in turns and compare their FPS.")
+    parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
+    parser.add_argument("--arm", help="an arm of the study (default: the first)")
+    parser.add_argument("--num-envs", type=int, help="default: the middle of the study's")
+    parser.add_argument("--horizon", type=int, help="default: the middle of the study's")
+    parser.add_argument("--pairs", type=int, default=5, help="how often each side runs (default: %(default)s)")
+    parser.add_argument("--warmup", type=int, default=2, help="first iterations left out (default: %(default)s)")
+    parser.add_argument("--iterations", type=int, default=8, help="timed iterations of each run (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("results/overhead"), help="default: %(default)s")
+    arguments = parser.parse_args()
+    if min(arguments.pairs, arguments.warmup, arguments.iterations) < 1:
+        parser.error("--pairs, --warmup and --iterations must be at least 1")
+    study = config.load(arguments.study)
+    arm = arguments.arm or next(iter(study.arms))
+    points = legal_points(study.throughput) if study.throughput else []
+    middle = points[len(points) // 2] if points else Point(1, 1, None)
+    point = Point(arguments.num_envs or middle.num_envs, arguments.horizon or middle.horizon, middle.batch_size)
+    request = request_at(study, arm, point, arguments.warmup, arguments.iterations)
+    device = environment.choose_device(request.gpus)
+    folder = arguments.output / time.strftime("%Y%m%dT%H%M%S")
+    folder.mkdir(parents=True)
+    frames = request.num_envs * request.horizon
+
+    iterations_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
+    fps: dict[str, list[float]] = {"stock": [], "trial": []}
+    for pair in range(arguments.pairs):
+        for side in ("stock", "trial") if pair % 2 == 0 else ("trial", "stock"):
+            seconds = (
+                iterations_of_stock(request, device, folder.resolve() / f"stock-{pair}.log")
+                if side == "stock"
+                else iterations_of_trial(request, TrialFolder(folder / f"trial-{pair}"))
+            )
+            fps[side].append(frames / statistics.median(seconds))
+        print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps['trial'][-1] / fps['stock'][-1]:.3f}", flush=True)
+
+    ratios = [trial / stock for trial, stock in zip(fps["trial"], fps["stock"], strict=True)]
+    ratio = spread(ratios)
+    assert ratio is not None, "there is at least one pair"
+    machine = environment.observe(device)
+    result = {
+        "request": request.model_dump(mode="json"),
+        "environment": machine.model_dump(mode="json"),
+        "fps": fps,
+        "ratios": ratios,
+        "ratio": ratio.model_dump(),
+    }
+    write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
+    table = Table("pair", "isaaclab train, FPS", "trial, FPS", "trial / stock", title=f"{machine.device.name}: {point}")
+    for pair, (stock, trial) in enumerate(zip(fps["stock"], fps["trial"], strict=True), start=1):
+        table.add_row(str(pair), f"{stock:,.0f}", f"{trial:,.0f}", f"{trial / stock:.3f}")
+    Console().print(table)
+    print(
+        f"median ratio {ratio.median:.3f} (quartiles {ratio.lower_quartile:.3f} to {ratio.upper_quartile:.3f},"
+        f" {len(ratios)} pairs; 1 means that measuring costs nothing): {folder / 'overhead.json'}"
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)
