@@ -202,6 +202,8 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 SECTIONS = "arms, decide, learning, phases, seed, slots, study, task, throughput, tracking, window"
 KEYS = "batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = "num_envs, horizon, batch_size, sampler, points, repeats, warmup_iterations, limit_s, iterations"
+ARM = "gpus, memory, overrides, trainer"
+MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
@@ -216,7 +218,8 @@ NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
         ({"thruput": {}}, "thruput: unknown key (did you mean 'throughput'?). Legal here: " + SECTIONS),
         ({"throughput__num_env": 1}, "throughput.num_env: unknown key (did you mean 'num_envs'?). Legal here: " + KEYS),
         ({"throughput__budget_s": 1}, "throughput.budget_s: unknown key. Legal here: " + KEYS),
-        ({"arms": {"float": {"gpu": 1}}}, "arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: gpus, overrides, trainer"),
+        ({"arms": {"float": {"gpu": 1}}}, f"arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: {ARM}"),
+        ({"arms": {"a": {"memory": {"on_ooom": "record"}}}}, "arms.a.memory.on_ooom: unknown key (did you mean 'on_oom'?). Legal here: " + MEMORY),
         ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, id, overrides"),
         ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: confidence, delta, memory_margin"),
         ({"tracking__url": ""}, "tracking.url: unknown key (did you mean 'uri'?). Legal here: uri"),
@@ -257,10 +260,12 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
-        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, overrides (got None)"),
+        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, overrides, memory (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),
         ({"arms": {"bool-x": {"gpus": 2}}}, "arms.bool-x.gpus: expected 'auto', 0 or 1 (got 2)"),
         ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 or 1 (got True)"),
+        ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
+        ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),
         ({"arms": {"a": {"trainer": "rl_game"}}}, "arms.a.trainer: expected 'rsl_rl' (got 'rl_game')"),
         ({"arms": {"Stock arm": {}}}, f"study: arm 'Stock arm': {NAME_WANTED}"),
         ({"task__overrides": {"env.x[0]": {"y": 1}}}, f"task.overrides.env.x[0]: {OVERRIDE_WANTED} (got {{'y': 1}})"),

@@ -7,9 +7,9 @@ import numpy
 import pytest
 import torch
 from envknee.files import TrialFolder
+from envknee.memory_watch import is_out_of_memory
 from envknee.meter import Meter, TrialDone
 from envknee.record import read_rows, reward_average
-from envknee.trial import is_out_of_memory
 from records import a_trial
 
 NUM_ENVS, HORIZON = 4, 3

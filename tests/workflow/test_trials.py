@@ -27,6 +27,26 @@ def test_memory_that_runs_out_is_a_result(tmp_path):
     assert record.fps_total is None and record.memory_peak_gb is None
 
 
+def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
+    free = launch.launch(a_trial(tmp_path / "free"))
+    assert free.memory_peak_gb is not None
+    cap_gb = 0.9 * free.memory_peak_gb  # the same trial does not fit
+    capped = launch.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb}))
+    assert capped.outcome.status == "oom"
+    assert capped.outcome.reason is not None and f"memory_cap_gb is {cap_gb:g}" in capped.outcome.reason
+    assert capped.outcome.environment is not None and capped.outcome.environment.device.memory_gb == cap_gb
+    wide = launch.launch(a_trial(tmp_path / "wide", memory={"memory_cap_gb": 1.2 * free.memory_peak_gb}))
+    assert wide.outcome.status == "ok"
+
+
+def test_memory_that_runs_out_while_learning_is_answered_with_smaller_parts(tmp_path):
+    # bfloat16 as well: both options reach the learner. On this host nothing runs out, so nothing is split.
+    trial = a_trial(tmp_path / "retry", memory={"on_oom": "retry_accumulate", "mixed_precision": True}, iterations=2)
+    record = launch.launch(trial)
+    assert record.outcome.status == "ok"
+    assert record.outcome.micro_batches is None
+
+
 def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
     trial = a_trial(
         tmp_path / "nan",

@@ -94,6 +94,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None) -> 
         sampler=sweep.sampler,
         refusal=refusal,
         phases=study.phases,
+        memory=arm.memory,
     )
 
 

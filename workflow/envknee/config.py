@@ -140,6 +140,24 @@ class Task(Strict):
     )
 
 
+class Memory(Strict):
+    """How an arm deals with memory."""
+
+    expandable_segments: bool = Field(
+        default=False,
+        description="PyTorch's allocator grows segments instead of adding some (PYTORCH_CUDA_ALLOC_CONF).",
+    )
+    mixed_precision: bool = Field(default=False, description="Learn in bfloat16 (RSL-RL's use_mixed_precision).")
+    on_oom: Literal["record", "retry_accumulate"] = Field(
+        default="record",
+        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch and"
+        " adds up gradients, for the same optimizer step.",
+    )
+    memory_cap_gb: Annotated[float, Field(gt=0), BeforeValidator(_number)] | None = Field(
+        default=None, description="Let the device be as small as this: what needs more is out of memory."
+    )
+
+
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
@@ -148,6 +166,7 @@ class Arm(Strict):
         default="auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU."
     )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
+    memory: Memory = Memory()
 
 
 class Sweep(Strict):
@@ -353,7 +372,8 @@ def _legal_keys(location: list[str]) -> list[str]:
         "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking
     }  # fmt: skip
     if location:
-        model = Arm if location[0] == "arms" else sections[location[0]]
+        model = sections.get(location[0], Arm)
+        model = Memory if location[-1] == "memory" else model
     return list(model.model_fields)
 
 

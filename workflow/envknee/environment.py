@@ -22,7 +22,7 @@ from envknee.record import Device, Environment
 
 PACKAGES = (
     "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
-    "numpy", "optuna", "snakemake",
+    "numpy", "usd-exchange", "optuna", "snakemake",
 )  # fmt: skip
 """Packages whose version can change a result."""
 
@@ -63,12 +63,22 @@ def gpu_of(device: str) -> Gpu | None:
     return Gpu.find(str(torch.cuda.get_device_properties(device).uuid)) if device.startswith("cuda") else None
 
 
-def observe(device: str) -> Environment:
-    """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0'."""
+def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
+    """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0', of which a cap uses a part.
+
+    Raises:
+        UserError: when the cap is more than the device has.
+    """
     commit, dirty, branch = _git_state()
+    found = _gpu(device) if device.startswith("cuda") else _cpu()
+    if memory_cap_gb is not None and memory_cap_gb > found.memory_gb:
+        raise UserError(
+            f"memory_cap_gb {memory_cap_gb:g} is more than {found.name} has ({found.memory_gb:.1f} GB):"
+            " a device can be made smaller, not larger"
+        )
     return Environment(
         host=socket.gethostname(),
-        device=_gpu(device) if device.startswith("cuda") else _cpu(),
+        device=found if memory_cap_gb is None else found.model_copy(update={"memory_gb": memory_cap_gb}),
         cpu_model=_cpu_model(),
         cpu_cores=len(os.sched_getaffinity(0)),
         cpu_threads=torch.get_num_threads(),

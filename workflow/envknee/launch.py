@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Literal
 
 from envknee import bundle, config, progress, space
 from envknee.errors import UserError, run_command
@@ -104,7 +103,7 @@ def _measure(trial: TrialFolder, request: Request) -> None:
     with trial.log.open("a", encoding="utf-8") as log:
         command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=process_environment(request.gpus), start_new_session=True
+            command, stdout=log, stderr=subprocess.STDOUT, env=process_environment(request), start_new_session=True
         )
     try:
         while process.poll() is None:
@@ -129,8 +128,8 @@ def _measure(trial: TrialFolder, request: Request) -> None:
         )
 
 
-def process_environment(gpus: Literal["auto", 0, 1]) -> dict[str, str]:
-    """Return the environment variables of a trial's process, which uses `gpus`.
+def process_environment(request: Request) -> dict[str, str]:
+    """Return the environment variables of a trial's process.
 
     PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
     busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
@@ -139,7 +138,9 @@ def process_environment(gpus: Literal["auto", 0, 1]) -> dict[str, str]:
     """
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
     variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    return variables | {"CUDA_VISIBLE_DEVICES": ""} if gpus == 0 else variables
+    if request.memory.expandable_segments:
+        variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
 
 
 def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: float) -> None:

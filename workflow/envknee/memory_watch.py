@@ -32,11 +32,31 @@ def requested_gb(message: str) -> float | None:
     return float(found[1]) * BYTES[found[2] or "bytes"] / GB if found else None
 
 
+class CapExceeded(MemoryError):
+    """More memory is in use than the study's `memory_cap_gb` allows."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an exception means that device or host memory ran out.
+
+    PyTorch raises OutOfMemoryError on a GPU and a RuntimeError from its CPU allocator; Warp 1.17 a RuntimeError
+    "Failed to allocate N bytes on device"; NumPy and Python a MemoryError.
+    """
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    texts = ("can't allocate memory", "failed to allocate", "out of memory", "cudaerrormemoryallocation")
+    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in texts)
+
+
 class MemoryWatch:
     """Watches the memory of this process on one device, from before its first allocation there."""
 
-    def __init__(self, device: torch.device, gpu: Gpu | None) -> None:
-        """Note what is in use already: on a GPU that is other processes, as this one has no context yet."""
+    def __init__(self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None) -> None:
+        """Note what is in use already: on a GPU that is other processes, as this one has no context yet.
+
+        With `cap_gb` the device is to be as small as that for this process.
+        """
+        self._cap_gb = cap_gb
         self._device = device
         self._gpu = gpu
         self._process = psutil.Process()
@@ -54,11 +74,29 @@ class MemoryWatch:
         """Note that simulation and renderer exist."""
         # Without the allocator's slack: what is allocated later may come from there.
         self._static_gb = self._own_gb() - self._reserved_gb() + self._allocated_gb()
+        if self._cap_gb is not None and self._device.type == "cuda":
+            # PyTorch's allocator, which takes nearly all of what comes now, gets what the others have left of the cap.
+            left_gb = max(0.0, self._cap_gb - (self._own_gb() - self._reserved_gb()))
+            total_gb = torch.cuda.get_device_properties(self._device).total_memory / GB
+            torch.cuda.set_per_process_memory_fraction(min(1.0, left_gb / total_gb), self._device)
+        self.check_cap()
+
+    def check_cap(self) -> None:
+        """Say whether this process has used more than its cap allows.
+
+        Raises:
+            CapExceeded: with the peak and the cap.
+        """
+        self._take_peaks()
+        used_gb = self._peak_used_gb - self._before_gb
+        if self._cap_gb is not None and used_gb > self._cap_gb:
+            raise CapExceeded(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
 
     def learner_made(self, rollout_bytes: int, model_tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
         """Note that networks and rollout storage exist; `model_tensors` gives parameters, gradients, optimizer state."""
         self._rollout_gb = rollout_bytes / GB
         self._model_tensors = model_tensors
+        self.check_cap()
 
     def learning_begins(self) -> None:
         """Note what is in use before the learner starts: what it adds to that is its own."""
@@ -72,7 +110,7 @@ class MemoryWatch:
 
     def learning_ended(self) -> None:
         """Note that the learner is done for this iteration."""
-        self._take_peaks()
+        self.check_cap()
         self._before_learning_gb = None
 
     def use(self) -> MemoryUse:

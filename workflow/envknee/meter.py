@@ -71,12 +71,14 @@ class Meter:
         self.request = request
         self.trial = trial
         self.device = torch.device(device)
-        self.memory = MemoryWatch(self.device, gpu)
+        self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb)
         self.timeline = Timeline(self.device, request.phases)
         self.rows: list[Row] = []
         self.stage = "imports"
         """What the trial is doing: a stage of its `StartUp`, then rollout or learning; an out-of-memory outcome names it."""
         self.num_mini_batches: int | None = None
+        self.micro_batches: int | None = None
+        """Parts of each mini-batch, where memory made the learner split them."""
         self.rollout_gb: float | None = None
         self._gpu = gpu
         self._on_first_step = on_first_step

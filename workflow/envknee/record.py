@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Overrides, PhaseSwitch
+from envknee.config import Kind, Memory, Overrides, PhaseSwitch
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -85,6 +85,7 @@ class Request(Frozen):
     """Why the trial must not be run (its memory cannot fit), or None."""
     # What was added later is written only where it is not the default: earlier requests stay the same, byte for byte.
     phases: PhaseSwitch = Field(default="sampled", exclude_if=lambda value: value == "sampled")
+    memory: Memory = Field(default=Memory(), exclude_if=lambda value: value == Memory())
 
     @property
     def point_key(self) -> tuple[str, str, int, int, int | None]:
@@ -248,6 +249,8 @@ class Outcome(Frozen):
     """Memory of the observations of one rollout, counted from the storage's tensors."""
     startup_s: StartUp | None = None
     memory_map: MemoryMap | None = None
+    micro_batches: int | None = None
+    """Into how many parts mini-batches had to be split at the end (`on_oom: retry_accumulate`)."""
 
 
 class Spread(Frozen):

@@ -16,13 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from envknee import environment, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
-from envknee.memory_watch import requested_gb
+from envknee.memory_watch import is_out_of_memory, requested_gb
 from envknee.meter import Meter, TrialDone
 from envknee.record import Environment, Failure, Outcome, Request
 
@@ -39,7 +37,7 @@ def run(trial: TrialFolder) -> Outcome:
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     device = environment.choose_device(request.gpus)
-    machine = environment.observe(device)
+    machine = environment.observe(device, request.memory.memory_cap_gb)
     write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
     meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done)
@@ -80,6 +78,7 @@ def run(trial: TrialFolder) -> Outcome:
         rollout_gb=meter.rollout_gb,
         startup_s=meter.startup_s,
         memory_map=meter.memory.map(),
+        micro_batches=meter.micro_batches,
     )
 
 
@@ -91,18 +90,6 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.overrides],
     }
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an exception means that device or host memory ran out.
-
-    PyTorch raises OutOfMemoryError on a GPU and a RuntimeError from its CPU allocator; Warp 1.17 a RuntimeError
-    "Failed to allocate N bytes on device"; NumPy and Python a MemoryError.
-    """
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    texts = ("can't allocate memory", "failed to allocate", "out of memory", "cudaerrormemoryallocation")
-    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in texts)
 
 
 def main() -> None:

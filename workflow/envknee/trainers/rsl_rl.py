@@ -20,10 +20,12 @@ from tensordict import TensorDict
 from envknee import space, tasks
 from envknee.config import OverrideValue
 from envknee.errors import UserError
+from envknee.memory_watch import is_out_of_memory
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides, split_by_root
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig
+from envknee.trainers.accumulate import AccumulatingPPO
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
@@ -58,6 +60,10 @@ def resolve(request: Request, device: str) -> TrialConfig:
     agent_cfg.num_steps_per_env = request.horizon
     agent_cfg.save_interval = UNREACHABLE_ITERATIONS
     agent_cfg.check_for_nan = False  # the meter's check takes its place: it finds infinities too, and says where
+    if request.memory.mixed_precision:
+        agent_cfg.algorithm.use_mixed_precision = True
+    if request.memory.on_oom == "retry_accumulate":
+        agent_cfg.algorithm.class_name = f"{AccumulatingPPO.__module__}:{AccumulatingPPO.__name__}"
     apply_overrides(agent_cfg, overrides["agent"], "agent")
     batch_size = request.batch_size
     if batch_size is not None:
@@ -106,11 +112,13 @@ def train(config: TrialConfig, meter: Meter) -> None:
     runner: Any = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
     # RSL-RL copies this configuration deeply when it creates the writer: a function survives that, a meter would not.
     runner.cfg["logger"] = {"class_name": lambda log_dir: MeterWriter(log_dir, meter)}
+    if isinstance(runner.alg, AccumulatingPPO):
+        runner.alg.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
-    meter.start_training(config.agent.algorithm.num_mini_batches, dict(runner.alg.storage.observations.items()))
+    meter.start_training(config.agent.algorithm.num_mini_batches, runner.alg.storage.observations.to_dict())
     try:
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
     except (RuntimeError, ValueError) as error:
