@@ -31,6 +31,9 @@ class AccumulatingPPO(PPO):
     mini-batch at a time (`RolloutStorage.mini_batch_generator`). The rollout, the networks and the optimizer's state
     stay as large as they are. Time: smaller kernels, and nothing computed twice.
 
+    One decision of upstream's hangs on rounding, and may differ: a KL above 0 raises the learning rate, and in the
+    first mini-batch after a rollout it is 0 but for rounding (exactly 0 where the standard deviation is a parameter).
+
     Made as PPO is, also by `OnPolicyRunner` from `class_name: envknee.trainers.accumulate:AccumulatingPPO`, and then
     stock PPO until `use_micro_batches` is called.
     """
@@ -39,7 +42,10 @@ class AccumulatingPPO(PPO):
     """Parts of each mini-batch now; a retry raises it for all that follow. Set by `use_micro_batches`."""
 
     is_out_of_memory: Callable[[BaseException], bool] | None = None
+    """Which errors are answered with smaller parts. Set by `use_micro_batches`."""
+
     on_split: Callable[[int], None] | None = None
+    """Told the new number of parts before a retry. Set by `use_micro_batches`."""
 
     def use_micro_batches(
         self,
@@ -81,11 +87,11 @@ class AccumulatingPPO(PPO):
         """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
 
         When memory runs out in a forward or backward pass and `is_out_of_memory` says so, the mini-batch is done again
-        in twice the parts. A failed attempt leaves nothing behind: until a mini-batch's last part is through, nothing
-        but gradients is written. On several GPUs each rank splits on its own, as no rank waits for another before that.
+        in twice the parts. A failed attempt leaves nothing behind: until a mini-batch's last part is through, only
+        gradients are written. On several GPUs each rank splits on its own: the ranks meet after that.
 
         Raises:
-            RuntimeError: of the kind that PyTorch raises when memory runs out, when not even single transitions fit, or
+            RuntimeError: PyTorch's error for memory that ran out, when not even single transitions fit, or when it came
                 outside of those passes: smaller parts cannot help the optimizer.
         """
         if self.micro_batches == 1 and self.is_out_of_memory is None:

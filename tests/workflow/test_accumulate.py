@@ -1,0 +1,460 @@
+"""One optimizer step from micro-batches is the one from the whole mini-batch, also after memory ran out. RSL-RL's own PPO,
+networks and storage; real allocation errors."""
+
+import copy
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from envknee.errors import UserError
+from envknee.memory_watch import is_out_of_memory
+from envknee.trainers.accumulate import AccumulatingPPO, parts
+from rsl_rl.algorithms import PPO
+from rsl_rl.modules.distribution import Distribution
+from rsl_rl.utils import resolve_callable
+from tensordict import TensorDict
+from torch.multiprocessing.spawn import spawn
+
+NUM_ENVS, HORIZON, NUM_MINI_BATCHES = 16, 8, 4
+MINI_BATCH_SIZE = NUM_ENVS * HORIZON // NUM_MINI_BATCHES
+NUM_ACTIONS = 2
+OURS = "envknee.trainers.accumulate:AccumulatingPPO"
+GPU = pytest.param(
+    "cuda:0",
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
+)
+
+GAUSSIAN = {"class_name": "GaussianDistribution", "init_std": 1.0}
+# As Isaac Lab 3.0.0's CartpoleCameraDirectPPORunnerCfg (isaaclab_tasks/core/cartpole/agents/rsl_rl_ppo_cfg.py).
+CAMERA_ACTOR = {
+    "class_name": "CNNModel",
+    "cnn_cfg": {
+        "output_channels": [8, 16, 16],
+        "kernel_size": [5, 3, 3],
+        "stride": [2, 2, 2],
+        "activation": "relu",
+    },
+    "hidden_dims": [64],
+    "activation": "elu",
+    "distribution_cfg": GAUSSIAN,
+}
+STATE_ACTOR = {"class_name": "MLPModel", "hidden_dims": [32, 32], "activation": "elu", "distribution_cfg": GAUSSIAN}
+CRITIC = {"class_name": "MLPModel", "hidden_dims": [32, 32], "activation": "elu"}
+ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "learning_rate": 1e-3, "desired_kl": 0.01, "entropy_coef": 0.005}
+
+
+@pytest.fixture(autouse=True)
+def few_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def float64():
+    """Let networks and storage compute in float64: what then differs by more than 1e-10 differs by more than rounding."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@dataclass
+class Trained:
+    """What several iterations leave behind."""
+
+    algorithm: Any
+    losses: list[dict[str, float]] = field(default_factory=list)
+    learning_rates: list[float] = field(default_factory=list)  # of every optimizer step
+    action_stds: list[float] = field(default_factory=list)
+    random_state: list[torch.Tensor] = field(default_factory=list)
+
+
+def observe(num_envs: int, device: str) -> TensorDict:
+    """Return random observations: policy [num_envs, 6, 30, 30] (an image of two frames), critic [num_envs, 4]."""
+    groups = {
+        "policy": torch.rand(num_envs, 6, 30, 30, device=device),
+        "critic": torch.randn(num_envs, 4, device=device),
+    }
+    return TensorDict(groups, batch_size=[num_envs], device=device)
+
+
+def make(
+    class_name: str = OURS,
+    actor: dict[str, Any] = STATE_ACTOR,
+    critic: dict[str, Any] = CRITIC,
+    device: str = "cpu",
+    num_envs: int = NUM_ENVS,
+    multi_gpu: dict[str, int] | None = None,
+    **settings: Any,
+) -> Any:
+    """Make an algorithm as OnPolicyRunner does; the same networks each time."""
+    torch.manual_seed(0)
+    sees = "policy" if actor["class_name"] == "CNNModel" else "critic"
+    algorithm = {"num_learning_epochs": 2, "num_mini_batches": NUM_MINI_BATCHES, "schedule": "fixed", **settings}
+    cfg = {
+        "algorithm": {"class_name": class_name, "rnd_cfg": None, "symmetry_cfg": None, **algorithm},
+        "actor": dict(actor),
+        "critic": dict(critic),
+        "obs_groups": {
+            "actor": [sees],
+            "critic": [sees if settings.get("share_cnn_encoders") else "critic"],
+            "rnd_state": ["critic"],
+        },
+        "num_steps_per_env": HORIZON,
+        "multi_gpu": multi_gpu,
+    }
+    env: Any = SimpleNamespace(num_envs=num_envs, num_actions=NUM_ACTIONS, unwrapped=SimpleNamespace(step_dt=0.02))
+    algorithm_class: Any = resolve_callable(class_name)
+    return algorithm_class.construct_algorithm(observe(num_envs, device), env, cfg, device)
+
+
+def train(algorithm: Any, iterations: int = 3, seed: int = 1) -> Trained:
+    """Train as OnPolicyRunner.learn does, on random observations and rewards that depend on the actions.
+
+    Seeded once: after the first update the random numbers, too, have to be where a stock update leaves them.
+    """
+    device, num_envs = algorithm.device, algorithm.storage.num_envs
+    found = Trained(algorithm)
+    note = algorithm.optimizer.register_step_pre_hook(
+        lambda optimizer, args, kwargs: found.learning_rates.append(optimizer.param_groups[0]["lr"])
+    )
+    torch.manual_seed(seed)
+    algorithm.train_mode()
+    observations = observe(num_envs, device)
+    for _ in range(iterations):
+        with torch.inference_mode():
+            for _ in range(HORIZON):
+                actions = algorithm.act(observations)
+                rewards = 1.0 - (actions - observations["critic"][:, :NUM_ACTIONS]).square().mean(dim=1)
+                dones = torch.rand(num_envs, device=device) < 0.1
+                observations = observe(num_envs, device)
+                algorithm.process_env_step(observations, rewards, dones, {"time_outs": dones & (rewards > 0)})
+            algorithm.compute_returns(observations)
+        found.losses.append(algorithm.update())
+        found.action_stds.append(algorithm.get_policy().output_std.mean().item())
+    note.remove()
+    found.random_state = [torch.get_rng_state()]
+    if torch.device(device).type == "cuda":
+        found.random_state.append(torch.cuda.get_rng_state(device))
+    return found
+
+
+def tensors_of(found: Trained) -> list[torch.Tensor]:
+    """Return parameters, buffers and the optimizer's state."""
+    algorithm = found.algorithm
+    state = [value for kept in algorithm.optimizer.state.values() for value in kept.values()]
+    kept = [*algorithm.actor.state_dict().values(), *algorithm.critic.state_dict().values(), *state]
+    return [torch.as_tensor(value).detach().double().cpu() for value in kept]
+
+
+def assert_same(found: Trained, expected: Trained, tolerance: float = 1e-10) -> None:
+    for one, other in zip(tensors_of(found), tensors_of(expected), strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    for one, other in zip(found.losses, expected.losses, strict=True):
+        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
+    assert found.learning_rates == expected.learning_rates  # steps of a factor 1.5: nothing is rounded
+    assert found.algorithm.learning_rate == expected.algorithm.learning_rate
+    assert found.action_stds == pytest.approx(expected.action_stds, rel=max(tolerance, 1e-6))  # a float32 mean
+    assert all(torch.equal(one, other) for one, other in zip(found.random_state, expected.random_state, strict=True))
+    assert found.algorithm.storage.step == 0  # ready for the next rollout
+
+
+def run_out_of_memory(device: str = "cpu") -> None:
+    """Raise what PyTorch raises when memory runs out."""
+    torch.empty(2**60, dtype=torch.uint8, device=device)
+
+
+def limit_forward(network: torch.nn.Module, transitions: int) -> None:
+    """Let learning run out of memory in forward passes of more than so many transitions."""
+
+    def check(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+        if torch.is_grad_enabled() and len(inputs[0]) > transitions:
+            run_out_of_memory(str(inputs[0].device))
+
+    network.register_forward_pre_hook(check)
+
+
+def limit_backward(network: torch.nn.Module, transitions: int) -> None:
+    """Let learning run out of memory in backward passes of more than so many transitions."""
+
+    def check(module: torch.nn.Module, gradients: Any, output_gradients: Any) -> None:
+        if len(output_gradients[0]) > transitions:
+            run_out_of_memory(str(output_gradients[0].device))
+
+    network.register_full_backward_hook(check)
+
+
+def test_parts_are_all_of_it_and_nearly_equal():
+    assert parts(10, 3) == [slice(0, 3), slice(3, 6), slice(6, 10)]
+    assert parts(3, 3) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert parts(7, 1) == [slice(0, 7)]
+
+
+SETTINGS = {
+    "adaptive": ADAPTIVE,
+    "fixed": {"entropy_coef": 0.01},
+    "per mini-batch": {**ADAPTIVE, "normalize_advantage_per_mini_batch": True},
+    "unclipped": {**ADAPTIVE, "use_clipped_value_loss": False, "value_loss_coef": 2.0},
+    "clipped gradients": {**ADAPTIVE, "max_grad_norm": 0.05, "optimizer": "sgd", "learning_rate": 0.01},
+    "3 mini-batches": {**ADAPTIVE, "num_mini_batches": 3},
+}
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_every_number_of_micro_batches_learns_what_stock_ppo_learns(settings):
+    expected = train(make("PPO", **settings))
+    assert type(expected.algorithm) is PPO
+    if settings.get("schedule") == "adaptive" and settings.get("optimizer") != "sgd":
+        ratios = {
+            round(after / before, 3)
+            for before, after in zip(expected.learning_rates, expected.learning_rates[1:], strict=False)
+        }
+        assert ratios >= {round(1 / 1.5, 3), 1.5}  # else the schedule would not be tested
+    for micro_batches in (2, 3, 4, 16):
+        algorithm = make(**settings)
+        assert isinstance(algorithm, AccumulatingPPO)
+        algorithm.use_micro_batches(micro_batches)
+        assert_same(train(algorithm), expected)
+        assert algorithm.micro_batches == micro_batches
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        {"class_name": "GaussianDistribution", "std_type": "log"},
+        {"class_name": "HeteroscedasticGaussianDistribution"},
+        {"class_name": "HeteroscedasticGaussianDistribution", "std_type": "log"},
+        {"class_name": "BetaDistribution"},
+    ],
+    ids=lambda cfg: " ".join(cfg.values()),
+)
+def test_every_distribution_and_normalized_observations(distribution):
+    actor = {**STATE_ACTOR, "obs_normalization": True, "distribution_cfg": distribution}
+    critic = {**CRITIC, "obs_normalization": True}
+    # Adaptive where the KL of a policy to itself is 0, and not 0 but for rounding: then it raises the learning rate when
+    # rounding happens to make it positive, in the first mini-batch of every stock update.
+    settings: dict[str, Any] = (
+        ADAPTIVE if distribution["class_name"] == "GaussianDistribution" else {"entropy_coef": 0.005}
+    )
+    expected = train(make("PPO", actor, critic, **settings))
+    algorithm = make(OURS, actor, critic, **settings)
+    algorithm.use_micro_batches(5)
+    assert_same(train(algorithm), expected)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("device", ["cpu", GPU])
+@pytest.mark.parametrize("share_cnn_encoders", [False, True])
+def test_a_camera_policy(device, share_cnn_encoders):
+    critic = {**CAMERA_ACTOR, "distribution_cfg": None} if share_cnn_encoders else CRITIC
+    settings = {"device": device, "share_cnn_encoders": share_cnn_encoders, **ADAPTIVE}
+    expected = train(make("PPO", CAMERA_ACTOR, critic, **settings))
+    algorithm = make(OURS, CAMERA_ACTOR, critic, **settings)
+    algorithm.use_micro_batches(3)
+    assert_same(train(algorithm), expected)
+
+
+@pytest.mark.parametrize("actor", [STATE_ACTOR, CAMERA_ACTOR], ids=["state", "camera"])
+def test_float32(actor):
+    expected = train(make("PPO", actor, **ADAPTIVE))
+    algorithm = make(OURS, actor, **ADAPTIVE)
+    algorithm.use_micro_batches(4)
+    assert_same(train(algorithm), expected, 1e-4)
+
+
+def test_mixed_precision_is_kept():
+    # Plain gradient descent: Adam makes steps of the same size from gradients that are nothing but rounding.
+    settings = {"use_mixed_precision": True, "optimizer": "sgd", "learning_rate": 0.01, "max_grad_norm": 100.0}
+    expected = train(make("PPO", CAMERA_ACTOR, **settings))
+    algorithm = make(OURS, CAMERA_ACTOR, **settings)
+    algorithm.use_micro_batches(4)
+    learned_in = set()
+    algorithm.actor.mlp.register_forward_hook(
+        lambda module, inputs, output: learned_in.add(output.dtype) if torch.is_grad_enabled() else None
+    )
+    assert_same(train(algorithm), expected, 5e-3)
+    assert learned_in == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("armed", [False, True], ids=["stock", "ready to split"])
+def test_one_micro_batch_is_stock_to_the_last_bit(armed):
+    expected = train(make("PPO", CAMERA_ACTOR, **ADAPTIVE))
+    algorithm = make(OURS, CAMERA_ACTOR, **ADAPTIVE)
+    algorithm.use_micro_batches(1, is_out_of_memory if armed else None)
+    assert_same(train(algorithm), expected, 0.0)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("device", ["cpu", GPU])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        lambda algorithm: limit_forward(algorithm.actor.mlp, 10),
+        lambda algorithm: limit_forward(algorithm.critic.mlp, 10),
+        lambda algorithm: limit_backward(algorithm.actor.mlp[2], 10),  # the critic has its gradients by then
+    ],
+    ids=["actor's forward pass", "critic's forward pass", "backward pass"],
+)
+def test_what_does_not_fit_is_done_again_in_smaller_parts(limit, device):
+    settings = {"device": device, "normalize_advantage_per_mini_batch": True, **ADAPTIVE}
+    expected = train(make("PPO", **settings))
+    algorithm = make(**settings)
+    limit(algorithm)
+    splits = []
+    algorithm.use_micro_batches(1, is_out_of_memory, splits.append)
+    assert_same(train(algorithm), expected)
+    assert splits == [2, 4]  # 32 -> 16 -> 8 transitions, once: the second iteration begins with four parts
+    assert algorithm.micro_batches == 4
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("failing_call", [1, 2, 3, 11, 24])
+def test_memory_that_runs_out_in_the_middle_leaves_nothing_behind(failing_call):
+    expected = train(make("PPO", **ADAPTIVE))
+    algorithm = make(**ADAPTIVE)
+    calls = []
+
+    def fail_once(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+        if torch.is_grad_enabled():
+            calls.append(len(inputs[0]))
+            if len(calls) == failing_call:
+                run_out_of_memory()
+
+    algorithm.critic.mlp.register_forward_pre_hook(fail_once)
+    algorithm.use_micro_batches(3, is_out_of_memory)
+    assert_same(train(algorithm), expected)
+    assert calls[:failing_call] == ([10, 11, 11] * 8)[:failing_call] and calls[failing_call:][:3] == [5, 5, 6]
+    assert algorithm.micro_batches == 6
+
+
+def test_when_not_even_one_transition_fits_the_error_comes_out():
+    algorithm = make()
+    before = {name: value.clone() for name, value in algorithm.save()["actor_state_dict"].items()}
+    limit_backward(algorithm.actor.mlp[2], 0)
+    splits = []
+    algorithm.use_micro_batches(3, is_out_of_memory, splits.append)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        train(algorithm)
+    assert splits == [6, 12, 24, MINI_BATCH_SIZE]
+    assert all(torch.equal(before[name], value) for name, value in algorithm.save()["actor_state_dict"].items())
+    assert not algorithm.optimizer.state
+
+
+def fail(error: Exception, *_: Any) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [ValueError("shapes"), RuntimeError("normal expects all elements of std >= 0.0")])
+def test_other_errors_come_out_at_once(error):
+    algorithm = make()
+    algorithm.use_micro_batches(2, is_out_of_memory, pytest.fail)
+    algorithm.critic.mlp[2].register_full_backward_hook(partial(fail, error))
+    with pytest.raises(type(error), match=str(error)):
+        train(algorithm)
+
+
+def test_without_a_retry_memory_that_runs_out_comes_out():
+    algorithm = make()
+    limit_forward(algorithm.actor.mlp, 10)
+    algorithm.use_micro_batches(2, on_split=pytest.fail)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        train(algorithm)
+
+
+def test_observations_are_copied_part_by_part(monkeypatch):
+    algorithm = make()
+    algorithm.use_micro_batches(4)
+    copied = set()
+    take = TensorDict.__getitem__
+
+    def note_and_take(observations: TensorDict, index: Any) -> Any:
+        if isinstance(index, torch.Tensor):
+            copied.add(len(index))
+        return take(observations, index)
+
+    monkeypatch.setattr(TensorDict, "__getitem__", note_and_take)
+    train(algorithm, iterations=1)
+    assert copied == {MINI_BATCH_SIZE // 4}
+
+
+def learn_as_rank(rank: int, rendezvous: str) -> None:
+    """Compare stock and micro-batches on one of two ranks that learn from different rollouts."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    torch.distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
+    settings = {**ADAPTIVE, "multi_gpu": {"global_rank": rank, "local_rank": rank, "world_size": 2}}
+    actor = {**STATE_ACTOR, "obs_normalization": True}
+    expected = train(make("PPO", actor, **settings), seed=rank)
+    algorithm = make(OURS, actor, **settings)
+    algorithm.use_micro_batches(3, is_out_of_memory)
+    if rank == 1:
+        limit_backward(algorithm.actor.mlp[2], 3)
+    found = train(algorithm, seed=rank)
+    assert_same(found, expected)
+    assert algorithm.micro_batches == (3, 12)[rank]
+    mine = torch.cat([parameter.detach().flatten() for parameter in algorithm.actor.parameters()])
+    other = mine.clone()
+    torch.distributed.broadcast(other, src=0)
+    torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+    torch.distributed.destroy_process_group()
+
+
+def test_each_rank_of_several_splits_on_its_own(tmp_path):
+    spawn(learn_as_rank, (f"file://{tmp_path}/rendezvous",), nprocs=2)
+
+
+class OwnDistribution(Distribution):
+    """A distribution of actions that RSL-RL does not have."""
+
+    @property
+    def input_dim(self) -> int:
+        return NUM_ACTIONS
+
+
+def mirror(env: Any, obs: TensorDict | None, actions: torch.Tensor | None) -> tuple[Any, Any]:
+    """Return samples and their mirror images, as symmetry_cfg.data_augmentation_func does."""
+    return obs if obs is None else torch.cat([obs, obs]), actions if actions is None else torch.cat([actions, -actions])
+
+
+RND = {"weight": 1.0, "num_outputs": 2, "predictor_hidden_dims": [8], "target_hidden_dims": [8]}
+RNN = {"class_name": "RNNModel", "rnn_hidden_dim": 8, "rnn_type": "gru"}
+UNFIT = {
+    "random network distillation (algorithm.rnd_cfg)": {"rnd_cfg": RND},
+    "symmetry (algorithm.symmetry_cfg)": {
+        "symmetry_cfg": {"data_augmentation_func": mirror, "use_data_augmentation": True}
+    },
+    "a recurrent model": {"actor": {**STATE_ACTOR, **RNN}, "critic": {**CRITIC, **RNN}},
+    "batch normalization (cnn_cfg.norm)": {
+        "actor": {**CAMERA_ACTOR, "cnn_cfg": {**CAMERA_ACTOR["cnn_cfg"], "norm": "batch"}}
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "settings"), UNFIT.items(), ids=UNFIT)
+def test_what_parts_do_not_add_up_with_is_named(name, settings):
+    settings = {**settings, **ADAPTIVE}
+    algorithm = make(**copy.deepcopy(settings))
+    for arguments in ((2,), (1, is_out_of_memory)):
+        with pytest.raises(UserError) as error:
+            algorithm.use_micro_batches(*arguments)
+        assert name in str(error.value)
+    algorithm.use_micro_batches(1)  # stock
+    assert_same(train(algorithm, 2), train(make("PPO", **copy.deepcopy(settings)), 2), 0.0)
+
+
+def test_an_unknown_distribution_is_named():
+    algorithm = make(actor={**STATE_ACTOR, "distribution_cfg": {"class_name": OwnDistribution}})
+    with pytest.raises(UserError, match="the distribution OwnDistribution"):
+        algorithm.use_micro_batches(2)
+
+
+@pytest.mark.parametrize("micro_batches", [0, MINI_BATCH_SIZE + 1])
+def test_a_number_that_no_mini_batch_has_is_refused(micro_batches):
+    with pytest.raises(UserError, match=f"micro_batches: {micro_batches} is not from 1 to {MINI_BATCH_SIZE}"):
+        make().use_micro_batches(micro_batches)
