@@ -14,6 +14,9 @@ from envknee.errors import UserError
 
 GB = 1e9
 
+UNTOLD = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
+"""What NVML raises where a GPU, a MIG instance or an old driver does not tell something."""
+
 PROHIBITED, EXCLUSIVE = pynvml.NVML_COMPUTEMODE_PROHIBITED, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 
 
@@ -84,7 +87,7 @@ class Gpu:
         """Return what a process uses; None where NVML does not tell: process numbers are the host's, not a container's."""
         try:
             processes = pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)
-        except pynvml.NVMLError:
+        except UNTOLD:
             return None
         used = [process.usedGpuMemory for process in processes if process.pid == pid]
         return used[0] / GB if used and used[0] is not None else None
@@ -93,7 +96,7 @@ class Gpu:
         """Return in how much of the last sampling period some kernel ran; None on a MIG instance."""
         try:
             return float(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu)
-        except pynvml.NVMLError:
+        except UNTOLD:
             return None
 
     def check_usable(self) -> None:
@@ -105,7 +108,7 @@ class Gpu:
         try:
             mode = pynvml.nvmlDeviceGetComputeMode(self.handle)
             others = [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)]
-        except pynvml.NVMLError:
+        except UNTOLD:
             return
         others = [pid for pid in others if pid != os.getpid()]
         if mode == PROHIBITED:
