@@ -20,11 +20,11 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify overhead test check schema
+.PHONY: help setup sweep ui publish verify overhead test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup: ## make .venv and nothing else
 	@bash workflow/setup.sh
@@ -48,6 +48,9 @@ overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` 
 
 test: setup ## all tests that this machine can run
 	@pytest
+
+gpu-test: setup ## only the tests that need an NVIDIA GPU
+	@pytest -m gpu
 
 check: setup ## format, lint and types
 	@ruff format --check .

@@ -520,4 +520,4 @@ def test_help_lists_every_target(project: Project) -> None:
     assert status == 0
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony is not None
-    assert re.findall(r"^  make (\w+)", output, re.MULTILINE) == phony[1].split()
+    assert re.findall(r"^  make ([\w-]+)", output, re.MULTILINE) == phony[1].split()

@@ -1,0 +1,94 @@
+"""What only a GPU can show: `make gpu-test`. Elsewhere every test is skipped."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from conftest import a_trial
+from envknee import environment, launch
+from envknee.nvml import Gpu
+from envknee.record import Record, read_rows
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+SIZE = {"env.scene.tiled_camera.width": 96, "env.scene.tiled_camera.height": 96}
+POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size": 1024, "overrides": SIZE}
+
+
+@pytest.fixture
+def gpu() -> Iterator[Gpu]:
+    """Return the GPU, and check that the test left it as it was: nothing of a trial stays behind."""
+    found = environment.gpu_of("cuda:0")
+    assert found is not None
+    before_gb = found.used_gb()
+    yield found
+    deadline = time.monotonic() + 10
+    while found.used_gb() > before_gb + 0.05 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert found.used_gb() <= before_gb + 0.05
+
+
+def run(folder: Any, **changes: Any) -> Record:
+    return launch.launch(a_trial(folder, **(POINT | changes)))
+
+
+def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
+    trial = a_trial(tmp_path / "phases", **POINT, iterations=8, warmup_iterations=2)
+    record = launch.launch(trial)
+    assert record.outcome.status == "ok" and record.phases_s is not None
+    assert min(spread.median for spread in record.phases_s.values()) > 0
+    for row in read_rows(trial)[2:]:
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+
+
+def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
+    record = run(tmp_path / "memory", iterations=3)
+    found = record.outcome.memory_map
+    assert found is not None
+    observations_gb = 256 * 16 * 2 * 3 * 96 * 96 * 4 / 1e9
+    assert observations_gb < found.rollout_gb < 1.01 * observations_gb
+    assert found.static_gb > 0.3 and found.model_gb > 0 and found.learner_gb > 0 and found.slack_gb >= 0
+    assert abs(found.unattributed_gb) < 0.1 * found.device_used_gb
+    newest = read_rows(launch.TrialFolder(tmp_path / "memory"))[-1].memory
+    assert newest.torch_peak_allocated_gb is not None and newest.torch_peak_reserved_gb is not None
+    assert found.slack_gb == pytest.approx(newest.torch_peak_reserved_gb - newest.torch_peak_allocated_gb)
+    assert found.rollout_gb + found.model_gb + found.learner_gb <= newest.torch_peak_allocated_gb
+    if newest.process_gb is not None:
+        assert newest.process_gb == pytest.approx(found.device_used_gb - (found.other_processes_gb or 0.0), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes"),
+    [
+        ("environment", {"num_envs": 2**20, "horizon": 1, "batch_size": 2**20}),
+        ("learner", {"horizon": 2**16, "batch_size": 2**20}),
+        ("learning", {"horizon": 64, "batch_size": 2**14, "memory": {"memory_cap_gb": 7.5}}),
+    ],
+)
+def test_memory_runs_out_where_it_strikes_and_the_gpu_is_clean_afterwards(tmp_path, gpu, stage, changes):
+    record = run(tmp_path / stage, **changes)
+    assert record.outcome.status == "oom", record.outcome
+    assert record.outcome.failure is not None
+    assert (record.outcome.failure.tensor, record.outcome.failure.requested_gb is not None) == (stage, True)
+    assert record.outcome.memory_map is not None or stage == "environment"
+
+
+def test_what_does_not_fit_fits_in_smaller_parts(tmp_path, gpu):
+    changes = {"horizon": 64, "batch_size": 2**14, "memory": {"memory_cap_gb": 7.5, "on_oom": "retry_accumulate"}}
+    record = run(tmp_path / "retry", **changes)
+    assert record.outcome.status == "ok"
+    assert record.outcome.micro_batches is not None and record.outcome.micro_batches >= 2
+    assert record.memory_peak_gb is not None and record.memory_peak_gb < 8.5
+
+
+def test_a_gpu_is_found_under_the_name_that_a_scheduler_gives_it(tmp_path, gpu, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpu.uuid)
+    record = run(tmp_path / "remapped")
+    assert record.outcome.environment is not None
+    assert gpu.uuid.endswith(record.outcome.environment.device.uuid or "?")
