@@ -1,7 +1,10 @@
 """What only a GPU can show: `make gpu-test`. Elsewhere every test is skipped."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -92,3 +95,49 @@ def test_a_gpu_is_found_under_the_name_that_a_scheduler_gives_it(tmp_path, gpu, 
     record = run(tmp_path / "remapped")
     assert record.outcome.environment is not None
     assert gpu.uuid.endswith(record.outcome.environment.device.uuid or "?")
+
+
+BALLAST = """
+import sys, time, torch
+free = torch.cuda.mem_get_info()[0]
+kept = torch.empty(int(free - float(sys.argv[1]) * 1e9), dtype=torch.uint8, device="cuda")
+print("there", flush=True)
+time.sleep(3600)
+"""
+
+
+@contextmanager
+def all_but(free_gb: float) -> Iterator[None]:
+    """Let another process take the GPU's memory but for `free_gb`."""
+    with subprocess.Popen([sys.executable, "-c", BALLAST, str(free_gb)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"there\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def most_that_fit(fits: Callable[[int], bool], low: int, high: int, step: int) -> int:
+    """Return the largest num_envs that fits, by bisection: `low` does, `high` does not."""
+    assert fits(low) and not fits(high)
+    while high - low > step:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def test_a_cap_strikes_where_a_card_of_that_size_would(tmp_path, gpu):
+    size_gb = 6.0
+    point = {"horizon": 32, "batch_size": None, "warmup_iterations": 0, "iterations": 2}
+
+    def fits(name: str, num_envs: int, **changes: Any) -> bool:
+        record = run(tmp_path / f"{name}-{num_envs}", num_envs=num_envs, **point, **changes)
+        assert record.outcome.status in ("ok", "oom")
+        return record.outcome.status == "ok"
+
+    with all_but(size_gb):
+        on_small_card = most_that_fit(lambda num_envs: fits("card", num_envs), 384, 896, 16)
+    capped = {"memory": {"memory_cap_gb": size_gb}}
+    with_cap = most_that_fit(lambda num_envs: fits("cap", num_envs, **capped), 384, 896, 16)
+    print(f"{size_gb} GB: {on_small_card} environments on a card of that size, {with_cap} with a cap")
+    assert with_cap == pytest.approx(on_small_card, rel=0.05)

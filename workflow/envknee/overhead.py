@@ -1,11 +1,11 @@
-"""What measuring costs: the same training through `isaaclab train` and through a trial, side by side.
+"""What measuring costs: the same training through `isaaclab train`, a trial, and a trial without phases, side by side.
 
 Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
 
     python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
 
-Both run in turns (stock, trial, trial, stock, ...), so that what else the machine does meets both alike. The clock is the
-host's, around whole iterations, logging included: neither side's own account of its speed is asked.
+They run in turns, each round in another order, so that what else the machine does meets all alike. The clock is the host's,
+around whole iterations, logging included: no side's own account of its speed is asked.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import re
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,8 @@ from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, write_atomically
 from envknee.record import Request, read_rows, spread
 from envknee.space import Point, Slot, is_legal, legal_points
+
+STOCK, TRIAL, NO_PHASES = "isaaclab train", "trial", "trial without phases"
 
 HEADER = re.compile(r"Learning iteration (\d+)/")
 """How RSL-RL 5.5.1 begins the log of an iteration, at its end."""
@@ -93,12 +96,16 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
 
 def main() -> None:
     """Measure what measuring costs."""
-    parser = argparse.ArgumentParser(description="Run `isaaclab train` and trials in turns and compare their FPS.")
+    parser = argparse.ArgumentParser(
+        description="Run `isaaclab train` and trials with and without phases in turns, and compare their FPS."
+    )
     parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
     parser.add_argument("--arm", help="an arm of the study (default: the first)")
     parser.add_argument("--num-envs", type=int, help="default: the middle of the study's")
     parser.add_argument("--horizon", type=int, help="default: the middle of the study's")
-    parser.add_argument("--pairs", type=int, default=5, help="how often each side runs (default: %(default)s)")
+    parser.add_argument(
+        "--pairs", type=int, default=5, help="rounds in which each side runs once (default: %(default)s)"
+    )
     parser.add_argument("--warmup", type=int, default=2, help="first iterations left out (default: %(default)s)")
     parser.add_argument("--iterations", type=int, default=8, help="timed iterations of each run (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("results/overhead"), help="default: %(default)s")
@@ -117,37 +124,51 @@ def main() -> None:
     frames = request.num_envs * request.horizon
 
     iterations_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
-    fps: dict[str, list[float]] = {"stock": [], "trial": []}
+    fps: dict[str, list[float]] = {STOCK: [], TRIAL: [], NO_PHASES: []}
+    measured: dict[str, Callable[[Path], list[float]]] = {
+        STOCK: lambda path: iterations_of_stock(request, device, path.with_suffix(".log")),
+        TRIAL: lambda path: iterations_of_trial(request, TrialFolder(path)),
+        NO_PHASES: lambda path: iterations_of_trial(request.model_copy(update={"phases": "off"}), TrialFolder(path)),
+    }
     for pair in range(arguments.pairs):
-        for side in ("stock", "trial") if pair % 2 == 0 else ("trial", "stock"):
-            seconds = (
-                iterations_of_stock(request, device, folder.resolve() / f"stock-{pair}.log")
-                if side == "stock"
-                else iterations_of_trial(request, TrialFolder(folder / f"trial-{pair}"))
-            )
+        sides = list(measured)
+        for side in sides[pair % 3 :] + sides[: pair % 3]:
+            seconds = measured[side](folder.resolve() / f"{side.replace(' ', '-')}-{pair}")
             fps[side].append(frames / statistics.median(seconds))
-        print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps['trial'][-1] / fps['stock'][-1]:.3f}", flush=True)
+        found = ", ".join(f"{name} {values[-1]:.3f}" for name, values in ratios(fps).items())
+        print(f"round {pair + 1} of {arguments.pairs}: {found}", flush=True)
 
-    ratios = [trial / stock for trial, stock in zip(fps["trial"], fps["stock"], strict=True)]
-    ratio = spread(ratios)
-    assert ratio is not None, "there is at least one pair"
+    spreads = {name: spread(values) for name, values in ratios(fps).items()}
     machine = environment.observe(device)
     result = {
         "request": request.model_dump(mode="json"),
         "environment": machine.model_dump(mode="json"),
         "fps": fps,
-        "ratios": ratios,
-        "ratio": ratio.model_dump(),
+        "ratios": ratios(fps),
+        "spreads": {name: found.model_dump() for name, found in spreads.items() if found},
     }
     write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
-    table = Table("pair", "isaaclab train, FPS", "trial, FPS", "trial / stock", title=f"{machine.device.name}: {point}")
-    for pair, (stock, trial) in enumerate(zip(fps["stock"], fps["trial"], strict=True), start=1):
-        table.add_row(str(pair), f"{stock:,.0f}", f"{trial:,.0f}", f"{trial / stock:.3f}")
+    table = Table("round", *(f"{side}, FPS" for side in fps), *spreads, title=f"{machine.device.name}: {point}")
+    for pair in range(arguments.pairs):
+        speeds = (f"{values[pair]:,.0f}" for values in fps.values())
+        table.add_row(str(pair + 1), *speeds, *(f"{values[pair]:.3f}" for values in ratios(fps).values()))
     Console().print(table)
-    print(
-        f"median ratio {ratio.median:.3f} (quartiles {ratio.lower_quartile:.3f} to {ratio.upper_quartile:.3f},"
-        f" {len(ratios)} pairs; 1 means that measuring costs nothing): {folder / 'overhead.json'}"
-    )
+    for name, found in spreads.items():
+        assert found is not None, "there is at least one round"
+        print(
+            f"{name}: median {found.median:.3f} (quartiles {found.lower_quartile:.3f} to {found.upper_quartile:.3f},"
+            f" {found.iterations} rounds; 1 means that it costs nothing)"
+        )
+    print(folder / "overhead.json")
+
+
+def ratios(fps: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Return round by round what a trial reaches of stock's FPS, and a trial with phases of one without."""
+    against = {f"{TRIAL} / {STOCK}": STOCK, f"{TRIAL} / {NO_PHASES}": NO_PHASES}
+    return {
+        name: [trial / other for trial, other in zip(fps[TRIAL], fps[side], strict=False)]
+        for name, side in against.items()
+    }
 
 
 if __name__ == "__main__":
