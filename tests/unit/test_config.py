@@ -147,7 +147,7 @@ studies = st.fixed_dictionaries(
         "task": st.fixed_dictionaries({"id": st.text(min_size=1, max_size=9), "overrides": overrides}),
         "arms": st.dictionaries(
             names,
-            st.fixed_dictionaries({"gpus": st.sampled_from(["auto", 0, 1]), "overrides": overrides}),
+            st.fixed_dictionaries({"gpus": st.sampled_from(["auto", 0, 1, 2, 8]), "overrides": overrides}),
             min_size=1,
             max_size=3,
         ),
@@ -202,7 +202,7 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 SECTIONS = "arms, decide, learning, phases, seed, slots, study, task, throughput, tracking, window"
 KEYS = "batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = "num_envs, horizon, batch_size, sampler, points, repeats, warmup_iterations, limit_s, iterations"
-ARM = "gpus, memory, overrides, trainer"
+ARM = "cpu_ranks, gpus, memory, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
@@ -260,10 +260,12 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
-        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, overrides, memory (got None)"),
+        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, cpu_ranks, overrides, memory (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),
-        ({"arms": {"bool-x": {"gpus": 2}}}, "arms.bool-x.gpus: expected 'auto', 0 or 1 (got 2)"),
-        ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 or 1 (got True)"),
+        ({"arms": {"x": {"gpus": -2}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got -2)"),
+        ({"arms": {"x": {"gpus": 2.0}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got 2.0)"),
+        ({"arms": {"x": {"gpus": 1, "cpu_ranks": 2}}}, "arms.x: cpu_ranks 2 is for gpus: 0; on GPUs there is a rank for each (gpus: k)"),
+        ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got True)"),
         ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
         ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),
         ({"arms": {"a": {"trainer": "rl_game"}}}, "arms.a.trainer: expected 'rsl_rl' (got 'rl_game')"),

@@ -28,6 +28,23 @@ def test_mini_batches_are_the_rollout_over_the_batch() -> None:
     assert space.num_mini_batches(3, 5, 15) == 1
 
 
+def test_every_rank_brings_an_equal_part_of_the_batch() -> None:
+    # 2 ranks of 512 x 64 collect 65536 transitions; in steps of 2048, 1024 from each rank
+    assert space.num_mini_batches(512, 64, 2048, world_size=2) == 32
+    assert space.num_mini_batches(16, 8, 256, world_size=2) == 1
+    assert space.is_legal(Point(16, 8, 256), {2}) and not space.is_legal(Point(16, 8, 256), {1, 2})
+    with pytest.raises(ValueError, match="batch_size 128 does not divide num_envs 16 x horizon 24 x 3 ranks = 1152"):
+        space.num_mini_batches(16, 24, 128, world_size=3)
+
+
+def test_a_batch_that_no_number_of_ranks_shares_is_told_before_anything_starts() -> None:
+    arms = {"one": {"gpus": 1}, "three": {"gpus": 3}}
+    with pytest.raises(UserError, match=r"batch_size \[128, 256\] must divide .* x ranks \(also with \[3\]\)"):
+        space.plan(study(arms=arms, throughput=throughput(batch_size=[128, 256])))
+    with pytest.raises(UserError, match="no point is legal"):
+        space.plan(study(arms={"three": {"gpus": 3}}, throughput=throughput(batch_size=[128, 256])))
+
+
 def test_a_batch_that_leaves_a_remainder_is_refused() -> None:
     with pytest.raises(ValueError, match="batch_size 100 does not divide num_envs 16 x horizon 8 = 128"):
         space.num_mini_batches(16, 8, 100)

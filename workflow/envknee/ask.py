@@ -95,6 +95,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None) -> 
         refusal=refusal,
         phases=study.phases,
         memory=arm.memory,
+        cpu_ranks=arm.cpu_ranks,
     )
 
 
@@ -188,7 +189,7 @@ def _foreign(study: Study, slot: Slot, request: Request) -> str | None:
             return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"
     axes = space.axes(_sweep(study, slot.kind))
     on_axes = point.num_envs in axes[0] and point.horizon in axes[1] and point.batch_size in axes[2]
-    if not on_axes or not space.is_legal(point):
+    if not on_axes or not space.is_legal(point, study.world_sizes):
         return (
             f"num_envs {point.num_envs}, horizon {point.horizon} and batch_size {point.batch_size or 'library'}"
             f" make no legal point of its {slot.kind} section"

@@ -69,8 +69,8 @@ def _study_name(name: Any) -> Any:
 
 
 def _gpus(value: Any) -> Any:
-    if isinstance(value, bool | float):  # True == 1 == 1.0: a literal would take them
-        raise ValueError("expected 'auto', 0 or 1")
+    if value != "auto" and (type(value) is not int or value < 0):
+        raise ValueError("expected 'auto', 0 (the CPU) or a number of GPUs")
     return value
 
 
@@ -127,6 +127,10 @@ Number = Annotated[float, BeforeValidator(_number)]
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(_number)]
 
 
+GPUS_SCHEMA = {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0}]}
+Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus), WithJsonSchema(GPUS_SCHEMA)]
+
+
 class Task(Strict):
     """What is simulated."""
 
@@ -162,20 +166,40 @@ class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
     trainer: Literal["rsl_rl"] = Field(default="rsl_rl", description="Which library learns.")
-    gpus: Annotated[Literal["auto", 0, 1], BeforeValidator(_gpus)] = Field(
-        default="auto", description="'auto': one GPU if there is any, else the CPU; 0: the CPU."
+    gpus: Gpus = Field(
+        default="auto",
+        description="'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each.",
+    )
+    cpu_ranks: Positive = Field(
+        default=1, description="With gpus: 0, ranks that train together on the CPU: a rehearsal of several GPUs."
     )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()
+
+    @model_validator(mode="after")
+    def _ranks_have_a_device(self) -> "Arm":
+        if self.cpu_ranks > 1 and self.gpus != 0:
+            raise ValueError(f"cpu_ranks {self.cpu_ranks} is for gpus: 0; on GPUs there is a rank for each (gpus: k)")
+        return self
+
+    @property
+    def world_size(self) -> int:
+        """Ranks that train together, each with num_envs environments of its own."""
+        return world_size(self.gpus, self.cpu_ranks)
+
+
+def world_size(gpus: Literal["auto"] | int, cpu_ranks: int) -> int:
+    """Return how many ranks train together: one per GPU, or as many as the CPU is to have."""
+    return cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus
 
 
 class Sweep(Strict):
     """The points of one kind of trial, and how they are picked."""
 
-    num_envs: Sizes = Field(description="Environments simulated side by side.")
+    num_envs: Sizes = Field(description="Environments simulated side by side, on each GPU.")
     horizon: Sizes = Field(description="Environment steps per rollout (num_steps_per_env in RSL-RL).")
     batch_size: BatchSizes = Field(
-        description="Transitions in one optimizer step; 'library' keeps the task's own number of mini-batches, "
+        description="Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, "
         "so that the batch grows with num_envs.",
     )
     sampler: Literal["tpe", "gp", "sobol", "grid", "random"] = Field(
@@ -280,6 +304,11 @@ class Study(Strict):
         """Return the section of one kind of trial, or None when the study has none."""
         return self.throughput if kind == "throughput" else self.learning
 
+    @property
+    def world_sizes(self) -> frozenset[int]:
+        """Ranks per trial, over all arms: a point must be legal for each."""
+        return frozenset(arm.world_size for arm in self.arms.values())
+
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
         return self.model_dump(mode="json", exclude={"decide", "tracking", "slots"})
@@ -358,9 +387,8 @@ def _explain(problem: Any) -> str:
     elif problem["type"] == "too_short":
         message = "expected at least one"
     # What a whole section does wrong names its values itself.
-    of_a_section = (
-        problem["type"] == "value_error" and isinstance(problem["input"], dict) and location[-1:] == ["learning"]
-    )
+    is_section = location == ["learning"] or (len(location) == 2 and location[0] == "arms")
+    of_a_section = problem["type"] == "value_error" and isinstance(problem["input"], dict) and is_section
     value = f" (got {problem['input']!r})" if location and not of_a_section else ""
     return f"{key or 'study'}: {message}{value}"
 

@@ -42,7 +42,7 @@ def fixed_design(study: Study, kind: Kind, sweep: Sweep) -> list[Point]:
 
     For grid and random a shuffle of the legal points; for sobol, and as the start of tpe and gp, Sobol order.
     """
-    points = space.legal_points(sweep)
+    points = space.legal_points(sweep, study.world_sizes)
     if sweep.sampler in ("grid", "random"):
         return shuffled(points, study.seed, sweep.sampler, kind)
     axes = space.axes(sweep)

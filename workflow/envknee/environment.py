@@ -27,20 +27,20 @@ PACKAGES = (
 """Packages whose version can change a result."""
 
 
-def choose_device(gpus: Literal["auto", 0, 1]) -> str:
-    """Return the torch device of a trial: 'cuda:0' or 'cpu'.
+def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
+    """Return the torch device of a rank: 'cuda:0', 'cuda:1', ... or 'cpu'.
 
     Raises:
-        UserError: when a GPU is asked for and none is visible, or the visible one cannot be used.
+        UserError: when more GPUs are asked for than are visible, or the rank's cannot be used.
     """
     visible = torch.cuda.device_count()
-    if gpus == 1 and visible == 0:
+    if gpus != "auto" and gpus > visible:
         hidden = nvml.gpu_names()
         found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
         raise UserError(
-            "gpus: 1 was asked for, and no GPU is visible here"
+            f"gpus: {gpus} was asked for, and {f'only {visible} of that' if visible else 'no GPU'} is visible here"
             f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}, torch {torch.__version__}{found})."
-            " Use gpus: auto or 0 to run on the CPU, or start on a machine with an NVIDIA GPU and a CUDA build of torch"
+            " Use gpus: auto or 0 to run on the CPU, or start on a machine with so many NVIDIA GPUs and a CUDA build of torch"
         )
     if not visible or gpus == 0:
         return "cpu"
@@ -51,7 +51,7 @@ def choose_device(gpus: Literal["auto", 0, 1]) -> str:
             f"the NVIDIA driver {version} runs CUDA up to {newest[0]}.{newest[1]}, and torch {torch.__version__} is built"
             f" for CUDA {built_for}. Update the driver, or use gpus: 0 to run on the CPU"
         )
-    device = "cuda:0"
+    device = f"cuda:{local_rank}"
     gpu = gpu_of(device)
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()

@@ -114,7 +114,7 @@ def main() -> None:
         parser.error("--pairs, --warmup and --iterations must be at least 1")
     study = config.load(arguments.study)
     arm = arguments.arm or next(iter(study.arms))
-    points = legal_points(study.throughput) if study.throughput else []
+    points = legal_points(study.throughput, study.world_sizes) if study.throughput else []
     middle = points[len(points) // 2] if points else Point(1, 1, None)
     point = Point(arguments.num_envs or middle.num_envs, arguments.horizon or middle.horizon, middle.batch_size)
     request = request_at(study, arm, point, arguments.warmup, arguments.iterations)

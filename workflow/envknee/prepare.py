@@ -51,7 +51,9 @@ def smallest_requests(study: Study, arm: str) -> list[Request]:
         sweep = study.sweep(kind)
         if sweep is not None:
             slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
-            requests.append(ask.request_for(study, slot, _smallest(legal_points(sweep)), refusal=None))
+            requests.append(
+                ask.request_for(study, slot, _smallest(legal_points(sweep, study.world_sizes)), refusal=None)
+            )
     return requests
 
 

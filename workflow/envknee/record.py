@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Memory, Overrides, PhaseSwitch
+from envknee.config import Kind, Memory, Overrides, PhaseSwitch, world_size
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -64,15 +64,16 @@ class Request(Frozen):
     kind: Kind
     repeat: int
     num_envs: int
+    """On each GPU."""
     horizon: int
     batch_size: int | None
-    """Transitions per optimizer step; None keeps the library's own number of mini-batches."""
+    """Transitions per optimizer step, of all ranks together; None keeps the library's own number of mini-batches."""
     seed: int
     task_id: str
     asset: str
     overrides: Overrides
     trainer: str
-    gpus: Literal["auto", 0, 1]
+    gpus: Literal["auto"] | int
     warmup_iterations: int
     iterations: int | None
     """Timed iterations of a throughput trial; None for a learning trial."""
@@ -86,6 +87,12 @@ class Request(Frozen):
     # What was added later is written only where it is not the default: earlier requests stay the same, byte for byte.
     phases: PhaseSwitch = Field(default="sampled", exclude_if=lambda value: value == "sampled")
     memory: Memory = Field(default=Memory(), exclude_if=lambda value: value == Memory())
+    cpu_ranks: int = Field(default=1, exclude_if=lambda value: value == 1)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks that train together, each with num_envs environments of its own."""
+        return world_size(self.gpus, self.cpu_ranks)
 
     @property
     def point_key(self) -> tuple[str, str, int, int, int | None]:
@@ -108,8 +115,26 @@ class MemoryUse(Frozen):
     """High-water mark of Warp's memory pool, from which simulation and renderer allocate."""
 
 
+class RankRow(Frozen):
+    """One rank's own part of an iteration in which several trained together."""
+
+    rank: int
+    iteration_s: float
+    env_step_s: float
+    collect_s: float
+    learn_s: float
+    """Waiting for slower ranks included: they meet in every optimizer step."""
+    phases_s: dict[Phase, float] | None
+    episodes: int
+    memory: MemoryUse
+
+
 class Row(Frozen):
-    """One iteration: a rollout of num_envs x horizon transitions, then the learning on it."""
+    """One iteration: a rollout of num_envs x horizon transitions on each rank, then the learning on it.
+
+    Where several ranks train together: frames, FPS and episodes are those of all; seconds of collecting are the slowest
+    rank's, phases the mean over ranks, memory each figure's largest.
+    """
 
     iteration: int
     warmup: bool
@@ -143,6 +168,8 @@ class Row(Frozen):
     """Load of this process since the row before: 100 is one core."""
     gpu_percent: float | None = None
     """Share of the last sampling period (NVML: up to 1 s) in which the GPU ran some kernel."""
+    ranks: list[RankRow] | None = None
+    """Each rank's own figures; None where one rank trains alone."""
 
 
 class Failure(Frozen):
@@ -227,6 +254,17 @@ class MemoryMap(Frozen):
     """Peak of what the GPU reported as used, or of the resident set."""
 
 
+class RankResult(Frozen):
+    """How one of several ranks ended, and where it ran."""
+
+    rank: int
+    status: Status
+    device: Device
+    startup_s: StartUp | None
+    memory_map: MemoryMap | None
+    micro_batches: int | None
+
+
 class Outcome(Frozen):
     """How the process of a trial ended: written once, by that process or by its launcher."""
 
@@ -251,6 +289,8 @@ class Outcome(Frozen):
     memory_map: MemoryMap | None = None
     micro_batches: int | None = None
     """Into how many parts mini-batches had to be split at the end (`on_oom: retry_accumulate`)."""
+    ranks: list[RankResult] | None = None
+    """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
 
 
 class Spread(Frozen):
@@ -262,12 +302,27 @@ class Spread(Frozen):
     iterations: int
 
 
+class RankSpread(Frozen):
+    """One rank's own speed and memory: the slowest and the fastest show stragglers."""
+
+    rank: int
+    fps_env_step: Spread
+    fps_env_step_inference: Spread
+    """Of the rank's own transitions; in learning the ranks wait for each other."""
+    memory_peak_gb: float
+
+
 class Record(Frozen):
-    """The result of a trial."""
+    """The result of a trial. FPS are those of all ranks together."""
 
     schema_version: int = SCHEMA_VERSION
     request: Request
     outcome: Outcome
+    world_size: int = 1
+    """Ranks that trained together, one per GPU."""
+    num_envs_total: int | None = None
+    """On all ranks: `request.num_envs` is each rank's. None only in files of earlier versions."""
+    ranks: list[RankSpread] | None = None
     num_mini_batches: int | None
     fps_env_step: Spread | None
     fps_env_step_inference: Spread | None
@@ -297,10 +352,14 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
     reached = first_reaching(rows, request.target_reward, request.target_episodes)
     averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
     learning = request.kind == "learning"
-    gpus = 1 if outcome.environment is not None and outcome.environment.device.type == "cuda" else 0
+    on_gpu = outcome.environment is not None and outcome.environment.device.type == "cuda"
+    gpus = request.world_size if on_gpu else 0
     return Record(
         request=request,
         outcome=outcome,
+        world_size=request.world_size,
+        num_envs_total=request.num_envs * request.world_size,
+        ranks=rank_spreads(timed, request.num_envs * request.horizon),
         fps_env_step=spread([row.fps_env_step for row in timed]),
         fps_env_step_inference=spread([row.fps_env_step_inference for row in timed]),
         fps_total=spread([row.fps_total for row in timed]),
@@ -319,6 +378,23 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
         gpu_seconds_to_target=reached.wall_s * gpus if reached and gpus else None,
         frames_to_target=reached.frames if reached else None,
     )
+
+
+def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | None:
+    """Return each rank's speed over `rows`, of `transitions` per rank and row; None where one rank trained alone."""
+    by_rank: dict[int, list[RankRow]] = {}
+    for row in rows:
+        for part in row.ranks or []:
+            by_rank.setdefault(part.rank, []).append(part)
+    return [
+        RankSpread(
+            rank=rank,
+            fps_env_step=_of_some([transitions / part.env_step_s for part in parts]),
+            fps_env_step_inference=_of_some([transitions / part.collect_s for part in parts]),
+            memory_peak_gb=max(memory_peak_gb(part.memory) for part in parts),
+        )
+        for rank, parts in sorted(by_rank.items())
+    ] or None
 
 
 def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:
@@ -366,8 +442,10 @@ def memory_peak_gb(memory: MemoryUse) -> float:
 
 def spread(values: Sequence[float]) -> Spread | None:
     """Return median and quartiles (linear interpolation), or None where nothing was measured."""
-    if not values:
-        return None
+    return _of_some(values) if values else None
+
+
+def _of_some(values: Sequence[float]) -> Spread:
     if len(values) == 1:
         return Spread(median=values[0], lower_quartile=values[0], upper_quartile=values[0], iterations=1)
     lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
@@ -397,13 +475,14 @@ def load_record(trial: TrialFolder) -> Record:
     Raises:
         UserError: when a file is missing, truncated, or was changed after the measurement.
     """
-    record = read_model(trial.record, Record, _remedy(trial))
-    if record != rebuild_record(trial):
+    record, rebuilt = read_model(trial.record, Record, _remedy(trial)), rebuild_record(trial)
+    # What a later version has added to records follows from the same measurements.
+    if any(getattr(record, name) != getattr(rebuilt, name) for name in record.model_fields_set):
         raise UserError(
             f"{trial.record} does not follow from the files beside it: it was changed after the measurement."
             f" `python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
         )
-    return record
+    return rebuilt
 
 
 def rebuild_record(trial: TrialFolder) -> Record:

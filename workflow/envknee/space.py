@@ -4,6 +4,7 @@ Input: the sizes listed in a study. Output: `Point`s. Pure.
 """
 
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from envknee.config import Kind, Study, Sweep
@@ -12,7 +13,10 @@ from envknee.errors import UserError
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One place in the space of a sweep. `batch_size` None stands for the library's own number of mini-batches."""
+    """One place in the space of a sweep: num_envs of each rank, batch_size of all ranks together.
+
+    `batch_size` None stands for the library's own number of mini-batches.
+    """
 
     num_envs: int
     horizon: int
@@ -24,21 +28,34 @@ def rollout_size(num_envs: int, horizon: int) -> int:
     return num_envs * horizon
 
 
-def num_mini_batches(num_envs: int, horizon: int, batch_size: int) -> int:
+def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
     """Return the optimizer steps in one epoch over a rollout.
+
+    Args:
+        num_envs: of each rank
+        horizon: environment steps
+        batch_size: transitions of all ranks together; each brings an equal part
+        world_size: ranks
 
     Raises:
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
     """
     rollout = rollout_size(num_envs, horizon)
-    if rollout % batch_size:
-        raise ValueError(f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon} = {rollout}")
-    return rollout // batch_size
+    if batch_size % world_size or rollout % (batch_size // world_size):
+        ranks = f" x {world_size} ranks" if world_size > 1 else ""
+        raise ValueError(
+            f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
+            f" = {rollout * world_size}" + (" into equal parts of each rank" if ranks else "")
+        )
+    return rollout * world_size // batch_size
 
 
-def is_legal(point: Point) -> bool:
-    """Tell whether the batch divides the rollout into whole mini-batches."""
-    return point.batch_size is None or rollout_size(point.num_envs, point.horizon) % point.batch_size == 0
+def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
+    """Tell whether the batch divides the rollout into whole mini-batches, with each of these numbers of ranks."""
+    if point.batch_size is None:
+        return True
+    rollout = rollout_size(point.num_envs, point.horizon)
+    return all(point.batch_size % ranks == 0 and rollout % (point.batch_size // ranks) == 0 for ranks in world_sizes)
 
 
 def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:
@@ -47,9 +64,13 @@ def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | No
     return sweep.num_envs, sweep.horizon, batch_sizes
 
 
-def legal_points(sweep: Sweep) -> list[Point]:
-    """Return every legal point of a sweep in ascending order; may be empty."""
-    return [point for point in itertools.starmap(Point, itertools.product(*axes(sweep))) if is_legal(point)]
+def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Point]:
+    """Return every point of a sweep that is legal with each of these numbers of ranks, in ascending order; maybe none.
+
+    All arms run the same points, so that they are compared point by point.
+    """
+    every = itertools.starmap(Point, itertools.product(*axes(sweep)))
+    return [point for point in every if is_legal(point, world_sizes)]
 
 
 @dataclass(frozen=True)
@@ -66,9 +87,9 @@ class Slot:
     repeat: int
 
 
-def points_asked(sweep: Sweep) -> int:
+def points_asked(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> int:
     """Return how many different points a sweep measures: all legal ones, or as many as the study asks for."""
-    legal = len(legal_points(sweep))
+    legal = len(legal_points(sweep, world_sizes))
     return legal if sweep.points is None else min(sweep.points, legal)
 
 
@@ -85,11 +106,13 @@ def plan(study: Study) -> list[Slot]:
         sweep = study.sweep(kind)
         if sweep is None:
             continue
-        points = points_asked(sweep)
+        points = points_asked(sweep, study.world_sizes)
         if points == 0:
+            ranks = [size for size in sorted(study.world_sizes) if size > 1]
+            across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
             raise UserError(
-                f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon, but no pair of"
-                f" num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
+                f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
+                f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
                 f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
             )
         for index in range(points * sweep.repeats):

@@ -67,7 +67,9 @@ def resolve(request: Request, device: str) -> TrialConfig:
     apply_overrides(agent_cfg, overrides["agent"], "agent")
     batch_size = request.batch_size
     if batch_size is not None:
-        agent_cfg.algorithm.num_mini_batches = space.num_mini_batches(request.num_envs, request.horizon, batch_size)
+        agent_cfg.algorithm.num_mini_batches = space.num_mini_batches(
+            request.num_envs, request.horizon, batch_size, request.world_size
+        )
     elif space.rollout_size(request.num_envs, request.horizon) % agent_cfg.algorithm.num_mini_batches:
         raise UserError(
             f"batch_size: library: {agent_cfg.algorithm.num_mini_batches} mini-batches do not divide num_envs {request.num_envs}"
