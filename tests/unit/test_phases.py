@@ -17,19 +17,20 @@ def test_an_iteration_is_cut_at_its_marks():
     marks += [(ENV_STEP, True), ("render", True), ("observation", True), (ENV_STEP, True), ("other", False)]
     marks += [("storage", False), ("learning", False), ("other", False), ("other", False)]
     seconds = [1.0, 2.0, 0.5, 1.0, 4.0, 0.25, 8.0, 16.0, 0.75, 0.25, 3.0, 100.0, 5.0]
-    times = iteration_times(marks, seconds, "sampled")
+    times = iteration_times(marks, seconds)
     assert times.env_step_s == 1 + 4 + 0.25 + 8 + 16 + 0.75
     assert times.collect_s == 2 + 0.5 + times.env_step_s + 0.25 + 3  # neither what came before nor what comes after
     assert times.learn_s == 100
     assert times.phases_s == pytest.approx(
         {"physics": 4, "render": 8, "observation": 16, "inference": 2, "storage": 3, "learning": 100, "other": 8.75}
     )
-    assert iteration_times(marks, seconds, "off").phases_s is None
+    unresolved = [(phase, False) for phase, _ in marks]
+    assert iteration_times(unresolved, seconds).phases_s is None
 
 
 def test_a_sampled_step_stands_for_the_others():
     marks = [(ENV_STEP, False), (ENV_STEP, True), ("physics", True), ("other", False)]
-    times = iteration_times(marks, [30.0, 1.0, 9.0], "sampled")
+    times = iteration_times(marks, [30.0, 1.0, 9.0])
     assert times.phases_s is not None
     assert (times.env_step_s, times.phases_s["physics"], times.phases_s["other"]) == (40.0, 36.0, 4.0)
 
@@ -43,7 +44,7 @@ def test_a_sampled_step_stands_for_the_others():
 def test_the_phases_always_add_up_to_the_whole(pieces):
     marks = [(phase, sampled) for phase, sampled, _ in pieces] + [("other", False)]
     seconds = [duration for _, _, duration in pieces]
-    phases_s = iteration_times(marks, seconds, "sampled").phases_s
+    phases_s = iteration_times(marks, seconds).phases_s
     if phases_s is not None:
         assert set(phases_s) == set(PHASES)
         assert sum(phases_s.values()) == pytest.approx(sum(seconds))
@@ -70,6 +71,21 @@ def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
         times = timeline.end_iteration()
         assert times.phases_s is not None
         assert 0.8 * times.env_step_s < times.phases_s["physics"] <= times.env_step_s
+
+
+@pytest.mark.parametrize(
+    ("switch", "resolved"), [("off", [0, 0, 0, 0]), ("sampled", [1, 1, 1, 1]), ("alternate", [0, 1, 0, 1])]
+)
+def test_the_switch_says_which_iterations_are_resolved(switch, resolved):
+    timeline = Timeline(CPU, switch)
+    timeline.start()
+    found = []
+    for _ in resolved:
+        for _ in range(SAMPLE_EVERY):
+            with timeline.env_step(), timeline.phase("physics"):
+                time.sleep(0.0001)
+        found.append(timeline.end_iteration().phases_s is not None)
+    assert found == [bool(one) for one in resolved]
 
 
 def test_an_error_closes_the_phase_it_came_from():

@@ -50,7 +50,7 @@ Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 
 Kind = Literal["throughput", "learning"]
 
-PhaseSwitch = Literal["off", "sampled"]
+PhaseSwitch = Literal["off", "sampled", "alternate"]
 
 
 class Strict(BaseModel):
@@ -280,7 +280,8 @@ class Study(Strict):
     )
     phases: Annotated[PhaseSwitch, BeforeValidator(_phases)] = Field(
         default="sampled",
-        description="Resolve one environment step in four into physics, render and observation; 'off': none.",
+        description="Resolve one environment step in four into physics, render and observation; 'off': none; 'alternate':"
+        " in every other iteration, to see what resolving costs.",
     )
     task: Task = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)

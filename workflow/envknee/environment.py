@@ -60,7 +60,9 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
 
 def gpu_of(device: str) -> Gpu | None:
     """Return what NVML calls a torch device, or None for the CPU."""
-    return Gpu.find(str(torch.cuda.get_device_properties(device).uuid)) if device.startswith("cuda") else None
+    if not device.startswith("cuda"):
+        return None
+    return Gpu.find(str(torch.cuda.get_device_properties(device).uuid), torch.device(device).index)
 
 
 def observe(device: str, memory_cap_gb: float | None = None) -> Environment:

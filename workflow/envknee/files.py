@@ -95,6 +95,10 @@ class TrialFolder:
         """How the trial ended; exists only once it has."""
         return self.root / "outcome.json"
 
+    def rank_outcome(self, rank: int) -> Path:
+        """How one of several ranks ended; the outcome is made of them."""
+        return self.root / f"rank-{rank}.json"
+
     @property
     def record(self) -> Path:
         """The result, a pure function of the three files above."""

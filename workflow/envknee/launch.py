@@ -15,15 +15,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from envknee import bundle, config, progress, space
+import psutil
+
+from envknee import bundle, config, gpus, progress, ranks, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.hang_watch import HangWatch
 from envknee.record import Environment, Failure, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
 
 POLL_S = 0.2
@@ -63,7 +67,13 @@ def launch(trial: TrialFolder) -> Record:
             _finish(trial, "refused", request.refusal, started_unix_s=time.time())
         else:
             _set_aside(trial.metrics)
-            _measure(trial, request)
+            visible = gpus.visible_uuids()
+            wanted = min(1, len(visible)) if request.gpus == "auto" else request.gpus
+            with (
+                gpus.reserved(wanted, visible) as uuids,
+                tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
+            ):
+                _measure(trial, request, uuids, Path(folder))
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
@@ -95,32 +105,53 @@ def _set_aside(metrics: Path) -> None:
         metrics.rename(kept)
 
 
-def _measure(trial: TrialFolder, request: Request) -> None:
-    """Run the trial's process to its outcome, or write the outcome that its end stands for."""
+def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path) -> None:
+    """Run the trial's processes to its outcome, or write the outcome that their end stands for.
+
+    Args:
+        trial: where its files lie
+        request: what it runs
+        gpu_uuids: the GPUs that it may use
+        meeting: an empty folder on this machine's own disk, for its ranks
+    """
     started = time.monotonic()
     started_unix_s = time.time()
     kernel_kills_before = _kernel_oom_kills()
+    for rank in range(request.world_size):
+        trial.rank_outcome(rank).unlink(missing_ok=True)  # of an interrupted attempt
+    variables = process_environment(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
+    watch = None
+    if request.world_size > 1:
+        # Ranks meet in this folder; torchrun would also open a TCP store for them, on every address.
+        variables |= {ranks.MEETING: str(meeting), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        watch = HangWatch(meeting, request.world_size)
     with trial.log.open("a", encoding="utf-8") as log:
-        command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=process_environment(request), start_new_session=True
-        )
+            _command(trial, request, meeting),
+            stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True,
+        )  # fmt: skip
+    hang = None
     try:
         while process.poll() is None:
             elapsed_s = time.monotonic() - started
-            if elapsed_s > request.limit_s:
-                _end_group(process)
+            hang = watch.look() if watch else None
+            if hang or elapsed_s > request.limit_s:
                 break
             _show_live(trial, request, elapsed_s)
             time.sleep(POLL_S)
     finally:
-        _end_group(process)
+        _end_all(process, grace_s=0.0 if hang else GRACE_S)
         _clear_live()
+    if request.world_size > 1:
+        _merge_ranks(trial, request)
     if trial.outcome.exists():
         return
+    killed = process.returncode == -signal.SIGKILL or request.world_size > 1
+    if hang:
+        raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
     if time.monotonic() - started > request.limit_s:
         _finish(trial, "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped", started_unix_s)
-    elif process.returncode == -signal.SIGKILL and _kernel_oom_kills() > kernel_kills_before:
+    elif killed and _kernel_oom_kills() > kernel_kills_before:
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
     else:
         raise UserError(
@@ -128,18 +159,42 @@ def _measure(trial: TrialFolder, request: Request) -> None:
         )
 
 
+def _command(trial: TrialFolder, request: Request, meeting: Path) -> list[str]:
+    """Return the command of a trial: its process, or torchrun with one for each rank."""
+    trial_process = ["-m", "envknee.trial", str(trial.root)]
+    if request.world_size == 1:
+        return [sys.executable, *trial_process]
+    # Ranks meet over files: torchrun's default is a TCP port that listens on every address.
+    return [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(request.world_size), "--nnodes", "1",
+        "--max-restarts", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", str(meeting / "rendezvous"),
+        "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1", *trial_process,
+    ]  # fmt: skip
+
+
+def _merge_ranks(trial: TrialFolder, request: Request) -> None:
+    """Write the outcome of a trial of several ranks, when theirs make one."""
+    metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
+    outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.world_size), request.world_size, metrics)
+    if outcome is not None:
+        write_atomically(trial.outcome, canonical_json(outcome))
+
+
 def process_environment(request: Request) -> dict[str, str]:
-    """Return the environment variables of a trial's process.
+    """Return the environment variables of a trial's processes.
 
     PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
     busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
     fast on an idle machine and the same on a busy one. What these variables say outside is not asked:
     Snakemake sets them to the `threads` of a rule.
     """
-    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    threads = str(max(1, len(os.sched_getaffinity(0)) // 2 // request.world_size))
     variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     if request.memory.expandable_segments:
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    if request.world_size > 1:
+        # All ranks are on this machine: NCCL and Gloo would otherwise listen where others can reach them.
+        variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
 
 
@@ -164,13 +219,29 @@ def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: flo
     write_atomically(trial.outcome, canonical_json(outcome))
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End every process of the trial: SIGTERM, then SIGKILL after a grace period."""
-    for signal_number, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal_number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(wait_s)
+def _end_all(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    """End every process of the trial and wait for that: SIGTERM, then SIGKILL after `grace_s` (0: at once).
+
+    torchrun gives each rank a session of its own, which no signal to its own group reaches.
+    """
+    with suppress(psutil.NoSuchProcess):
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        if grace_s > 0:
+            _signal_group(process, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(grace_s)
+        _signal_group(process, signal.SIGKILL)
+        for descendant in descendants:
+            with suppress(psutil.NoSuchProcess):
+                descendant.kill()
+        psutil.wait_procs(descendants, timeout=GRACE_S)
+    _signal_group(process, signal.SIGKILL)  # what an ended process has left behind in its group
+    process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], signal_number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal_number)
 
 
 def _kernel_oom_kills() -> int:

@@ -64,6 +64,8 @@ class MemoryWatch:
         self._static_gb: float | None = None
         self._rollout_gb = 0.0
         self._model_tensors: Callable[[], Iterable[torch.Tensor]] = tuple
+        self._static_allocated_gb = 0.0
+        self._collecting_gb: float | None = None
         self._learner_gb = 0.0
         self._before_learning_gb: float | None = None
         self._peak_allocated_gb = 0.0
@@ -73,7 +75,8 @@ class MemoryWatch:
     def environment_made(self) -> None:
         """Note that simulation and renderer exist."""
         # Without the allocator's slack: what is allocated later may come from there.
-        self._static_gb = self._own_gb() - self._reserved_gb() + self._allocated_gb()
+        self._static_allocated_gb = self._allocated_gb()
+        self._static_gb = self._own_gb() - self._reserved_gb() + self._static_allocated_gb
         if self._cap_gb is not None and self._device.type == "cuda":
             # PyTorch's allocator, which takes nearly all of what comes now, gets what the others have left of the cap.
             left_gb = max(0.0, self._cap_gb - (self._own_gb() - self._reserved_gb()))
@@ -107,6 +110,9 @@ class MemoryWatch:
             with suppress(OSError):  # a sandbox without it: the learner's part then counts from an earlier peak
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
         self._before_learning_gb = self._allocated_gb()
+        if self._collecting_gb is None:
+            known_gb = self._static_allocated_gb + self._rollout_gb + self._model_gb()
+            self._collecting_gb = max(0.0, self._before_learning_gb - known_gb)
 
     def learning_ended(self) -> None:
         """Note that the learner is done for this iteration."""
@@ -134,12 +140,14 @@ class MemoryWatch:
         if self._static_gb is None:
             return None
         self._take_peaks()
-        model_gb = sum(tensor.nbytes for tensor in self._model_tensors()) / GB
+        model_gb, collecting_gb = self._model_gb(), self._collecting_gb or 0.0
         slack_gb = self._peak_reserved_gb - self._peak_allocated_gb if self._device.type == "cuda" else 0.0
-        parts_gb = (self._static_gb, self._rollout_gb, model_gb, self._learner_gb, slack_gb, self._before_gb)
+        before_gb = self._before_gb
+        parts_gb = (self._static_gb, self._rollout_gb, collecting_gb, model_gb, self._learner_gb, slack_gb, before_gb)
         return MemoryMap(
             static_gb=self._static_gb,
             rollout_gb=self._rollout_gb,
+            collecting_gb=collecting_gb,
             model_gb=model_gb,
             learner_gb=self._learner_gb,
             slack_gb=slack_gb,
@@ -160,6 +168,9 @@ class MemoryWatch:
         self._peak_allocated_gb = max(self._peak_allocated_gb, allocated_gb)
         if self._before_learning_gb is not None:
             self._learner_gb = max(0.0, allocated_gb - self._before_learning_gb)
+
+    def _model_gb(self) -> float:
+        return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
 
     def _own_gb(self) -> float:
         return self._device_used_gb() - self._before_gb

@@ -5,8 +5,9 @@ The same meter serves every trainer; it knows torch, and nothing of Isaac Lab.
 """
 
 import math
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,20 @@ from envknee.files import TrialFolder
 from envknee.memory_watch import MemoryWatch
 from envknee.nvml import Gpu
 from envknee.phases import Timeline
-from envknee.record import Failure, Request, Row, StartUp, Status, reward_average
+from envknee.ranks import ALONE, Heart, Ranks, beat_file
+from envknee.record import (
+    PHASES,
+    Failure,
+    Frozen,
+    MemoryUse,
+    Phase,
+    RankRow,
+    Request,
+    Row,
+    StartUp,
+    Status,
+    reward_average,
+)
 
 DIVERGED_ABOVE = 1e6
 """A loss or an action std of this size never comes back: PPO's clipped losses and a useful std stay below 100."""
@@ -43,8 +57,21 @@ class TrialDone(Exception):
         self.failure = failure
 
 
+class Part(Frozen):
+    """What one rank brings to a row."""
+
+    row: RankRow
+    wall_s: float
+    unix_time_s: float
+    return_sum: float
+    length_sum: float
+    losses: dict[str, float]
+    learning_rate: float
+    action_std: float
+
+
 class Meter:
-    """Measures one trial.
+    """Measures one trial; of several ranks, each has one, and all come to the same rows and the same end.
 
     A trainer calls `begin` at each stage of its start and `start_training` once; then `end_step` after every
     environment step and `end_iteration` after learning, both of which may raise `TrialDone`. It tells
@@ -58,8 +85,9 @@ class Meter:
         device: str,
         gpu: Gpu | None = None,
         on_first_step: Callable[[], None] = lambda: None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        """Open metrics.jsonl of `trial` for appending.
+        """Open metrics.jsonl of `trial` for appending, on rank 0.
 
         Args:
             request: what the trial runs
@@ -67,6 +95,7 @@ class Meter:
             device: 'cpu' or 'cuda:0'
             gpu: what NVML calls that
             on_first_step: called when the environment has stepped once: every kernel it needs is compiled
+            ranks: which of several ranks this is
         """
         self.request = request
         self.trial = trial
@@ -80,9 +109,11 @@ class Meter:
         self.micro_batches: int | None = None
         """Parts of each mini-batch, where memory made the learner split them."""
         self.rollout_gb: float | None = None
+        self.ranks = ranks
+        self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu
         self._on_first_step = on_first_step
-        self._stream = trial.metrics.open("a", encoding="utf-8")
+        self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 else None
         self._process = psutil.Process()
         self._stage_began_unix_s = self._process.create_time()
         self._startup_s: dict[str, float] = {}
@@ -95,6 +126,11 @@ class Meter:
         now_unix_s = time.time()
         self._startup_s[self.stage] = now_unix_s - self._stage_began_unix_s
         self.stage, self._stage_began_unix_s = stage, now_unix_s
+        self.beat()
+
+    def beat(self) -> None:
+        """Note that this rank gets on: called at each stage, environment step and optimizer step."""
+        self._heart.beat(self.stage)
 
     @property
     def startup_s(self) -> StartUp | None:
@@ -153,6 +189,7 @@ class Meter:
         self._lengths.masked_fill_(ended, 0.0)
         self._is_whole_episode |= ended
         self._steps += 1
+        self.beat()
         if self._steps == self.request.horizon:
             self.check_rollout()
             self.stage = "learning"
@@ -168,38 +205,38 @@ class Meter:
         self.memory.learning_ended()
         now = time.perf_counter()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
-        transitions = self._steps * self.request.num_envs
-        self._frames += transitions
         return_sum, length_sum, episodes = self._episode_sums.tolist()
         for name, value in {**losses, "action_std": action_std}.items():
             self._check_loss(name, value)
-        row = Row(
-            iteration=len(self.rows),
-            warmup=len(self.rows) < self.request.warmup_iterations,
-            frames=self._frames,
+        own = Part(
+            row=RankRow(
+                rank=self.ranks.rank,
+                iteration_s=iteration_s,
+                env_step_s=times.env_step_s,
+                collect_s=times.collect_s,
+                learn_s=times.learn_s,
+                phases_s=times.phases_s,
+                episodes=int(episodes),
+                memory=self.memory.use(),
+                cpu_percent=self._process.cpu_percent(),
+                gpu_percent=self._gpu.busy_percent() if self._gpu else None,
+            ),
             wall_s=wall_s,
             unix_time_s=time.time(),
-            iteration_s=iteration_s,
-            phases_s=times.phases_s,
-            env_step_s=times.env_step_s,
-            collect_s=times.collect_s,
-            learn_s=times.learn_s,
-            fps_env_step=transitions / times.env_step_s,
-            fps_env_step_inference=transitions / times.collect_s,
-            fps_total=transitions / (times.collect_s + times.learn_s),
-            reward_mean=return_sum / episodes if episodes else None,
-            episode_length_mean=length_sum / episodes if episodes else None,
-            episodes=int(episodes),
+            return_sum=return_sum,
+            length_sum=length_sum,
             losses=losses,
             learning_rate=learning_rate,
             action_std=action_std,
-            memory=self.memory.use(),
-            cpu_percent=self._process.cpu_percent(),
-            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
         )
+        gathered = self.ranks.gather(own.model_dump_json(), self.device)
+        parts = [Part.model_validate_json(text) for text in gathered]
+        row = whole_row(parts, len(self.rows), self._steps * self.request.num_envs, self.request, self._frames)
+        self._frames = row.frames
         self.rows.append(row)
-        self._stream.write(row.model_dump_json() + "\n")
-        self._stream.flush()
+        if self._stream:
+            self._stream.write(row.model_dump_json() + "\n")
+            self._stream.flush()
         self._start_iteration()
         self._end_when_done(row)
 
@@ -222,7 +259,8 @@ class Meter:
 
     def close(self) -> None:
         """Close metrics.jsonl."""
-        self._stream.close()
+        if self._stream:
+            self._stream.close()
 
     def check_rollout(self) -> None:
         """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.
@@ -294,7 +332,61 @@ class Meter:
             raise TrialDone("diverged", f"{tensor} grew to {value:.3g} at iteration {len(self.rows)}", failure)
 
     def _dump(self, tensors: Mapping[str, torch.Tensor]) -> str:
-        path: Path = self.trial.root / "nan_dump.npz"
+        rank = self.ranks.rank
+        path: Path = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
         arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
         numpy.savez_compressed(path, **arrays)
         return path.name
+
+
+def whole_row(parts: Sequence[Part], iteration: int, transitions: int, request: Request, frames_before: int) -> Row:
+    """Return the row of an iteration from what each rank brings, `transitions` each. Pure.
+
+    The ranks meet in every optimizer step, so the slowest of them sets the pace; waiting for it counts as learning.
+    """
+    ranks = [part.row for part in parts]
+    collected = transitions * len(parts)
+    env_step_s, collect_s = max(rank.env_step_s for rank in ranks), max(rank.collect_s for rank in ranks)
+    whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
+    episodes = sum(rank.episodes for rank in ranks)
+    gpu_loads = [rank.gpu_percent for rank in ranks if rank.gpu_percent is not None]
+    return Row(
+        iteration=iteration,
+        warmup=iteration < request.warmup_iterations,
+        frames=frames_before + collected,
+        wall_s=parts[0].wall_s,
+        unix_time_s=parts[0].unix_time_s,
+        iteration_s=max(rank.iteration_s for rank in ranks),
+        phases_s=_mean_phases([rank.phases_s for rank in ranks]),
+        env_step_s=env_step_s,
+        collect_s=collect_s,
+        learn_s=whole_s - collect_s,
+        fps_env_step=collected / env_step_s,
+        fps_env_step_inference=collected / collect_s,
+        fps_total=collected / whole_s,
+        reward_mean=sum(part.return_sum for part in parts) / episodes if episodes else None,
+        episode_length_mean=sum(part.length_sum for part in parts) / episodes if episodes else None,
+        episodes=episodes,
+        losses={name: statistics.fmean(part.losses[name] for part in parts) for name in parts[0].losses},
+        learning_rate=parts[0].learning_rate,
+        action_std=parts[0].action_std,
+        memory=_fullest([rank.memory for rank in ranks]),
+        cpu_percent=statistics.fmean(rank.cpu_percent or 0.0 for rank in ranks),
+        gpu_percent=statistics.fmean(gpu_loads) if gpu_loads else None,
+        ranks=ranks if len(ranks) > 1 else None,
+    )
+
+
+def _mean_phases(phases: Sequence[dict[Phase, float] | None]) -> dict[Phase, float] | None:
+    resolved = [one for one in phases if one is not None]
+    return {phase: statistics.fmean(one[phase] for one in resolved) for phase in PHASES} if resolved else None
+
+
+def _fullest(uses: Sequence[MemoryUse]) -> MemoryUse:
+    """Return each figure's largest over all ranks."""
+    figures = [use.model_dump() for use in uses]
+    largest = {
+        name: max((figure[name] for figure in figures if figure[name] is not None), default=None)
+        for name in MemoryUse.model_fields
+    }
+    return MemoryUse.model_validate(largest)

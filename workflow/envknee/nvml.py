@@ -60,8 +60,8 @@ class Gpu:
     handle: Any
 
     @staticmethod
-    def find(cuda_uuid: str) -> "Gpu":
-        """Return the GPU of a CUDA device; `cuda_uuid` is what torch's device properties hold, without a prefix.
+    def find(cuda_uuid: str, index: int = 0) -> "Gpu":
+        """Return the GPU of CUDA device `index`; `cuda_uuid` is what torch's properties of it hold, without a prefix.
 
         A MIG instance is named by its own UUID in CUDA_VISIBLE_DEVICES, which alone tells it from its siblings.
 
@@ -69,8 +69,9 @@ class Gpu:
             UserError: when NVML knows no such GPU.
         """
         start()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
-        names = [visible] if visible.startswith("MIG-") else [f"GPU-{cuda_uuid}", f"MIG-{cuda_uuid}"]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        named = visible[index] if index < len(visible) else ""
+        names = [named] if named.startswith("MIG-") else [f"GPU-{cuda_uuid}", f"MIG-{cuda_uuid}"]
         for name in names:
             with suppress(pynvml.NVMLError):
                 return Gpu(name, pynvml.nvmlDeviceGetHandleByUUID(name.encode()))

@@ -1,20 +1,22 @@
-"""What measuring costs: the same training through `isaaclab train`, a trial, and a trial without phases, side by side.
+"""What measuring costs: the same training through `isaaclab train` and through trials, side by side.
 
 Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
 
     python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
 
-They run in turns, each round in another order, so that what else the machine does meets all alike. The clock is the host's,
-around whole iterations, logging included: no side's own account of its speed is asked.
+Both run in turns (stock, trial, trial, stock, ...), so that what else the machine does meets both alike. The clock is the
+host's, around whole iterations, logging included: neither side's own account of its speed is asked. What resolving phases
+costs is far less than processes differ: it is measured inside one, every other iteration with and without.
 """
 
 import argparse
+import itertools
 import json
 import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -24,10 +26,10 @@ from envknee import ask, config, environment, launch, trainers
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, write_atomically
-from envknee.record import Request, read_rows, spread
+from envknee.record import Request, Row, read_rows, spread
 from envknee.space import Point, Slot, is_legal, legal_points
 
-STOCK, TRIAL, NO_PHASES = "isaaclab train", "trial", "trial without phases"
+STOCK, TRIAL = "isaaclab train", "trial"
 
 HEADER = re.compile(r"Learning iteration (\d+)/")
 """How RSL-RL 5.5.1 begins the log of an iteration, at its end."""
@@ -63,8 +65,8 @@ def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]
     return seconds[request.warmup_iterations - 1 :]
 
 
-def iterations_of_trial(request: Request, trial: TrialFolder) -> list[float]:
-    """Run a trial and return the wall seconds of its timed iterations.
+def rows_of_trial(request: Request, trial: TrialFolder) -> list[Row]:
+    """Run a trial and return its timed iterations.
 
     Raises:
         UserError: when it ends with another status than ok.
@@ -74,7 +76,19 @@ def iterations_of_trial(request: Request, trial: TrialFolder) -> list[float]:
     record = launch.launch(trial)
     if record.outcome.status != "ok":
         raise UserError(f"the trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}")
-    return [row.iteration_s for row in read_rows(trial) if not row.warmup and row.iteration_s is not None]
+    return [row for row in read_rows(trial) if not row.warmup]
+
+
+def wall_s(row: Row) -> float:
+    """Return the seconds of an iteration on the host's clock."""
+    assert row.iteration_s is not None, "this version's rows have it"
+    return row.iteration_s
+
+
+def phases_ratios(rows: Sequence[Row]) -> list[float]:
+    """Return, for each pair of successive iterations, the FPS with phases over that without (`phases: alternate`)."""
+    pairs = [(one, other) for one, other in itertools.pairwise(rows) if one.phases_s is None]
+    return [wall_s(off) / wall_s(resolved) for off, resolved in pairs]
 
 
 def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: int) -> Request:
@@ -87,6 +101,10 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
         raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
     if study.throughput is None:
         raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    if study.arms[arm].world_size > 1:
+        raise UserError(
+            f"arm {arm!r} trains on {study.arms[arm].world_size} ranks; one is compared. Name another --arm"
+        )
     if not is_legal(point):
         raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon} transitions")
     slot = Slot(number=0, arm=arm, kind="throughput", index=0, repeat=0)
@@ -96,16 +114,12 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
 
 def main() -> None:
     """Measure what measuring costs."""
-    parser = argparse.ArgumentParser(
-        description="Run `isaaclab train` and trials with and without phases in turns, and compare their FPS."
-    )
+    parser = argparse.ArgumentParser(description="Run `isaaclab train` and trials in turns and compare their FPS.")
     parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
     parser.add_argument("--arm", help="an arm of the study (default: the first)")
     parser.add_argument("--num-envs", type=int, help="default: the middle of the study's")
     parser.add_argument("--horizon", type=int, help="default: the middle of the study's")
-    parser.add_argument(
-        "--pairs", type=int, default=5, help="rounds in which each side runs once (default: %(default)s)"
-    )
+    parser.add_argument("--pairs", type=int, default=5, help="how often each side runs (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=2, help="first iterations left out (default: %(default)s)")
     parser.add_argument("--iterations", type=int, default=8, help="timed iterations of each run (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("results/overhead"), help="default: %(default)s")
@@ -123,52 +137,44 @@ def main() -> None:
     folder.mkdir(parents=True)
     frames = request.num_envs * request.horizon
 
-    iterations_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
-    fps: dict[str, list[float]] = {STOCK: [], TRIAL: [], NO_PHASES: []}
-    measured: dict[str, Callable[[Path], list[float]]] = {
-        STOCK: lambda path: iterations_of_stock(request, device, path.with_suffix(".log")),
-        TRIAL: lambda path: iterations_of_trial(request, TrialFolder(path)),
-        NO_PHASES: lambda path: iterations_of_trial(request.model_copy(update={"phases": "off"}), TrialFolder(path)),
-    }
+    rows_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
+    fps: dict[str, list[float]] = {STOCK: [], TRIAL: []}
     for pair in range(arguments.pairs):
-        sides = list(measured)
-        for side in sides[pair % 3 :] + sides[: pair % 3]:
-            seconds = measured[side](folder.resolve() / f"{side.replace(' ', '-')}-{pair}")
+        for side in (STOCK, TRIAL) if pair % 2 == 0 else (TRIAL, STOCK):
+            if side == STOCK:
+                seconds = iterations_of_stock(request, device, folder.resolve() / f"isaaclab-train-{pair}.log")
+            else:
+                seconds = [wall_s(row) for row in rows_of_trial(request, TrialFolder(folder / f"trial-{pair}"))]
             fps[side].append(frames / statistics.median(seconds))
-        found = ", ".join(f"{name} {values[-1]:.3f}" for name, values in ratios(fps).items())
-        print(f"round {pair + 1} of {arguments.pairs}: {found}", flush=True)
+        print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[STOCK][-1]:.3f}", flush=True)
+    changes = {"phases": "alternate", "iterations": 4 * arguments.iterations}
+    alternating = rows_of_trial(request.model_copy(update=changes), TrialFolder(folder / "phases"))
 
-    spreads = {name: spread(values) for name, values in ratios(fps).items()}
+    ratios = {
+        f"{TRIAL} / {STOCK}": [trial / stock for trial, stock in zip(fps[TRIAL], fps[STOCK], strict=True)],
+        "phases: sampled / off": phases_ratios(alternating),
+    }
+    spreads = {name: spread(values) for name, values in ratios.items()}
     machine = environment.observe(device)
     result = {
         "request": request.model_dump(mode="json"),
         "environment": machine.model_dump(mode="json"),
         "fps": fps,
-        "ratios": ratios(fps),
+        "ratios": ratios,
         "spreads": {name: found.model_dump() for name, found in spreads.items() if found},
     }
     write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
-    table = Table("round", *(f"{side}, FPS" for side in fps), *spreads, title=f"{machine.device.name}: {point}")
-    for pair in range(arguments.pairs):
-        speeds = (f"{values[pair]:,.0f}" for values in fps.values())
-        table.add_row(str(pair + 1), *speeds, *(f"{values[pair]:.3f}" for values in ratios(fps).values()))
+    table = Table("pair", f"{STOCK}, FPS", f"{TRIAL}, FPS", "ratio", title=f"{machine.device.name}: {point}")
+    for pair, (stock, trial) in enumerate(zip(fps[STOCK], fps[TRIAL], strict=True), start=1):
+        table.add_row(str(pair), f"{stock:,.0f}", f"{trial:,.0f}", f"{trial / stock:.3f}")
     Console().print(table)
     for name, found in spreads.items():
-        assert found is not None, "there is at least one round"
+        assert found is not None, "there is at least one pair"
         print(
             f"{name}: median {found.median:.3f} (quartiles {found.lower_quartile:.3f} to {found.upper_quartile:.3f},"
-            f" {found.iterations} rounds; 1 means that it costs nothing)"
+            f" {found.iterations} pairs; 1 means that it costs nothing)"
         )
     print(folder / "overhead.json")
-
-
-def ratios(fps: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Return round by round what a trial reaches of stock's FPS, and a trial with phases of one without."""
-    against = {f"{TRIAL} / {STOCK}": STOCK, f"{TRIAL} / {NO_PHASES}": NO_PHASES}
-    return {
-        name: [trial / other for trial, other in zip(fps[TRIAL], fps[side], strict=False)]
-        for name, side in against.items()
-    }
 
 
 if __name__ == "__main__":

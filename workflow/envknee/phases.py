@@ -98,7 +98,7 @@ class Timeline:
     """
 
     def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
-        """Mark with CUDA events on a GPU, with wall clocks elsewhere; `switch` off leaves out the fine phases."""
+        """Mark with CUDA events on a GPU, with wall clocks elsewhere; `switch` says in which iterations finely."""
         self._clock: Clock = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
         self._open = ["other"]
@@ -132,7 +132,7 @@ class Timeline:
     def env_step(self) -> Iterator[None]:
         """Count the time inside as environment step, and resolve it into fine phases when it is a sampled one."""
         every = SAMPLE_EVERY
-        self._resolved = self._switch == "sampled" and self._step % every == self._iteration % every
+        self._resolved = self._is_resolved() and self._step % every == self._iteration % every
         with self.phase(ENV_STEP):
             yield
         self._resolved = False
@@ -154,10 +154,15 @@ class Timeline:
         self._mark()
         seconds = self._clock.seconds([stamp for _, _, stamp in self._marks])
         marks = [(phase, sampled) for phase, sampled, _ in self._marks]
+        times = iteration_times(marks, seconds)
         self._marks.clear()
         self._iteration += 1
         self._begin_iteration()
-        return iteration_times(marks, seconds, self._switch)
+        return times
+
+    def _is_resolved(self) -> bool:
+        """Tell whether some steps of this iteration are resolved into fine phases."""
+        return self._switch == "sampled" or (self._switch == "alternate" and self._iteration % 2 == 1)
 
     def _begin_iteration(self) -> None:
         self._step = 0
@@ -167,15 +172,15 @@ class Timeline:
         self._marks.append((self._open[-1], self._resolved, self._clock.stamp()))
 
 
-def iteration_times(marks: list[tuple[str, bool]], seconds: list[float], switch: PhaseSwitch) -> IterationTimes:
+def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> IterationTimes:
     """Add up an iteration.
 
     Args:
         marks: at each change the phase that begins, and whether it lies in a sampled environment step
         seconds: between successive marks: one fewer than marks
-        switch: `off` leaves `phases_s` out
 
-    Where only some environment steps were resolved, each of their fine phases stands for the same share of all.
+    Where only some environment steps were resolved, each of their fine phases stands for the same share of all. Without any,
+    `phases_s` is None.
     """
     total: dict[str, float] = defaultdict(float)
     sampled: dict[str, float] = defaultdict(float)
@@ -186,7 +191,7 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float], switch:
             sampled[phase] += duration_s
     collecting = slice(_first(names, {ENV_STEP, "inference"}), _first(names, {"learning"}))
     phases_s = None
-    if switch == "sampled" and sampled:
+    if sampled:
         share = total[ENV_STEP] / sum(sampled.values())
         fine = {phase: sampled[phase] * share for phase in FINE_PHASES}
         whole = total | fine | {"other": total["other"] + sampled[ENV_STEP] * share}

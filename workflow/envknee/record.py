@@ -127,6 +127,8 @@ class RankRow(Frozen):
     phases_s: dict[Phase, float] | None
     episodes: int
     memory: MemoryUse
+    cpu_percent: float | None = None
+    gpu_percent: float | None = None
 
 
 class Row(Frozen):
@@ -240,6 +242,8 @@ class MemoryMap(Frozen):
     """In use when the environment was made: context, simulation, renderer, observation buffers."""
     rollout_gb: float
     """The rollout storage, counted from its tensors."""
+    collecting_gb: float = 0.0
+    """Beyond these, in use when learning first began: observations on their way, buffers made by the first step."""
     model_gb: float
     """Parameters, their gradients and the optimizer's state, counted from their tensors."""
     learner_gb: float

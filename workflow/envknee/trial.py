@@ -16,12 +16,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envknee import environment, trainers
+import torch
+
+from envknee import environment, ranks, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
 from envknee.memory_watch import is_out_of_memory, requested_gb
 from envknee.meter import Meter, TrialDone
+from envknee.ranks import Ranks
 from envknee.record import Environment, Failure, Outcome, Request
 
 PR_SET_PDEATHSIG = 1
@@ -36,17 +39,22 @@ def run(trial: TrialFolder) -> Outcome:
     """
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    device = environment.choose_device(request.gpus)
+    this = Ranks.here()
+    device = environment.choose_device(request.gpus, this.rank)
     machine = environment.observe(device, request.memory.memory_cap_gb)
-    write_atomically(trial.environment, canonical_json(machine))
+    if this.rank == 0:
+        write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
-    meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done)
+    meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this)
+    if device != "cpu":
+        torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
     try:
         meter.begin("configuration")
         trainer = trainers.load(request.trainer)
-        config = trainer.resolve(request, device)
+        config = trainer.resolve(request, device, this.rank)
         meter.begin("kernels")
-        kernels.wait()
+        if this.rank == 0:  # for all of them: one that waited here would keep the others from their first step
+            kernels.wait()
         trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
@@ -66,7 +74,7 @@ def run(trial: TrialFolder) -> Outcome:
         meter.close()
     return Outcome(
         request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
         status=end.status,
         reason=end.reason,
         failure=end.failure,
@@ -101,11 +109,13 @@ def main() -> None:
     trial = TrialFolder(parser.parse_args().trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    write_atomically(trial.outcome, canonical_json(run(trial)))
+    outcome, this = run(trial), Ranks.here()
+    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
+    write_atomically(path, canonical_json(outcome))
     # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(ranks.BROKEN if this.world_size > 1 and outcome.status in ranks.BAD else 0)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from envknee.errors import UserError
 try:
     STUDY = study_config.parse(config)
     FOLDER = claim.folder_of(STUDY)
-    TRIALS = len(space.plan(STUDY))
+    PLAN = space.plan(STUDY)
+    TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
 except UserError as error:
     raise WorkflowError(str(error))
@@ -45,6 +46,12 @@ def what_is_known(wildcards):
         # Measuring one trial again must not throw away those asked after it.
         known["newest_record"] = ancient(FOLDER.trial(number - STUDY.window).record)
     return known
+
+
+def gpus_of(wildcards):
+    """A trial takes as many devices as it has ranks on GPUs; one for the CPU, however many ranks share that."""
+    gpus = STUDY.arms[PLAN[int(wildcards.number)].arm].gpus
+    return 1 if gpus == "auto" else max(1, gpus)
 
 
 onstart:

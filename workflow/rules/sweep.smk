@@ -45,7 +45,7 @@ rule trial:
     # Tried once more when it broke without a result (a killed process, a lost node); a bad result is a result.
     retries: 1
     resources:
-        device=1,
+        device=gpus_of,
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:

@@ -1,8 +1,8 @@
 """How it learns: one module per library, each with the same three functions, chosen by one word in the study.
 
-resolve(request, device) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
-train(config, meter)                       runs until the meter says that the trial is done
-command_line(request, device)              the same training as Isaac Lab's own command, to measure against
+resolve(request, device, rank) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
+train(config, meter)                             runs until the meter says that the trial is done
+command_line(request, device)                    the same training as Isaac Lab's own command, to measure against
 """
 
 import importlib
@@ -25,8 +25,8 @@ class TrialConfig:
 class Trainer(Protocol):
     """What each module of this package provides."""
 
-    def resolve(self, request: Request, device: str) -> TrialConfig:
-        """Return the complete configuration of a trial. Raises UserError for whatever is wrong with it."""
+    def resolve(self, request: Request, device: str, rank: int = 0) -> TrialConfig:
+        """Return the complete configuration of one rank of a trial. Raises UserError for whatever is wrong with it."""
         ...
 
     def train(self, config: TrialConfig, meter: Meter) -> None:

@@ -1,4 +1,4 @@
-"""RSL-RL's PPO, through its own seams: a LogWriter named in the configuration, and an environment wrapper.
+"""RSL-RL's PPO, through its own seams: an environment wrapper, and wrapped methods of its algorithm.
 
 Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1 and Isaac Lab 3.0.0's
 `isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
@@ -11,8 +11,10 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
+from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
@@ -42,8 +44,8 @@ ALGORITHM_PHASES: dict[str, Phase] = {
 """What `OnPolicyRunner.learn` calls on its algorithm, and what that is."""
 
 
-def resolve(request: Request, device: str) -> TrialConfig:
-    """Return the complete configuration of a trial.
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of one rank of a trial: each has a seed of its own, as with `isaaclab train`.
 
     Raises:
         UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
@@ -51,12 +53,12 @@ def resolve(request: Request, device: str) -> TrialConfig:
     fields = {name: value for name, value in request.overrides.items() if name != "presets"}
     overrides = split_by_root(fields, ("env", "agent"))
     env_cfg, agent_cfg = tasks.resolve(request.task_id, AGENT_ENTRY_POINT, request.overrides.get("presets"))
-    tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed, device)
+    tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed + rank, device)
 
     # Typed as any: which fields it has depends on the task.
     agent_cfg: Any = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
     agent_cfg.device = device
-    agent_cfg.seed = request.seed
+    agent_cfg.seed = request.seed + rank
     agent_cfg.num_steps_per_env = request.horizon
     agent_cfg.save_interval = UNREACHABLE_ITERATIONS
     agent_cfg.check_for_nan = False  # the meter's check takes its place: it finds infinities too, and says where
@@ -111,13 +113,20 @@ def train(config: TrialConfig, meter: Meter) -> None:
     tasks.mark_phases(simulation, meter.timeline)
     meter.begin("learner")
     env = MeteredEnv(simulation, config.agent.clip_actions, meter)
-    runner: Any = create_rsl_rl_runner(env, config.agent, log_dir=str(meter.trial.root / "rsl_rl"))
-    # RSL-RL copies this configuration deeply when it creates the writer: a function survives that, a meter would not.
-    runner.cfg["logger"] = {"class_name": lambda log_dir: MeterWriter(log_dir, meter)}
+    log_dir = str(meter.trial.root / "rsl_rl")
+    runner: Any
+    if meter.ranks.world_size == 1:
+        runner = create_rsl_rl_runner(env, config.agent, log_dir=log_dir)
+    else:
+        meter.ranks.join(config.agent.device)
+        runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
+        runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
+    runner.cfg["logger"] = {"class_name": NoWriter}
     if isinstance(runner.alg, AccumulatingPPO):
         runner.alg.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
+    end_iterations(runner.alg, meter)
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
     meter.start_training(config.agent.algorithm.num_mini_batches, runner.alg.storage.observations.to_dict())
@@ -167,26 +176,44 @@ class MeteredEnv(RslRlVecEnvWrapper):
         return observations, rewards, dones, extras
 
 
-class MeterWriter(LogWriter):
-    """Gathers the scalars that RSL-RL logs in one iteration and hands them to the meter."""
+class RankRunner(OnPolicyRunner):
+    """RSL-RL's runner as one of several ranks that have met already (`Ranks.join`).
 
-    def __init__(self, log_dir: str, meter: Meter) -> None:
-        """Take the meter; `log_dir` is RSL-RL's and not used."""
-        del log_dir
-        self.meter = meter
-        self.scalars: dict[str, float] = {}
+    Upstream 5.5.1 would let them meet over a TCP port that listens on every address, and on GPUs only.
+    """
+
+    def _configure_multi_gpu(self) -> None:
+        self.gpu_world_size = torch.distributed.get_world_size()
+        self.gpu_global_rank = self.gpu_local_rank = torch.distributed.get_rank()
+        self.is_distributed = True
+        self.cfg["multi_gpu"] = {
+            "global_rank": self.gpu_global_rank,
+            "local_rank": self.gpu_local_rank,
+            "world_size": self.gpu_world_size,
+        }
+
+
+class NoWriter(LogWriter):
+    """Lets RSL-RL log to the console as it does for its users, and writes nothing: rows are the meter's."""
+
+    def __init__(self, log_dir: str) -> None:
+        """Take where RSL-RL would log to; it is not used."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Keep one scalar. `Perf/learning_time` is the last one that every iteration logs, so it ends the iteration."""
-        self.scalars[tag] = float(scalar_value)
-        if tag == "Perf/learning_time":
-            scalars, self.scalars = self.scalars, {}
-            self.meter.end_iteration(
-                losses={
-                    name.removeprefix("Loss/"): value
-                    for name, value in scalars.items()
-                    if name.startswith("Loss/") and name != "Loss/learning_rate"
-                },
-                learning_rate=scalars["Loss/learning_rate"],
-                action_std=scalars["Policy/mean_std"],
-            )
+        """Do nothing."""
+
+
+def end_iterations(algorithm: Any, meter: Meter) -> None:
+    """Let each update of `algorithm` end an iteration of `meter`, on every rank: RSL-RL itself logs on rank 0 only."""
+    update = algorithm.update
+
+    def update_and_tell() -> dict[str, float]:
+        losses = update()
+        meter.end_iteration(
+            losses=losses,
+            learning_rate=algorithm.learning_rate,
+            action_std=algorithm.get_policy().output_std.mean().item(),
+        )
+        return losses
+
+    algorithm.update = update_and_tell

@@ -1,0 +1,69 @@
+"""How the ends of several ranks make one, and when a rank is said to hang: pure decisions."""
+
+import pytest
+from envknee.hang_watch import Pulse, hanging
+from envknee.ranks import Heart, one_outcome
+from envknee.record import Outcome, Status
+from records import a_trial
+
+
+def outcome(status: Status = "ok", **changes: object) -> Outcome:
+    fields = {
+        "request_sha256": "r", "metrics_sha256": None, "status": status, "reason": None, "failure": None,
+        "environment": a_trial(16).outcome.environment, "started_unix_s": 0.0, "setup_s": 1.0, "total_s": 5.0, "num_mini_batches": 4,
+        "rollout_gb": 0.5,
+    }  # fmt: skip
+    return Outcome.model_validate(fields | changes)
+
+
+def test_all_well_is_well_and_rank_0_speaks():
+    whole = one_outcome({0: outcome(total_s=5.0), 1: outcome(total_s=6.0, micro_batches=2)}, 2, "sha")
+    assert whole is not None
+    assert (whole.status, whole.reason, whole.total_s, whole.metrics_sha256) == ("ok", None, 6.0, "sha")
+    assert whole.micro_batches == 2
+    assert whole.ranks is not None and [(rank.rank, rank.status) for rank in whole.ranks] == [(0, "ok"), (1, "ok")]
+
+
+@pytest.mark.parametrize("status", ["oom", "nan", "diverged"])
+def test_one_rank_that_broke_decides_for_all(status: Status):
+    broken = outcome(status, reason="why")
+    for ends in ({1: broken}, {0: outcome("timeout", reason="late"), 1: broken}, {0: outcome(), 1: broken}):
+        whole = one_outcome(ends, 2, None)
+        assert whole is not None and (whole.status, whole.reason) == (status, "rank 1: why")
+
+
+def test_a_rank_that_tells_nothing_makes_no_result():
+    assert one_outcome({}, 2, None) is None
+    assert one_outcome({0: outcome()}, 2, None) is None
+    assert one_outcome({1: outcome("target_reached")}, 2, None) is None
+
+
+def pulses(*ranks: tuple[str, float, float]) -> list[Pulse]:
+    """(text, seconds since it changed, seconds since the process used the CPU), at 1,000 s."""
+    return [Pulse(rank, text, 1000.0 - age, 0.0, 1000.0 - idle) for rank, (text, age, idle) in enumerate(ranks)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "culprit"),
+    [
+        ([("1 rollout 50", 1, 0), ("2 rollout 51", 40, 40)], None),  # rank 0 gets on
+        ([("1 rollout 50", 31, 31), ("2 rollout 51", 31, 0)], "rank 0 hangs (rollout)"),
+        ([("1 learning 60", 31, 0), ("2 learning 59", 31, 0)], "rank 1 hangs (learning)"),  # busy, but not getting on
+        ([("1 learner 5", 500, 0), ("2 environment 4", 500, 0)], None),  # rank 1 compiles kernels
+        ([("1 learner 5", 500, 0), ("2 environment 4", 500, 31)], "rank 1 hangs (environment)"),
+        ([("1 first_step 6", 40, 0), ("", 40, 40)], "rank 1 hangs (imports)"),
+        ([("1 rollout 50", 29, 29), ("2 rollout 50", 29, 29)], None),
+    ],
+)
+def test_who_holds_up_the_others_is_named(ranks: list[tuple[str, float, float]], culprit: str | None):
+    found = hanging(pulses(*ranks), now_s=1000.0, hang_s=30.0)
+    assert (found is None) if culprit is None else (found == f"{culprit}: no rank made progress for 30 s")
+
+
+def test_a_heart_writes_process_stage_and_count(tmp_path):
+    heart = Heart(tmp_path / "beat")
+    for stage in ("environment", "rollout", "rollout"):
+        heart.beat(stage)
+    pulse = Pulse(0, (tmp_path / "beat").read_text().strip())
+    assert (pulse.stage, pulse.count) == ("rollout", 3)
+    Heart(None).beat("rollout")  # alone: nothing to write

@@ -1,0 +1,119 @@
+"""Two ranks that really train together, on the CPU: RSL-RL, torchrun and Gloo. What only GPUs show is in test_gpu.py."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import a_trial, trial_processes, wait_for
+from envknee import launch
+from envknee.errors import UserError
+from envknee.files import TrialFolder
+from envknee.record import Record, load_record, read_rows
+
+TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
+    """Return a finished trial of two ranks."""
+    trial = a_trial(tmp_path_factory.mktemp("ranks") / "trial", **TWO, iterations=3)
+    return trial, launch.launch(trial)
+
+
+def test_two_ranks_are_one_trial(together: tuple[TrialFolder, Record]):
+    trial, record = together
+    assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 8)
+    assert record.num_mini_batches == 2 * 4 * 4 // 8
+    rows = read_rows(trial)
+    assert [row.frames for row in rows] == [32, 64, 96, 128]
+    assert record.frames == 128
+    assert record == load_record(trial)
+
+
+def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tuple[TrialFolder, Record]):
+    trial, record = together
+    for row in read_rows(trial):
+        assert row.ranks is not None and [rank.rank for rank in row.ranks] == [0, 1]
+        assert row.collect_s == max(rank.collect_s for rank in row.ranks)
+        assert row.fps_total == pytest.approx(32 / max(rank.collect_s + rank.learn_s for rank in row.ranks))
+        assert row.fps_env_step == pytest.approx(32 / max(rank.env_step_s for rank in row.ranks))
+        assert row.episodes == sum(rank.episodes for rank in row.ranks)
+        assert row.memory.peak_rss_gb == max(rank.memory.peak_rss_gb for rank in row.ranks)
+        assert row.phases_s is not None and row.iteration_s is not None
+        # They meet in every optimizer step, so an iteration takes both the same time.
+        for rank in row.ranks:
+            assert rank.iteration_s == pytest.approx(row.iteration_s, rel=0.2, abs=0.05)
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.1)
+    assert record.ranks is not None and record.outcome.ranks is not None
+    assert [rank.rank for rank in record.ranks] == [result.rank for result in record.outcome.ranks] == [0, 1]
+    assert all(result.startup_s is not None and result.memory_map is not None for result in record.outcome.ranks)
+
+
+def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: tuple[TrialFolder, Record]):
+    log = together[0].log.read_text(encoding="utf-8")
+    seeds = sorted({line.split()[-1] for line in log.splitlines() if "Environment seed" in line})
+    assert seeds == ["7", "8"]
+    assert "Synchronizing parameters for rank 1" in log
+
+
+@contextmanager
+def endless(folder: Path) -> Iterator[tuple[Future[Record], dict[int, psutil.Process]]]:
+    """Launch a trial of two ranks that does not end by itself; give its future record and its training processes."""
+    trial = a_trial(folder / "endless", **TWO, iterations=10**6)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(launch.launch, trial)
+        wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
+        processes = [psutil.Process(pid) for pid in trial_processes(Path.cwd())]
+        ranks = {
+            int(p.environ()["RANK"]): p for p in processes if str(trial.root) in p.cmdline() and "RANK" in p.environ()
+        }
+        try:
+            yield future, ranks
+        finally:
+            for process in ranks.values():
+                if process.is_running():
+                    process.kill()
+
+
+def test_ranks_listen_on_no_open_address(tmp_path):
+    with endless(tmp_path) as (_, ranks):
+        torchrun = ranks[0].parent()
+        assert torchrun is not None
+        listening = [c for p in (torchrun, *ranks.values()) for c in p.net_connections("inet") if c.status == "LISTEN"]
+        assert {connection.laddr.ip for connection in listening} <= {"127.0.0.1", "::1"}
+
+
+def test_a_rank_that_dies_ends_the_others_at_once_and_is_no_result(tmp_path):
+    with endless(tmp_path) as (future, ranks):
+        ranks[1].kill()
+        killed = time.monotonic()
+        with pytest.raises(UserError, match="ended without a result"):
+            future.result(timeout=60)
+        assert time.monotonic() - killed < 60
+        assert not any(process.is_running() for process in ranks.values())
+        assert not (tmp_path / "endless/outcome.json").exists()
+
+
+def test_a_rank_that_hangs_ends_all_within_a_minute_and_is_named(tmp_path):
+    with endless(tmp_path) as (future, ranks):
+        os.kill(ranks[1].pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        with pytest.raises(UserError, match=r"rank 1 hangs \((rollout|learning)\): no rank made progress for 30 s"):
+            future.result(timeout=90)
+        assert time.monotonic() - stopped < 60
+        assert not any(process.is_running() for process in ranks.values())
+
+
+def test_memory_that_runs_out_on_the_ranks_is_a_result(tmp_path):
+    trial = a_trial(tmp_path / "capped", **TWO, memory={"memory_cap_gb": 0.1})
+    record = launch.launch(trial)
+    assert record.outcome.status == "oom" and record.outcome.reason is not None
+    assert record.outcome.reason.startswith("rank ") and "memory_cap_gb is 0.1" in record.outcome.reason
+    assert record.outcome.ranks is not None and record.outcome.failure is not None
+    assert record.outcome.failure.tensor == "environment"

@@ -1,0 +1,109 @@
+"""Which GPUs a trial gets: of those that CUDA_VISIBLE_DEVICES allows, ones that no other trial on this machine measures.
+
+Input: how many. Output: their UUIDs, locked until the caller is done. Knows no torch, and makes no CUDA context.
+
+    python -m envknee.gpus             print how many devices trials can share out here: GPUs, or 1 for the CPU
+"""
+
+import argparse
+import ctypes
+import fcntl
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from envknee.errors import UserError, run_command
+
+POLL_S = 0.5
+
+
+def visible_uuids() -> list[str]:
+    """Return the GPUs that CUDA shows to this process, in its order: `GPU-...`, or `MIG-...` as the scheduler named them.
+
+    The driver is asked, because an index in CUDA_VISIBLE_DEVICES counts in CUDA's own order, not in NVML's.
+    Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2.
+    """
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if listed[0].startswith("MIG-"):
+        return listed[:1]  # CUDA shows one MIG instance to a process, whatever the list says
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count, device, found = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return []  # a driver without a GPU
+    uuids = []
+    for index in range(count.value):
+        if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetUuid_v2(found, device):
+            raise UserError(f"CUDA counts {count.value} GPUs and does not tell the UUID of number {index}")
+        uuids.append(f"GPU-{uuid.UUID(bytes=bytes(found))}")
+    return uuids
+
+
+def lock_folder() -> Path:
+    """Return the folder of this user's locks: on this machine's own disk, as its GPUs are."""
+    return Path(tempfile.gettempdir()) / f"envknee-{os.getuid()}" / "gpus"
+
+
+@contextmanager
+def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterator[list[str]]:
+    """Lock `count` of the GPUs `uuids`, waiting until that many are free, and give their UUIDs.
+
+    All are taken at once or none, so that two trials never wait for each other's. A process that dies lets go of them.
+
+    Raises:
+        UserError: when there are not so many.
+    """
+    if count > len(uuids):
+        raise UserError(
+            f"gpus: {count} was asked for, and {len(uuids) or 'no'} GPU{'s are' if len(uuids) > 1 else ' is'} visible here"
+            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')})."
+            f" Use gpus: auto or 0 to run on the CPU, or start on a machine with {count} NVIDIA GPUs"
+        )
+    folder = folder or lock_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    is_told = False
+    while True:
+        with ExitStack() as held:
+            taken = []
+            for name in uuids:
+                if len(taken) < count and _try_lock(folder / f"{name}.lock", held):
+                    taken.append(name)
+            if len(taken) == count:
+                yield taken
+                return
+        if not is_told:
+            print(
+                f"envknee: waiting for {count} of {len(uuids)} GPUs: other trials measure on them",
+                file=sys.stderr,
+                flush=True,
+            )
+            is_told = True
+        time.sleep(POLL_S)
+
+
+def _try_lock(path: Path, held: ExitStack) -> bool:
+    stream = path.open("a", encoding="ascii")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.close()
+        return False
+    held.enter_context(stream)
+    return True
+
+
+def main() -> None:
+    """Print how many devices trials can share out here."""
+    argparse.ArgumentParser(description=main.__doc__).parse_args()
+    print(max(1, len(visible_uuids())))
+
+
+if __name__ == "__main__":
+    run_command(main)

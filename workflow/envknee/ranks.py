@@ -1,0 +1,138 @@
+"""Several ranks that train together: how they meet, exchange figures, show that they live, and how their ends make one.
+
+Input: torchrun's environment variables. Output: every rank's figures on every rank; a file per rank that beats as it gets on
+(see hang_watch); one outcome of all. Knows torch.distributed, and nothing of Isaac Lab.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envknee.files import TrialFolder, read_model
+from envknee.record import Outcome, RankResult
+
+GATHER_BYTES = 8192
+"""Room for one rank's figures of an iteration: about 1 kB of JSON."""
+
+MEETING = "ENVKNEE_RANKS_FOLDER"
+"""Names the folder, on the machine's own disk, in which the ranks of a trial meet and beat."""
+
+BAD = ("oom", "nan", "diverged")
+"""How one rank ends the trial for all."""
+
+BROKEN = 3
+"""Exit status of a rank that ended its trial with a bad result: torchrun then ends the other ranks at once."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together."""
+
+    rank: int = 0
+    world_size: int = 1
+    folder: Path | None = None
+
+    @staticmethod
+    def here() -> "Ranks":
+        """Return what torchrun says; one rank alone when this process was not started by it."""
+        folder = os.environ.get(MEETING)
+        if folder is None:
+            return Ranks()
+        return Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), Path(folder))
+
+    def join(self, device: str) -> None:
+        """Meet the other ranks: NCCL between GPUs, Gloo on the CPU. Raises after ten minutes (PyTorch's own limit)."""
+        import torch  # the launcher, which reads beats, does without
+
+        assert self.folder is not None, "torchrun's launcher names a folder"
+        # Over a file: PyTorch's TCP store would listen on every address of the machine.
+        store = torch.distributed.FileStore(  # type: ignore[reportPrivateImportUsage]  # documented, but not in __all__
+            str(self.folder / "store"), self.world_size
+        )
+        backend = "nccl" if device.startswith("cuda") else "gloo"
+        torch.distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size)
+
+    def gather(self, text: str, device: Any) -> list[str]:
+        """Return every rank's text, by rank; all must call it. A text has at most `GATHER_BYTES` bytes of UTF-8."""
+        if self.world_size == 1:
+            return [text]
+        import torch
+
+        data = text.encode()
+        padded = data.ljust(GATHER_BYTES, b" ")
+        if len(padded) > GATHER_BYTES:
+            raise ValueError(f"{len(data)} bytes to gather, and at most {GATHER_BYTES} were expected")
+        own = torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(device)
+        all_ranks = [torch.empty_like(own) for _ in range(self.world_size)]
+        torch.distributed.all_gather(all_ranks, own)
+        return [bytes(tensor.tolist()).decode().rstrip(" ") for tensor in all_ranks]
+
+
+ALONE = Ranks()
+
+
+@dataclass
+class Heart:
+    """Writes a rank's progress into its file: the process, its stage and a count that grows."""
+
+    path: Path | None
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        """Open the file; without a path nothing is written."""
+        self._file = None if self.path is None else os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+
+    def beat(self, stage: str) -> None:
+        """Note progress: one write of 48 bytes, about a microsecond."""
+        if self._file is not None:
+            self.count += 1
+            os.pwrite(self._file, f"{os.getpid()} {stage} {self.count}".ljust(47).encode() + b"\n", 0)
+
+
+def beat_file(folder: Path, rank: int) -> Path:
+    """Return where a rank writes its progress."""
+    return folder / f"rank-{rank}.beat"
+
+
+def read_outcomes(trial: TrialFolder, world_size: int) -> dict[int, Outcome]:
+    """Return how the ranks of a trial ended, as far as they could tell."""
+    paths = {rank: trial.rank_outcome(rank) for rank in range(world_size)}
+    return {rank: read_model(path, Outcome, "") for rank, path in paths.items() if path.exists()}
+
+
+def one_outcome(outcomes: Mapping[int, Outcome], world_size: int, metrics_sha256: str | None) -> Outcome | None:
+    """Return the outcome of a trial from those of its ranks; None when they make no result. Pure.
+
+    One rank that ran out of memory or met a NaN decides for all, however the others ended: they could not go on. Without
+    such a one, all must have ended well.
+    """
+    broken = [rank for rank in sorted(outcomes) if outcomes[rank].status in BAD]
+    if not broken and len(outcomes) < world_size:
+        return None
+    decisive = broken[0] if broken else 0
+    said = outcomes[decisive]
+    results = []
+    for rank, outcome in sorted(outcomes.items()):
+        assert outcome.environment is not None, "a rank that ran says where"
+        results.append(
+            RankResult(
+                rank=rank,
+                status=outcome.status,
+                device=outcome.environment.device,
+                startup_s=outcome.startup_s,
+                memory_map=outcome.memory_map,
+                micro_batches=outcome.micro_batches,
+            )
+        )
+    prefix = f"rank {decisive}: " if broken else ""
+    return said.model_copy(
+        update={
+            "metrics_sha256": metrics_sha256,
+            "reason": said.reason and prefix + said.reason,
+            "micro_batches": max((o.micro_batches for o in outcomes.values() if o.micro_batches), default=None),
+            "total_s": max(outcome.total_s for outcome in outcomes.values()),
+            "ranks": results,
+        }
+    )
