@@ -4,13 +4,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
-from conftest import a_trial
+from conftest import a_trial, trial_processes, wait_for
 from envknee import environment, launch
+from envknee.errors import UserError
 from envknee.nvml import Gpu
 from envknee.record import Record, read_rows
 
@@ -61,7 +65,9 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     newest = read_rows(launch.TrialFolder(tmp_path / "memory"))[-1].memory
     assert newest.torch_peak_allocated_gb is not None and newest.torch_peak_reserved_gb is not None
     assert found.slack_gb == pytest.approx(newest.torch_peak_reserved_gb - newest.torch_peak_allocated_gb)
-    assert found.rollout_gb + found.model_gb + found.learner_gb <= newest.torch_peak_allocated_gb
+    parts_gb = found.rollout_gb + found.collecting_gb + found.model_gb + found.learner_gb
+    assert parts_gb <= newest.torch_peak_allocated_gb < found.static_gb + parts_gb + 0.05
+    assert found.other_processes_gb is not None and found.other_processes_gb < 0.1
     if newest.process_gb is not None:
         assert newest.process_gb == pytest.approx(found.device_used_gb - (found.other_processes_gb or 0.0), rel=0.1)
 
@@ -69,7 +75,7 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
 @pytest.mark.parametrize(
     ("stage", "changes"),
     [
-        ("environment", {"num_envs": 2**20, "horizon": 1, "batch_size": 2**20}),
+        ("environment", {"num_envs": 4096, "overrides": {name: 2048 for name in SIZE}}),
         ("learner", {"horizon": 2**16, "batch_size": 2**20}),
         ("learning", {"horizon": 64, "batch_size": 2**14, "memory": {"memory_cap_gb": 7.5}}),
     ],
@@ -99,17 +105,19 @@ def test_a_gpu_is_found_under_the_name_that_a_scheduler_gives_it(tmp_path, gpu, 
 
 BALLAST = """
 import sys, time, torch
-free = torch.cuda.mem_get_info()[0]
-kept = torch.empty(int(free - float(sys.argv[1]) * 1e9), dtype=torch.uint8, device="cuda")
+device = f"cuda:{sys.argv[2]}"
+free = torch.cuda.mem_get_info(device)[0]
+kept = torch.empty(int(free - float(sys.argv[1]) * 1e9), dtype=torch.uint8, device=device)
 print("there", flush=True)
 time.sleep(3600)
 """
 
 
 @contextmanager
-def all_but(free_gb: float) -> Iterator[None]:
-    """Let another process take the GPU's memory but for `free_gb`."""
-    with subprocess.Popen([sys.executable, "-c", BALLAST, str(free_gb)], stdout=subprocess.PIPE) as process:
+def all_but(free_gb: float, device: int = 0) -> Iterator[None]:
+    """Let another process take a GPU's memory but for `free_gb`."""
+    command = [sys.executable, "-c", BALLAST, str(free_gb), str(device)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"there\n"
         try:
             yield
@@ -141,3 +149,59 @@ def test_a_cap_strikes_where_a_card_of_that_size_would(tmp_path, gpu):
     with_cap = most_that_fit(lambda num_envs: fits("cap", num_envs, **capped), 384, 896, 16)
     print(f"{size_gb} GB: {on_small_card} environments on a card of that size, {with_cap} with a cap")
     assert with_cap == pytest.approx(on_small_card, rel=0.05)
+
+
+two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two NVIDIA GPUs")
+
+
+@two_gpus
+def test_two_gpus_train_together_and_tell_of_both(tmp_path):
+    trial = a_trial(tmp_path / "two", **POINT | {"gpus": 2}, iterations=6, warmup_iterations=2)
+    record = launch.launch(trial)
+    assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 512)
+    assert record.outcome.ranks is not None and len({rank.device.uuid for rank in record.outcome.ranks}) == 2
+    for row in read_rows(trial)[2:]:
+        assert row.ranks is not None
+        for rank in row.ranks:
+            assert rank.phases_s is not None
+            assert sum(rank.phases_s.values()) == pytest.approx(rank.iteration_s, rel=0.03)
+    first, second = (result.memory_map for result in record.outcome.ranks)
+    assert first is not None and second is not None
+    # No rank has a context on another's GPU: both use the same.
+    assert first.device_used_gb == pytest.approx(second.device_used_gb, rel=0.05)
+    assert first.other_processes_gb is not None and first.other_processes_gb < 0.1
+
+
+@two_gpus
+def test_memory_that_runs_out_on_one_rank_is_a_result_for_all(tmp_path):
+    with all_but(3.0, device=1):
+        record = run(tmp_path / "oom", gpus=2, num_envs=512, horizon=32)
+    assert record.outcome.status == "oom" and record.outcome.reason is not None
+    assert record.outcome.reason.startswith("rank 1: memory ran out (learner)")
+
+
+@two_gpus
+def test_trials_side_by_side_are_on_different_gpus(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        records = list(pool.map(lambda name: run(tmp_path / name, iterations=3), ("one", "other")))
+    devices = [record.outcome.environment.device.uuid for record in records if record.outcome.environment]
+    assert len(set(devices)) == 2
+
+
+@two_gpus
+def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
+    trial = a_trial(tmp_path / "hang", **POINT | {"gpus": 2}, iterations=10**6)
+    memory = [environment.gpu_of(f"cuda:{index}") for index in range(2)]
+    before_gb = [gpu.used_gb() for gpu in memory if gpu]
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(launch.launch, trial)
+        wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
+        ranks = [psutil.Process(pid) for pid in trial_processes(Path.cwd())]
+        (second,) = (rank for rank in ranks if str(trial.root) in rank.cmdline() and rank.environ().get("RANK") == "1")
+        second.suspend()
+        began = time.monotonic()
+        with pytest.raises(UserError, match="rank 1 hangs"):
+            future.result(timeout=120)
+    assert time.monotonic() - began < 60
+    time.sleep(1)
+    assert [gpu.used_gb() for gpu in memory if gpu] == pytest.approx(before_gb, abs=0.05)
