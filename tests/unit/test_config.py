@@ -460,4 +460,4 @@ def test_phases_off_is_a_word_although_yaml_takes_it_for_false(tmp_path: Path) -
     path = tmp_path / "study.yaml"
     path.write_text("study: a\nphases: off\nthroughput: {num_envs: 4, horizon: 4, batch_size: 16}\n", encoding="utf-8")
     assert config.load(path).phases == "off"
-    assert complaint(phases="on") == "phases: expected 'off' or 'sampled' (got 'on')"
+    assert complaint(phases="on") == "phases: expected 'off', 'sampled' or 'alternate' (got 'on')"
