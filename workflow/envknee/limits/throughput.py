@@ -151,6 +151,11 @@ def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps
     return [_limit(series, by_size, settings, measure) for series, by_size in grouped.items()]
 
 
+def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
+    """Return the FPS of each of `records` that was timed to its end: its median over the timed iterations."""
+    return [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+
+
 def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: float) -> doublings.Decision:
     """Decide from repeats of FPS by num_envs: the statistics of this module without its records.
 
@@ -159,7 +164,7 @@ def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: floa
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
     """
-    levels = [_level(num_envs, repeats) for num_envs, repeats in fps.items()]
+    levels = [doublings.Level.of(num_envs, values) for num_envs, values in fps.items()]
     return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
 
 
@@ -213,7 +218,7 @@ def _limit(
         statuses = Counter(record.outcome.status for record in records)
         failures[num_envs] = Counter({status: statuses[status] for status in ("oom", "refused")})
         not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", "oom", "refused")})
-        values = [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+        values = measured_fps(records, measure)
         if values:
             fps[num_envs] = values
     decision = threshold(fps, settings.delta, settings.confidence)
@@ -256,16 +261,8 @@ def _fps(record: Record, measure: Measure) -> float:
     return spread.median
 
 
-def _level(num_envs: int, fps: Sequence[float]) -> doublings.Level:
-    logs = [math.log(value) for value in fps]
-    mean = statistics.fmean(logs)
-    squares = sum((log - mean) ** 2 for log in logs)
-    variance = squares / (len(logs) - 1) / len(logs) if len(logs) > 1 else None
-    return doublings.Level(num_envs, mean, variance, len(logs))
-
-
 def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) -> ThroughputPoint:
-    level = _level(num_envs, fps)
+    level = doublings.Level.of(num_envs, fps)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
