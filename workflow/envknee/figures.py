@@ -26,7 +26,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from envknee.errors import run_command
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits import Series, shown_batch, times
+from envknee.limits import Ranks, Series, shown_batch, times
+from envknee.limits.learning import best_of
 from envknee.limits.memory import FAR_BEYOND, MemoryLimit, batch_transitions, measured_peaks
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Verdict, add_study_arguments, decide, load_study
@@ -138,7 +139,8 @@ def draw_throughput(verdict: Verdict) -> Figure:
             fontsize=9,
         )
     _sizes_axis(lower, sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
-    upper.set_ylabel("Frames per second,\ncollecting and learning")
+    several = any(arm.world_size > 1 for arm in verdict.arms)
+    upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(FuncFormatter(_thousands))
     lower.set_ylabel("Gain from doubling")
     lower.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -148,7 +150,7 @@ def draw_throughput(verdict: Verdict) -> Figure:
         f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
     )
     lower.set_ylim(*_gain_range(limits, verdict.delta))
-    lower.set_xlabel("Environments side by side (num_envs)")
+    lower.set_xlabel(_num_envs_label(verdict))
     _series_legend(upper, looks, _throughput_keys(limits))
     _legend(
         lower,
@@ -188,7 +190,7 @@ def draw_memory(verdict: Verdict, records: Sequence[Record]) -> Figure:
             markeredgewidth=1.5 if marker == "_" else 0,
         )  # fmt: skip
     _sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
-    axes.set_xlabel("Environments side by side (num_envs)")
+    axes.set_xlabel(_num_envs_label(verdict))
     quantities = sorted({limit.quantity for limit in limits.values()})
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(quantities)}")
     keys = [
@@ -216,6 +218,7 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
         return _words("Learning", why, verdict)
     points = sorted({_point(curve.record) for curve in curves}, key=_point_order)
     several = len({arm for arm, *_ in points}) > 1
+    ranks = {arm.arm: arm.ranks for arm in verdict.arms}
     figure, (by_frames, by_time) = _canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
     dashes = {point: DASHES[place // len(COLOURS) % len(DASHES)] for place, point in enumerate(points)}
@@ -243,9 +246,12 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
     by_time.set_xlabel("Wall seconds of training")
     by_time.tick_params(labelleft=False)
     keys = [
-        Line2D([], [], color=colours[point], linestyle=dashes[point], linewidth=2, label=_point_label(point, several))
+        Line2D(
+            [], [], color=colours[point], linestyle=dashes[point], linewidth=2,
+            label=_point_label(point, several, ranks[point[0]]),
+        )
         for point in points
-    ]
+    ]  # fmt: skip
     statuses = sorted({curve.record.outcome.status for curve in curves})
     keys += [_key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
     if unseen:
@@ -393,7 +399,8 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: _Look) -> None:
         )
     if limit.law is not None:
         dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
-        law = [size * limit.horizon / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
+        transitions = limit.world_size * limit.horizon
+        law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
         axes.plot(
             dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
         )
@@ -463,9 +470,9 @@ def _throughput_title(verdict: Verdict) -> str:
             return "nothing measured", ""
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         if headline.threshold_num_envs is not None:
-            return f"{headline.threshold_num_envs:,} environments", str(series)
+            return f"{headline.threshold_num_envs:,} environments{arm.ranks.each}", str(series)
         largest = next(limit.at_least for limit in arm.throughput if limit.series == series)
-        return f"not reached, at least {largest:,} environments", str(series)
+        return f"not reached, at least {largest:,} environments{arm.ranks.each}", str(series)
 
     found = {arm.arm: of(arm) for arm in verdict.arms}
     if len(found) == 1:
@@ -491,7 +498,7 @@ def _memory_model(
     for size in dense:
         terms = {term.name: term.gb for term in limit.terms}
         rollout = size * series.horizon
-        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches) * (
+        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size) * (
             1 if series.batch_size else size
         )
         model.append(
@@ -559,9 +566,9 @@ def _point_order(point: tuple[str, int, int, int | None]) -> tuple[str, int, int
     return point[0], point[1], point[2], point[3] or 0
 
 
-def _point_label(point: tuple[str, int, int, int | None], several_arms: bool) -> str:
+def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:
     arm, num_envs, horizon, batch_size = point
-    return f"{f'{arm}: ' if several_arms else ''}{num_envs:,} envs, T {horizon}, {shown_batch(batch_size)}"
+    return f"{f'{arm}: ' if several_arms else ''}{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
 
 
 def _episodes(curves: Sequence[Curve]) -> str:
@@ -572,11 +579,11 @@ def _learning_title(verdict: Verdict) -> str:
     limits = [limit for arm in verdict.arms for limit in arm.learning]
     reached = sum(point.reached for limit in limits for point in limit.points)
     seeds = sum(point.seeds for limit in limits for point in limit.points)
-    bests = [limit.best for limit in limits if limit.best is not None]
+    bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
     title = f"Learning: {reached} of {seeds} trials reached the target"
     if bests:
-        best = min(bests, key=lambda best: best.seconds_to_target.value)
-        title += f", soonest {best.num_envs:,} environments in {best.seconds_to_target.value:,.1f} s"
+        ranks, best = min(bests, key=lambda found: found[1].seconds_to_target.value)
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {best.seconds_to_target.value:,.1f} s"
     return title
 
 
@@ -641,7 +648,8 @@ def _history_panel(
 def _trial_row(record: Record) -> str:
     request = record.request
     cells = (
-        str(request.number), request.arm, request.kind, f"{request.num_envs:,}", f"{request.horizon:,}",
+        str(request.number), request.arm, request.kind,
+        f"{request.num_envs:,}" + (f" x {record.world_size}" if record.world_size > 1 else ""), f"{request.horizon:,}",
         "library" if request.batch_size is None else f"{request.batch_size:,}", str(request.repeat + 1),
         STATUS_WORDS[record.outcome.status], _cell(record.fps_total.median if record.fps_total else None, ",.0f"),
         _cell(record.memory_peak_gb, ".2f"), _cell(record.seconds_to_target, ",.1f"), _cell(record.best_reward, ".2f"),
@@ -743,6 +751,13 @@ def _sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
     axes.set_xlim(sizes[0] / 2**0.4, max([*sizes, *failed]) * 2**0.4)
+
+
+def _num_envs_label(verdict: Verdict) -> str:
+    """Return the label of an axis of num_envs, which are those of each rank."""
+    words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})
+    where = f" on each {' or '.join(words)}" if words else ""
+    return f"Environments side by side{where} (num_envs)"
 
 
 def _thousands(value: float, _: object = None) -> str:
