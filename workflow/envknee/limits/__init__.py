@@ -4,6 +4,7 @@ doublings    the decision rule: from which num_envs on is doubling shown to gain
 throughput   the rule on FPS, and a law of the iteration time
 learning     the rule on the seconds to a target reward
 memory       what a trial needs, and the largest num_envs that fits
+scaling      what share of k times one rank's FPS k ranks give
 verdict      all of it, and one recommendation per arm
 """
 
@@ -34,6 +35,11 @@ class Ranks(NamedTuple):
     def together(self) -> str:
         """Return ` on 2 GPUs` or ` on 2 ranks`, to stand behind "FPS"; nothing where one rank trains alone."""
         return f" on {self}" if self.world_size > 1 else ""
+
+    @property
+    def alone(self) -> "Ranks":
+        """Return one such rank."""
+        return Ranks(1, self.word)
 
     def __str__(self) -> str:
         """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
@@ -81,9 +87,9 @@ def listed(sizes: Iterable[int]) -> str:
     return ", ".join(f"{size:,}" for size in sizes)
 
 
-def percent(share: float) -> str:
+def percent(share: float, decimals: int = 1) -> str:
     """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
-    return "over 1,000%" if share > 10.0 else f"{share:.1%}"
+    return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
 
 
 def times(factor: float) -> str:

@@ -25,12 +25,14 @@ from envknee.limits import (
     listed,
     memory,
     percent,
+    scaling,
     shown_batch,
     slowest_and_fastest,
     throughput,
 )
 from envknee.limits.learning import BestPoint, Cost, LearningLimit
 from envknee.limits.memory import MemoryLimit
+from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
 from envknee.record import PHASES, Environment, Frozen, Record, load_records
 
@@ -129,6 +131,8 @@ class Verdict(Frozen):
     confidence: float
     memory_margin: float
     arms: list[ArmVerdict]
+    scaling: list[Scaling] = []
+    """Of each arm with several ranks."""
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -143,6 +147,7 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         confidence=study.decide.confidence,
         memory_margin=study.decide.memory_margin,
         arms=[_arm(arm, [record for record in records if record.request.arm == arm], study) for arm in study.arms],
+        scaling=scaling.analyse(records, study.arms, study.decide),
     )
 
 
@@ -179,6 +184,8 @@ def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
     )
     if not records:
         notes.append("no trial of this arm is finished")
+    if missing := scaling.what_to_add(arm, study.arms):
+        notes.append(missing)
     return ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
