@@ -6,7 +6,8 @@ Input: records, the iterations of learning trials, and the limits decided from t
     python -m envknee.figures results/<study> --config my.yaml      decided by another file's `decide:` section
 
 Each `draw_` function is pure: it takes what is to be seen and returns a matplotlib figure. The same records give the same
-bytes. A kind of trial that a study does not have gives a figure that says so, because the workflow expects the file.
+bytes. A kind of trial that a study does not have gives a figure that says so, because the workflow expects the file; only
+scaling is left out where no arm trains on several ranks.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from envknee.files import StudyFolder, write_atomically
 from envknee.limits import Ranks, Series, shown_batch, times
 from envknee.limits.learning import best_of
 from envknee.limits.memory import FAR_BEYOND, MemoryLimit, batch_transitions, measured_peaks
+from envknee.limits.scaling import Scaling, ScalingPoint
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Verdict, add_study_arguments, decide, load_study
 from envknee.record import Record, load_records, read_rows, reward_averages
@@ -159,6 +161,41 @@ def draw_throughput(verdict: Verdict) -> Figure:
             _key("o", GREY, "not shown", hollow=True),
         ],
     )
+    return figure
+
+
+def draw_scaling(verdict: Verdict) -> Figure:
+    """Return the efficiency of several ranks against num_envs on each, for every arm that has them."""
+    lines = _efficiencies(verdict)
+    if not lines:
+        why = "\n".join("; ".join([f"{one.arm}: {one.statement}", *one.notes]) + "." for one in verdict.scaling)
+        return _words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
+    looks = {series: look for series, look in _looks(verdict).items() if series in lines}
+    figure, (axes,) = _canvas(_scaling_title(verdict), verdict, height=5.0)
+    points = [point for line in lines.values() for point in line]
+    for series, line in lines.items():
+        _efficiency_line(axes, line, looks[series], _dodge(series, looks, 0.05))
+    axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "100%: k ranks give k times one rank's FPS", (0.01, 1.0), xycoords=("axes fraction", "data"), xytext=(0, 3),
+        textcoords="offset points", fontsize=9,
+    )  # fmt: skip
+    axes.set_ylim(
+        *_readable(
+            [1.0, 0.8, *(point.efficiency for point in points)],
+            [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
+        )
+    )
+    _sizes_axis(axes, sorted({point.num_envs for point in points}), [])
+    axes.set_xlabel(_num_envs_label(verdict))
+    axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    keys = []
+    if any(point.efficiency_lower is not None for point in points):
+        keys.append(_key("o", GREY, f"{verdict.confidence:.0%} interval"))
+    if any(point.efficiency_lower is None for point in points):
+        keys.append(_key("o", GREY, "one repeat: no interval", hollow=True))
+    _series_legend(axes, looks, keys)
     return figure
 
 
@@ -430,14 +467,10 @@ def _gains(axes: Axes, limit: ThroughputLimit, look: _Look, dodge: float) -> Non
 def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
     """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
     gains = [gain.gain for limit in limits for gain in limit.gains] or [delta]
-    lowest, highest = min(*gains, -0.05), max(*gains, 3 * delta, delta)
-    room = 0.15 * (highest - lowest)
     bounds = [
         b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
     ]
-    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
-    span = highest - lowest
-    return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
+    return _readable([*gains, -0.05, 3 * delta], bounds)
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
@@ -450,7 +483,9 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         ]
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
-        dashed = Line2D([], [], color=GREY, linewidth=1.0, linestyle=(0, (3, 2)), label="law N·T / (t₀ + c·N)")
+        ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
+        label = f"law {ranks}N·T / (t₀ + c·N)"
+        dashed = Line2D([], [], color=GREY, linewidth=1.0, linestyle=(0, (3, 2)), label=label)
         keys.append(dashed)
         unused = [law.largest_relative_error for law in laws if not law.used]
         if unused:
@@ -480,6 +515,48 @@ def _throughput_title(verdict: Verdict) -> str:
         return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
     lines = (f"{arm}: {threshold}" + (f" ({series})" if series else "") for arm, (threshold, series) in found.items())
     return "Throughput threshold of each arm's fastest series\n" + "\n".join(lines)
+
+
+# --- Parts of the scaling figure
+
+
+def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
+    """Return the points of every line, by num_envs; a series without one is left out."""
+    lines: dict[Series, list[ScalingPoint]] = {}
+    for one in verdict.scaling:
+        for point in sorted(one.points, key=lambda point: point.num_envs):
+            lines.setdefault(Series(one.arm, point.horizon, point.batch_size), []).append(point)
+    return lines
+
+
+def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: _Look, dodge: float) -> None:
+    """Draw one series' efficiencies with their intervals; hollow where one repeat tells no interval."""
+    sizes = [point.num_envs * dodge for point in line]
+    axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
+    for x, point in zip(sizes, line, strict=True):
+        lower, upper = point.efficiency_lower, point.efficiency_upper
+        if lower is not None and upper is not None:
+            axes.plot([x, x], [lower, upper], color=look.colour, linewidth=1.3, alpha=0.9)
+        axes.plot(
+            x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
+            markerfacecolor="white" if lower is None else look.colour,
+        )  # fmt: skip
+
+
+def _scaling_title(verdict: Verdict) -> str:
+    """Return what the fastest point of each arm says."""
+
+    def of(one: Scaling) -> str:
+        if not one.points:
+            return one.statement
+        fastest = max(one.points, key=lambda point: point.fps_all_ranks)
+        ranks = Ranks(one.world_size, arms[one.arm].rank_word)
+        return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
+
+    arms = {arm.arm: arm for arm in verdict.arms}
+    if len(verdict.scaling) == 1:
+        return f"Scaling: {of(verdict.scaling[0])}"
+    return "Scaling at each arm's fastest point\n" + "\n".join(f"{one.arm}: {of(one)}" for one in verdict.scaling)
 
 
 # --- Parts of the memory figure
@@ -694,6 +771,15 @@ def _dodge(series: Series, looks: dict[Series, _Look], octaves: float = 0.10) ->
     return 2.0 ** (step * (list(looks).index(series) - (len(looks) - 1) / 2))
 
 
+def _readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
+    """Return an axis that shows every value whole, and intervals as far as they leave the values readable."""
+    lowest, highest = min(values), max(values)
+    span = highest - lowest
+    room = 0.15 * span
+    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
+    return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
+
+
 def _subtitle(verdict: Verdict) -> str:
     hardware = sorted({device for arm in verdict.arms for device in arm.hardware})
     return " · ".join([verdict.task_id, *(hardware or ["hardware unknown: nothing ran"]), f"study {verdict.study}"])
@@ -734,8 +820,10 @@ def _canvas(
 
 def _words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to see."""
-    figure, (axes,) = _canvas(f"{subject}: nothing to show", verdict, height=2.2)
+    lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
+    figure, (axes,) = _canvas(f"{subject}: nothing to show", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
+    sentence = "\n".join(lines)
     axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
     return figure
 
@@ -808,6 +896,8 @@ def main() -> None:
         ),
         "history.svg": draw_history(verdict, records),
     }
+    if max(study.world_sizes) > 1:
+        drawn["scaling.svg"] = draw_scaling(verdict)
     for name, figure in drawn.items():
         write_atomically(folder.figures / name, svg_of(figure))
     write_atomically(folder.figures / "trials.html", trials_html(verdict, records))
