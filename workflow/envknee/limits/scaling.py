@@ -10,7 +10,8 @@ not what a sweep measures: it would leave every GPU 1/k as full.
 One rank's FPS are those of the partner: the arm of the study that differs in `gpus` or `cpu_ranks` alone and trains on one
 rank of the same kind. FPS of a point is the geometric mean over repeats, as in `throughput`; the interval is Welch's t on the
 difference of the logarithms, for each point alone. Where it says 95% it covers 94 to 97% with equally many repeats on both sides,
-as in every finished study, and 89 to 91% where the noisier side has two and the other five (tests/unit/test_limits_scaling.py).
+as a finished study has unless some failed, and 89 to 91% where the noisier side has two and the other five
+(tests/unit/test_limits_scaling.py).
 
 `batch_size` counts all ranks. A fixed one is therefore parted: each rank's mini-batch is 1/k of one rank's, and an iteration has
 k times as many optimizer steps, each with its exchange of gradients. The library's own batch grows with the ranks: each
