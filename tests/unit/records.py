@@ -12,7 +12,19 @@ from typing import Any, Literal
 from envknee import config
 from envknee.config import Kind, Study
 from envknee.files import StudyFolder, canonical_json, sha256_of
-from envknee.record import Device, Environment, MemoryUse, Outcome, Record, Request, Row, Status, build_record
+from envknee.record import (
+    Device,
+    Environment,
+    MemoryUse,
+    Outcome,
+    RankResult,
+    RankRow,
+    Record,
+    Request,
+    Row,
+    Status,
+    build_record,
+)
 
 GPU = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0)
 CPU = Device(type="cpu", name="AMD EPYC", uuid=None, memory_gb=25.3)
@@ -60,23 +72,31 @@ def a_trial(
     budget_s: float = 60.0,
     target_reward: float = 4.0,
     device: Device = CPU,
+    gpus: Literal["auto"] | int = "auto",
+    cpu_ranks: int = 1,
+    slowdown: Sequence[float] = (),
 ) -> Trial:
     """Return one trial.
 
     Args:
+        num_envs: of each rank
+        batch_size: of all ranks together
         status: by default ok for throughput, target_reached for learning with `seconds`, timeout without
-        fps: frames per second of collecting and learning, in every iteration
-        memory_gb: peak of what binds on `device`
+        fps: frames per second of collecting and learning, in every iteration, of all ranks together
+        memory_gb: peak of what binds on `device`, of each rank
         seconds: of training until the target reward is reached
+        gpus: how many train together, a rank on each, or with 0 `cpu_ranks` on the CPU
+        slowdown: by how much longer each rank collects than the fastest would; by default all alike
     """
     learning = kind == "learning"
     status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
-    rollout = num_envs * horizon
+    ranks = config.world_size(gpus, cpu_ranks)
+    rollout = num_envs * horizon * ranks
     mini_batches = rollout // batch_size if batch_size else 16
     request = Request(
         study="demo", number=number, arm=arm, kind=kind, repeat=repeat, num_envs=num_envs, horizon=horizon,
         batch_size=batch_size, seed=number, task_id="Isaac-Cartpole-Camera-Direct", asset="local", overrides={},
-        trainer="rsl_rl", gpus="auto", warmup_iterations=1, iterations=None if learning else 3,
+        trainer="rsl_rl", gpus=gpus, cpu_ranks=cpu_ranks, warmup_iterations=1, iterations=None if learning else 3,
         target_reward=target_reward if learning else None, target_episodes=10 if learning else None,
         budget_s=budget_s if learning else None, limit_s=600.0, sampler="grid",
         refusal="it needs 100 GB" if status == "refused" else None,
@@ -87,7 +107,8 @@ def a_trial(
         reason=None if status in ("ok", "target_reached") else f"it ended as {status}", failure=None,
         environment=None if status == "refused" else _environment(device), started_unix_s=1_700_000_000.0 + 60.0 * number,
         setup_s=5.0 if ran else None, total_s=20.0, num_mini_batches=max(mini_batches, 1) if ran else None,
-        rollout_gb=rollout * 221_184e-9 if ran else None,
+        rollout_gb=rollout // ranks * 221_184e-9 if ran else None,
+        ranks=_rank_results(ranks, status, device) if ran and ranks > 1 else None,
     )  # fmt: skip
     if not ran:
         return Trial(request, [], outcome)
@@ -95,22 +116,18 @@ def a_trial(
     if not learning:
         step_s = rollout / fps
         rows = [_row(i, (i + 1) * rollout, (i + 1) * step_s, step_s, memory, warmup=i == 0) for i in range(4)]
-        return Trial(request, rows, outcome)
-    end_s = seconds if seconds is not None else budget_s
-    step_s = end_s / CURVE
-    # A straight line that meets the target at the last row, or stops at 60% of it.
-    best = target_reward if seconds is not None else 0.6 * target_reward
-    rows = [
-        _row(
-            i,
-            (i + 1) * rollout,
-            end_s if i == CURVE - 1 else (i + 1) * step_s,
-            step_s,
-            memory,
-            reward=best * (i + 1) / CURVE,
-        )
-        for i in range(CURVE)
-    ]
+    else:
+        end_s = seconds if seconds is not None else budget_s
+        step_s = end_s / CURVE
+        # A straight line that meets the target at the last row, or stops at 60% of it.
+        best = target_reward if seconds is not None else 0.6 * target_reward
+        walls_s = [*((i + 1) * step_s for i in range(CURVE - 1)), end_s]
+        rows = [
+            _row(i, (i + 1) * rollout, wall_s, step_s, memory, reward=best * (i + 1) / CURVE)
+            for i, wall_s in enumerate(walls_s)
+        ]
+    if ranks > 1:
+        rows = [row.model_copy(update={"ranks": _rank_rows(row, slowdown or (1.0,) * ranks)}) for row in rows]
     return Trial(request, rows, outcome)
 
 
@@ -159,6 +176,27 @@ def _environment(device: Device) -> Environment:
         host="node1", device=device, cpu_model="AMD EPYC", cpu_cores=2, cpu_threads=1, python="3.11.7",
         packages={"torch": "2.13.0"}, git_commit="0" * 40, git_dirty=False,
     )  # fmt: skip
+
+
+def _rank_results(ranks: int, status: Status, device: Device) -> list[RankResult]:
+    """Return how each rank ended, on a device of its own kind."""
+    return [
+        RankResult(rank=rank, status=status, device=device, startup_s=None, memory_map=None, micro_batches=None)
+        for rank in range(ranks)
+    ]
+
+
+def _rank_rows(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
+    """Return each rank's part of a row; the slowest collects as long as the row says, and the others wait for it."""
+    shares = [factor / max(slowdown) for factor in slowdown]
+    return [
+        RankRow(
+            rank=rank, iteration_s=row.collect_s + row.learn_s, env_step_s=row.env_step_s * share,
+            collect_s=row.collect_s * share, learn_s=row.learn_s + row.collect_s * (1.0 - share), phases_s=None,
+            episodes=row.episodes // len(shares), memory=row.memory,
+        )
+        for rank, share in enumerate(shares)
+    ]  # fmt: skip
 
 
 def _memory(memory_gb: float, device: Device) -> MemoryUse:

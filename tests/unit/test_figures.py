@@ -5,15 +5,18 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envknee import figures
+from envknee.config import Study
 from envknee.figures import (
     Curve,
     curve_of,
     draw_history,
     draw_learning,
     draw_memory,
+    draw_scaling,
     draw_throughput,
     svg_of,
     trials_html,
@@ -29,9 +32,9 @@ PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194
 NAMES = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
 
 
-def judged(trials: list[Trial]) -> tuple[Verdict, list[Record]]:
+def judged(trials: list[Trial], study: Study | None = None) -> tuple[Verdict, list[Record]]:
     records = records_of(trials)
-    return decide(records, a_study()), records
+    return decide(records, study or a_study()), records
 
 
 def curves_of(trials: list[Trial]) -> list[Curve]:
@@ -108,6 +111,81 @@ def test_a_law_that_is_not_used_is_named_so():
     assert "faint: not used" in texts(figure)
 
 
+def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_was_fitted_to():
+    fps = {n: [2 * 8 * n / (0.1 + 0.001 * n)] * 3 for n in (64, 128, 256, 512)}
+    verdict, _ = judged(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
+    figure = draw_throughput(verdict)
+    words = texts(figure)
+    assert "at least 512 environments per GPU" in words and "all ranks together" in words
+    assert "Environments side by side on each GPU (num_envs)" in words and "law k·N·T / (t₀ + c·N)" in words
+    (law,) = [line for line in figure.axes[0].lines if line.get_linewidth() == 0.9]
+    drawn = {float(x): float(y) for x, y in zip(law.get_xdata(), law.get_ydata(), strict=True)}  # pyright: ignore[reportArgumentType]
+    assert [drawn[n] for n in fps] == pytest.approx([values[0] for values in fps.values()])
+
+
+# --- Scaling
+
+ARMS = {"one": {"gpus": 1}, "two": {"gpus": 2}}
+
+
+def a_pair(**fields: Any) -> list[Trial]:
+    """Return PLATEAU on one GPU and 1.8 times as much on two."""
+    doubled = {n: [1.8 * fps for fps in values] for n, values in PLATEAU.items()}
+    return [
+        *fps_trials(PLATEAU, arm="one", gpus=1, device=GPU, first=100, **fields),
+        *fps_trials(doubled, arm="two", gpus=2, device=GPU, first=200, **fields),
+    ]
+
+
+def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
+    verdict, _ = judged(a_pair(), a_study(arms=ARMS))
+    figure = draw_scaling(verdict)
+    (axes,) = figure.axes
+    points = verdict.scaling[0].points
+    assert marks(axes, "s") == [(n, pytest.approx(0.9)) for n in PLATEAU]
+    bars = [line.get_ydata() for line in axes.lines if line.get_linewidth() == 1.3]
+    assert [list(map(float, bar)) for bar in bars] == [  # pyright: ignore[reportArgumentType]
+        pytest.approx([point.efficiency_lower, point.efficiency_upper]) for point in points
+    ]
+    words = texts(figure)
+    assert "Scaling: 2 GPUs give 1.80 times one GPU's FPS at 64 environments each" in words
+    assert (
+        "100%: k ranks give k times one rank's FPS" in words and "95% interval" in words and "one repeat" not in words
+    )
+    lowest, highest = axes.get_ylim()
+    assert lowest < 0.9 < 1.0 < highest
+
+
+def test_scaling_has_a_line_per_series_and_is_hollow_where_one_repeat_tells_no_interval():
+    single = {n: [values[0]] for n, values in PLATEAU.items()}
+    more = fps_trials(single, arm="one", gpus=1, device=GPU, first=300, horizon=16)
+    more += fps_trials(single, arm="two", gpus=2, device=GPU, first=400, horizon=16)
+    verdict, _ = judged([*a_pair(), *more], a_study(arms=ARMS))
+    figure = draw_scaling(verdict)
+    (axes,) = figure.axes
+    fills = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in ("None", None, "")]
+    assert fills.count("white") == len(fills) // 2 == 3
+    assert "two:\nhorizon 8, batch 128" in texts(figure) and "two:\nhorizon 16, batch 128" in texts(figure)
+    assert "one:" not in texts(figure)
+    assert "one repeat: no interval" in texts(figure)
+    assert axes.get_ylim()[0] < 0.5
+
+
+def test_scaling_without_a_partner_says_what_to_add():
+    verdict, _ = judged([trial for trial in a_pair() if trial.request.arm == "two"], a_study(arms={"two": {"gpus": 2}}))
+    words = texts(draw_scaling(verdict)).replace("\n", " ")
+    assert "Scaling: nothing to show" in words
+    assert "two: no efficiency: no arm of the study is this one on one GPU" in words and "but with `gpus: 1`" in words
+
+
+def test_scaling_is_written_for_studies_of_several_ranks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = write_study(tmp_path / "demo", a_study(arms=ARMS), a_pair())
+    monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
+    figures.main()
+    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "scaling.svg"])
+    assert ElementTree.fromstring((folder.figures / "scaling.svg").read_bytes()).tag.endswith("svg")  # noqa: S314 - our own
+
+
 # --- Memory
 
 
@@ -121,6 +199,19 @@ def test_memory_draws_the_limit_where_it_is_near_and_says_so_where_it_is_far():
     assert "times the largest peak (above this axis)" in texts(figure)
     assert figure.axes[0].get_ylim() == (0.0, pytest.approx(1.25 * 2.56))
     assert "device memory used" in texts(figure)
+
+
+def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each_holds():
+    trials = [
+        a_trial(n, number=i, gpus=2, device=GPU, horizon=t, batch_size=b, memory_gb=1.0 + 1e-3 * n * t + 2e-3 * b / 2)
+        for i, (n, t, b) in enumerate((n, t, b) for n in (64, 128) for t in (8, 16) for b in (128, 256))
+    ]
+    verdict, records = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
+    figure = draw_memory(verdict, records)
+    assert "num_envs" in texts(figure) and "on each GPU" in texts(figure)
+    curves = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.4 and len(line.get_xdata()) > 2]  # pyright: ignore
+    starts = sorted(float(line.get_ydata()[0]) for line in curves)  # pyright: ignore
+    assert starts == pytest.approx(sorted(1.0 + 1e-3 * 64 * t + 2e-3 * b / 2 for t in (8, 16) for b in (128, 256)))
 
 
 def test_memory_shows_trials_without_a_peak_and_too_few_points():
@@ -183,6 +274,14 @@ def test_history_has_a_panel_per_kind_and_the_best_so_far():
     ]  # fmt: skip
 
 
+def test_several_ranks_are_told_in_the_learning_figure_and_in_the_table():
+    trials = learning_trials({32: [12.0]}, gpus=2, device=GPU)
+    verdict, records = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
+    words = texts(draw_learning(verdict, curves_of(trials))).replace("\n", " ")
+    assert "soonest 32 environments per GPU in 12.0 s" in words and "32 envs per GPU, T 8, batch 128" in words
+    assert '<td class="n">32 x 2</td>' in trials_html(verdict, records)
+
+
 def test_table_lists_every_trial_and_escapes_what_it_prints():
     trials = [a_trial(32, number=1, status="oom"), a_trial(1024, number=0, fps=12_345.0, batch_size=None)]
     odd = trials[0].outcome.model_copy(update={"reason": "<b>3 & 4</b>"})
@@ -201,7 +300,7 @@ def test_table_lists_every_trial_and_escapes_what_it_prints():
 
 @pytest.mark.parametrize(
     "draw",
-    [draw_throughput, lambda verdict: draw_memory(verdict, []), lambda verdict: draw_learning(verdict, []),
+    [draw_throughput, draw_scaling, lambda verdict: draw_memory(verdict, []), lambda verdict: draw_learning(verdict, []),
      lambda verdict: draw_history(verdict, [])],
 )  # fmt: skip
 def test_nothing_to_show_is_said_in_words(draw: Callable[[Verdict], Figure]):

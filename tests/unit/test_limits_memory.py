@@ -24,14 +24,15 @@ def grid(
     noise_gb: float = 0.0,
     repeats: int = 2,
     seed: int = 1,
+    gpus: int = 1,
 ) -> list[Trial]:
-    """Return trials on an H100 whose peaks follow the model."""
+    """Return trials on H100s whose peaks follow the model; each GPU holds its part of the batch alone."""
     generator = np.random.default_rng(seed)
     points = [(n, t, b, r) for n in sizes for t in horizons for b in batches for r in range(repeats)]
     return [
         a_trial(
-            n, number=i, repeat=r, horizon=t, batch_size=b, device=GPU,
-            memory_gb=peak_gb(n, t, b or n * t / 16) + noise_gb * generator.standard_normal(),
+            n, number=i, repeat=r, horizon=t, batch_size=b, device=GPU, gpus=gpus,
+            memory_gb=peak_gb(n, t, b / gpus if b else n * t / 16) + noise_gb * generator.standard_normal(),
         )
         for i, (n, t, b, r) in enumerate(points)
     ]  # fmt: skip
@@ -156,6 +157,36 @@ def test_a_far_extrapolation_says_so():
 def test_every_kind_of_trial_counts():
     trials = [*grid(batches=(128,)), a_trial(64, number=99, kind="learning", memory_gb=peak_gb(64, 8, 128), device=GPU)]
     assert analyse(trials).trials == 13
+
+
+def test_of_several_gpus_each_holds_its_part_of_the_batch():
+    limit = analyse(grid(gpus=2, batches=(128, 256, None)))
+    assert terms(limit) == {
+        "base": pytest.approx(BASE_GB),
+        "per_environment": pytest.approx(PER_ENV_GB),
+        "per_transition": pytest.approx(PER_TRANSITION_GB),
+        "per_batch_transition": pytest.approx(PER_BATCH_GB),
+    }
+    assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
+    wall = limit.wall(16, 256)
+    expected = (0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB)
+    assert wall is not None and wall.largest_num_envs == int(expected)
+    library = limit.wall(8, None)
+    slope = PER_ENV_GB + 8 * PER_TRANSITION_GB + 8 / 16 * PER_BATCH_GB
+    assert library is not None and library.largest_num_envs == int((0.95 * 85.0 - BASE_GB) / slope)
+    assert "95% of each GPU's 85.0 GB" in limit.statement and "num_envs per GPU" in limit.statement
+    assert batch_transitions(64, 16, 128, 16, 2) == 64.0
+    assert batch_transitions(64, 16, None, 16, 2) == 64.0
+
+
+def test_ranks_on_a_cpu_share_its_memory():
+    trials = [a_trial(n, number=n, memory_gb=1.0 + 0.05 * n, gpus=0, cpu_ranks=2) for n in (16, 32, 64)]
+    limit = analyse(trials, memory_margin=0.0)
+    assert limit.device_memory_gb == pytest.approx(25.3 / 2)
+    wall = limit.wall(8, 128)
+    assert wall is not None and wall.largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
+    assert "2 ranks share the host's memory: 12.7 GB for each" in limit.notes
+    assert "environments per rank fit 100% of each rank's 12.7 GB" in limit.statement
 
 
 def test_prediction_interval_covers():

@@ -10,7 +10,7 @@ from envknee.files import canonical_json
 from envknee.limits import throughput
 from envknee.limits.throughput import ThroughputLimit, fit_law, threshold
 from numpy.typing import NDArray
-from records import Trial, a_trial, fps_trials, records_of
+from records import GPU, Trial, a_trial, fps_trials, records_of
 
 STUDIES = 1000
 
@@ -217,6 +217,27 @@ def test_law_intervals_cover():
         assert law is not None and law.asymptote_fps_lower is not None and law.asymptote_fps_upper is not None
         covered += law.asymptote_fps_lower <= 8000 <= law.asymptote_fps_upper
     assert covered >= 0.93 * STUDIES
+
+
+def test_law_of_several_ranks_is_the_time_of_an_iteration_and_their_fps_together():
+    # Two ranks that iterate in the time of one: the same t0 and c, twice the FPS.
+    law = fit_law({n: [2 * 8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95, world_size=2)
+    assert law is not None
+    assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
+    assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(16_000), pytest.approx(100))
+    assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
+    assert law.asymptote_fps_lower == pytest.approx(16_000) == law.asymptote_fps_upper
+
+
+def test_several_gpus_are_told_per_gpu():
+    fps = {n: [2 * 8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64)}
+    limit = analyse(fps_trials(fps, gpus=2, device=GPU))
+    assert limit.world_size == 2
+    assert limit.law is not None and limit.law.asymptote_fps == pytest.approx(16_000)
+    assert limit.statement.startswith("not reached: at least 64 environments per GPU; ")
+    on_cpu = analyse([*fps_trials(fps, gpus=0, cpu_ranks=2), a_trial(128, number=9, gpus=0, cpu_ranks=2, status="oom")])
+    assert on_cpu.statement.startswith("not reached: at least 64 environments per rank; ")
+    assert "infeasible (out of memory or refused): 128 environments per rank" in on_cpu.notes
 
 
 # --- Simulated studies with known truth

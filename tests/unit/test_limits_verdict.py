@@ -168,6 +168,63 @@ def test_csv_has_a_line_per_trial_and_empty_cells_for_what_was_not_measured():
     assert [second[name] for name in ("fps_total", "memory_peak_gb", "device", "seconds_to_target")] == ["", "", "", ""]
 
 
+def test_several_gpus_are_told_per_gpu_and_their_fps_together():
+    arms = {"two": {"gpus": 2}, "ranks": {"gpus": 0, "cpu_ranks": 4}}
+    trials = [
+        *fps_trials(PLATEAU, arm="two", gpus=2, device=GPU, memory_gb=8.5),
+        *fps_trials(CLIMB, arm="ranks", gpus=0, cpu_ranks=4, first=20),
+    ]
+    two, ranks = decide(records_of(trials), a_study(arms=arms)).arms
+    assert (two.world_size, two.rank_word, ranks.world_size, ranks.rank_word) == (2, "GPU", 4, "rank")
+    assert two.hardware == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
+    assert ranks.hardware == ["AMD EPYC (2 cores, 25.3 GB; 4 ranks)"]
+    assert two.headline is not None and ranks.headline is not None
+    assert two.headline.statement == (
+        "run 32 environments per GPU, horizon 8, batch 128: 191 FPS on 2 GPUs, 98% of the best seen;"
+        " 8.50 GB, 10% of the memory per GPU"
+    )
+    assert ranks.headline.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
+    assert ranks.headline.what_would_move_it.startswith("Measure 128 environments per rank: ")
+
+
+def test_what_would_move_several_gpus():
+    # t = 0.1 s + 1 ms N on each of two GPUs.
+    fps = {
+        n: [2 * 8 * n / (0.1 + 0.001 * n) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)
+    }
+    headline = the_headline(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
+    assert headline.what_would_move_it.startswith(
+        "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
+    )
+    assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
+
+
+def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
+    pair = a_trial(16, gpus=2, device=GPU)
+    assert pair.outcome.ranks is not None
+    other = pair.outcome.ranks[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
+    mixed = pair.outcome.model_copy(update={"ranks": [pair.outcome.ranks[0], other]})
+    record = Trial(pair.request, pair.rows, mixed).record
+    assert verdict.hardware([record]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
+    assert verdict.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
+        "2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"
+    ]
+
+
+def test_csv_tells_ranks_apart():
+    trials = [
+        a_trial(16, number=0, fps=250.0),
+        a_trial(16, number=1, fps=500.0, gpus=2, device=GPU, slowdown=(1.0, 1.25)),
+    ]
+    one, two = csv.DictReader(io.StringIO(records_csv(records_of(trials))))
+    slowest, fastest = (f"{end}_rank_fps_env_step_inference" for end in ("slowest", "fastest"))
+    assert (one["world_size"], one["num_envs_total"], one[slowest], one[fastest]) == ("1", "16", "", "")
+    assert (two["world_size"], two["num_envs"], two["num_envs_total"]) == ("2", "16", "32")
+    # Collecting takes a third of the time: 1,500 FPS of both, 750 of the slower, which is what both are counted with.
+    assert (float(two["fps_env_step_inference"]), float(two[slowest])) == (pytest.approx(1500), pytest.approx(750))
+    assert float(two[fastest]) == pytest.approx(750 * 1.25)
+
+
 # --- The command
 
 

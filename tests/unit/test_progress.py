@@ -15,6 +15,10 @@ def test_a_result_is_told_in_a_few_words():
 
 def test_parameters_are_told_in_a_few_words():
     assert progress.parameters(a_trial(64, repeat=1).request) == "throughput stock · 64 envs · T8 · B128 · repeat 2"
+    assert progress.parameters(a_trial(64, gpus=2).request) == (
+        "throughput stock · 64 envs x 2 GPUs · T8 · B128 · repeat 1"
+    )
+    assert " · 64 envs x 3 ranks · " in progress.parameters(a_trial(64, gpus=0, cpu_ranks=3).request)
     assert "B library" in progress.parameters(a_trial(64, batch_size=None).request)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from envknee import summary
+from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits.verdict import decide
@@ -14,10 +15,14 @@ from rich.console import Console
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
 
-def printed(trials: list[Trial], width: int = 120, folder: StudyFolder | None = None) -> str:
+def printed(
+    trials: list[Trial], width: int = 120, folder: StudyFolder | None = None, study: Study | None = None
+) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width, markup=False, highlight=False)
-    summary.print_summary(decide(records_of(trials), a_study()), folder or StudyFolder(Path("results/demo")), console)
+    summary.print_summary(
+        decide(records_of(trials), study or a_study()), folder or StudyFolder(Path("results/demo")), console
+    )
     return stream.getvalue()
 
 
@@ -51,6 +56,34 @@ def test_learning_says_the_soonest_point():
         "  learning    too few seeds to decide; 3 of 4 trials reached the target; soonest 32 envs, horizon 8, batch 128 in 12.5 s"
         in text
     )
+
+
+def test_several_gpus_are_told_per_gpu_with_what_they_give():
+    study = a_study(arms={"one": {"gpus": 1}, "two": {"gpus": 2}, "lean": {"gpus": 2, "overrides": {"agent.x": 1}}})
+    trials = [
+        *fps_trials(PLATEAU, arm="one", gpus=1, device=GPU),
+        *fps_trials({n: [1.9 * fps for fps in values] for n, values in PLATEAU.items()}, arm="two", gpus=2, device=GPU,
+                    slowdown=(1.0, 1.25), first=20),
+        *learning_trials({32: [12.0]}, arm="two", gpus=2, device=GPU, first=40),
+    ]  # fmt: skip
+    text = printed(trials, width=250, study=study)
+    assert "two on 2 x NVIDIA H100 80GB HBM3 (85.0 GB each)" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("two   ")]
+    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
+        "two", "32 envs per GPU", "32 alone", "32 envs per GPU, horizon 8, batch 128: 363 FPS on 2 GPUs (98% of best)",
+        "throughput",
+    ]  # fmt: skip
+    assert (
+        "  scaling     2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 94% to 96%);"
+        " 95% over 3 points; the slowest GPU collects at 80% of the fastest GPU's FPS"
+    ) in text
+    assert "soonest 32 envs per GPU, horizon 8" in text
+    assert "  scaling     no efficiency: no arm of the study is this one on one GPU" in text
+    assert (
+        "  note        for the scaling efficiency of 2 GPUs run a study (of another name) with one arm more, like lean"
+        in text
+    )
+    assert "scaling" not in printed(fps_trials(PLATEAU))
 
 
 def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():

@@ -22,6 +22,8 @@ from envknee.record import (
     Failure,
     MemoryUse,
     Outcome,
+    RankResult,
+    RankRow,
     Record,
     Request,
     Row,
@@ -32,6 +34,7 @@ from envknee.record import (
     read_rows,
 )
 from isaaclab.benchmark import builders, capture, schema
+from isaaclab.benchmark.distributed import DistributedContext
 from isaaclab.benchmark.interfaces import MeasurementData
 from isaaclab.benchmark.measurements import DictMetadata, FloatMetadata, IntMetadata, SingleMeasurement, StringMetadata
 from isaaclab.benchmark.schema import StartupTime, TrainingBundle
@@ -245,6 +248,70 @@ def test_a_library_s_own_batch_is_told():
     assert (validated(bundle(record, rows)).extra or {})["batch_size"] == 16 * 8 // 8
 
 
+# Several ranks
+
+
+def test_environments_steps_and_fps_are_those_of_all_ranks():
+    record, rows = measured(gpus=2, num_envs=8)  # 8 on each: as many transitions as 16 on one
+    valid = validated(bundle(record, rows))
+    whole = DistributedContext(enabled=True, world_size=2, local_world_size=2)
+    assert (valid.run.num_envs, valid.runtime.steps_per_iteration) == whole.global_work(8, 8) == (16, 128)
+    assert valid.extra is not None
+    theirs = whole.bundle_metadata(workload_scope="global", num_envs_per_rank=8)
+    scopes = {"measurement_scope", "gpu_measurement_scope"}  # not rank 0's
+    assert {key: valid.extra[key] for key in theirs.keys() - scopes} == {
+        key: value for key, value in theirs.items() if key not in scopes
+    }
+    assert {valid.extra[scope] for scope in scopes} == {"slowest_rank", "fullest_gpu"}
+    assert valid.extra["batch_size"] == 64
+
+
+def test_several_ranks_on_a_cpu_have_the_numbers_of_isaac_lab_s_builders(tmp_path: Path):
+    record, rows = measured(gpus=0, cpu_ranks=2, num_envs=8, device=CPU)
+    rows = [
+        row.model_copy(update={"gpu_percent": None, "memory": row.memory.model_copy(update={"device_used_gb": None})})
+        for row in rows
+    ]
+    assert_as_isaac_lab_builds_it(bundle(record, rows), record, rows, tmp_path)
+
+
+def test_a_library_s_own_batch_of_two_ranks_is_that_of_both():
+    record, rows = measured(batch_size=None, num_mini_batches=8, gpus=2)
+    assert (validated(bundle(record, rows)).extra or {})["batch_size"] == 2 * 16 * 8 // 8
+
+
+def test_every_gpu_has_its_own_memory_and_no_load_of_its_own():
+    record, rows = measured(gpus=2)
+    used_gb = {0: [10.0, 11.0, 12.0], 1: [9.0, 9.0, 9.0]}
+    rows = [
+        row.model_copy(update={"ranks": [a_rank(row, rank, used_gb[rank][place]) for rank in used_gb]})
+        for place, row in enumerate(rows)
+    ]
+    other = H100.model_copy(update={"name": "NVIDIA H200", "uuid": "GPU-2"})
+    ranks = [
+        RankResult(rank=rank, status="ok", device=device, startup_s=None, memory_map=None, micro_batches=None)
+        for rank, device in enumerate((H100, other))
+    ]
+    valid = validated(
+        bundle(build_record(record.request, rows, record.outcome.model_copy(update={"ranks": ranks})), rows)
+    )
+    assert [gpu.name for gpu in valid.hardware.gpu_devices] == ["NVIDIA H100", "NVIDIA H200"]
+    assert valid.resources.gpu_mem_gb.peak == pytest.approx(12e9 / GIB)  # the fuller one's
+    assert {rank: used.mem_gb.peak for rank, used in valid.resources.devices.items()} == {
+        "0": pytest.approx(12e9 / GIB), "1": pytest.approx(9e9 / GIB)
+    }  # fmt: skip
+    assert valid.resources.gpu_util_pct.mean == 91.0
+    assert (valid.extra or {})["not_measured"] == "resources.devices.util_pct"
+    # A rank that broke at its start told no other rank's device: GPUs of one machine are alike until shown otherwise.
+    assert [gpu.name for gpu in validated(bundle(record, rows)).hardware.gpu_devices] == ["NVIDIA H100"] * 2
+
+
+def test_one_rank_says_nothing_of_distribution():
+    extra = validated(bundle(*measured())).extra or {}
+    assert extra["world_size"] == 1
+    assert not {"distributed", "num_envs_per_rank", "measurement_scope"} & extra.keys()
+
+
 LEARNING = {"kind": "learning", "iterations": None, "target_reward": 4.0, "target_episodes": 10}
 
 
@@ -406,6 +473,8 @@ def assert_as_isaac_lab_builds_it(
     environment = outcome.environment
     assert environment is not None
     times_s = [row.collect_s + row.learn_s for row in rows]
+    whole = DistributedContext(world_size=record.world_size, local_world_size=record.world_size)
+    num_envs, steps = whole.global_work(request.num_envs, request.horizon)
     ours = validated(found)
     config = builders.build_run_config("newton_mjwarp", "newton")
     stamp = ours.run.end_time_utc.translate(str.maketrans("", "", ":-"))[:15]
@@ -426,7 +495,7 @@ def assert_as_isaac_lab_builds_it(
             start_utc=ours.run.start_time_utc,
             end_utc=ours.run.end_time_utc,
             status=ours.run.status,
-            num_envs=request.num_envs,
+            num_envs=num_envs,
             max_iterations=request.warmup_iterations + request.iterations if request.iterations else None,
         ),
         versions=capture.capture_versions(recorders),
@@ -442,7 +511,7 @@ def assert_as_isaac_lab_builds_it(
             iteration_times_s=times_s,
             collection_fps=[row.fps_env_step_inference for row in rows],
             total_fps=[row.fps_total for row in rows],
-            steps_per_iteration=request.num_envs * request.horizon,
+            steps_per_iteration=steps,
         ),
         resources=capture.capture_resources(recorders),
         learning=builders.build_learning(
@@ -457,7 +526,6 @@ def assert_as_isaac_lab_builds_it(
     assert ours == theirs
     # The times that Isaac Lab takes its duration and FPS from are those of the record and the rows.
     assert ours.run.duration_s == pytest.approx(outcome.total_s, abs=1e-5)
-    steps = request.num_envs * request.horizon
     assert [row.fps_total for row in rows] == pytest.approx([steps / time_s for time_s in times_s])
     assert [row.fps_env_step_inference for row in rows] == pytest.approx([steps / row.collect_s for row in rows])
 
@@ -565,6 +633,14 @@ def measured(
     )  # fmt: skip
     made = [a_row(number, reward, phases_s) for number in range(rows)]
     return build_record(Request.model_validate(asked | request), made, outcome), made
+
+
+def a_rank(row: Row, rank: int, used_gb: float) -> RankRow:
+    """Return one rank's part of an iteration that used this much of its GPU."""
+    memory = row.memory.model_copy(update={"device_used_gb": used_gb})
+    return RankRow(
+        rank=rank, iteration_s=3.0, env_step_s=0.5, collect_s=1.0, learn_s=2.0, phases_s=None, episodes=2, memory=memory
+    )  # fmt: skip
 
 
 def a_row(number: int, reward: float | None, phases_s: dict[str, float] | None) -> Row:

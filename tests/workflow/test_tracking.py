@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,19 @@ from envknee import tracking
 from envknee.config import Study, load, parse
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json, sha256_of
-from envknee.record import Device, Environment, Failure, MemoryUse, Outcome, Record, Request, Row, Status, build_record
+from envknee.record import (
+    Device,
+    Environment,
+    Failure,
+    MemoryUse,
+    Outcome,
+    RankRow,
+    Record,
+    Request,
+    Row,
+    Status,
+    build_record,
+)
 from envknee.tracking import describe_study, describe_trial, locate_store, publish, run_name, short_name
 
 STARTED_UNIX_S = 1_700_000_000.25
@@ -150,8 +162,8 @@ def test_parameters_and_tags(published: StudyFolder) -> None:
     assert run.data.params == {
         "asset": "local", "batch_size": "4096", "env.scene.tiled_camera.width": "64", "env.viewer": "null",
         "gpus": "auto", "horizon": "32", "iterations": "2", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
-        "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "7", "task_id": "Isaac-Cartpole-Camera-Direct",
-        "trainer": "rsl_rl", "warmup_iterations": "1",
+        "num_envs_total": "2048", "world_size": "1", "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "7",
+        "task_id": "Isaac-Cartpole-Camera-Direct", "trainer": "rsl_rl", "warmup_iterations": "1",
     }  # fmt: skip
     tags = run.data.tags
     expected = {
@@ -203,6 +215,39 @@ def test_summary_of_the_record(published: StudyFolder) -> None:
     assert learning["summary/frames_to_target"] == 41 * 65536
     assert learning["reward_average"] == pytest.approx(5.9)
     assert "reward_average" not in metrics  # a throughput trial has no target
+
+
+def test_one_rank_has_no_stragglers_and_counts_are_parameters_alone(published: StudyFolder) -> None:
+    metrics = stored_trial(published, "0000").data.metrics
+    assert not [name for name in metrics if "rank" in name or "world_size" in name or "num_envs" in name]
+
+
+def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: Study, folder: StudyFolder) -> None:
+    finish(folder, 0, "stock", "ok", gpus=2, num_envs=1024, slowdown=(1.0, 1.25))
+    publish(study, folder)
+    client, run = client_of(folder), stored_trial(folder, "0000")
+    params = {name: run.data.params[name] for name in ("num_envs", "num_envs_total", "world_size", "gpus")}
+    assert params == {"num_envs": "1024", "num_envs_total": "2048", "world_size": "2", "gpus": "2"}
+    assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B32768 · repeat 1"
+    # 1,024 x 32 transitions of each; the slower rank collects for 0.75 s, the faster for 0.75 s / 1.25.
+    own = 1024 * 32 / 0.75
+    curves = {name: client.get_metric_history(run.info.run_id, name) for name in tracking.STRAGGLERS}
+    slowest, fastest = ([(m.step, m.value) for m in curve] for curve in curves.values())
+    assert slowest == [(65536 * row, pytest.approx(own)) for row in (1, 2, 3)]
+    assert fastest == [(65536 * row, pytest.approx(1.25 * own)) for row in (1, 2, 3)]
+    medians = [run.data.metrics[f"summary/{name}_median"] for name in tracking.STRAGGLERS]
+    assert medians == pytest.approx([own, 1.25 * own])
+    assert not [name for name in run.data.metrics if name.startswith("ranks")]
+    assert publish(study, folder).created == 0
+    parent = stored_parent(folder, "stock")
+    assert parent.info.run_name == "stock · 2 x H100, H100"
+
+
+def test_ranks_on_a_cpu_are_not_called_gpus() -> None:
+    record = a_record(0, "stock", "ok", gpus=0, cpu_ranks=2)
+    on_cpu = H100_NODE.model_copy(update={"device": CPU})
+    record = record.model_copy(update={"outcome": record.outcome.model_copy(update={"environment": on_cpu})})
+    assert run_name(record) == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
 
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
@@ -716,7 +761,7 @@ def a_request(number: int, arm: str, kind: str = "throughput", **changes: Any) -
 
 def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Row]:
     """Return `count` iterations, 2 s each; the first one saw no episode end, and the reward rises by 0.1 after it."""
-    frames = request.num_envs * request.horizon
+    frames = request.num_envs * request.horizon * request.world_size
     return [
         Row(
             iteration=iteration,
@@ -742,6 +787,18 @@ def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Ro
     ]
 
 
+def some_ranks(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
+    """Return each rank's part of an iteration; the slowest collects as long as the row says."""
+    shares = [factor / max(slowdown) for factor in slowdown]
+    return [
+        RankRow(
+            rank=rank, iteration_s=2.0, env_step_s=row.env_step_s * share, collect_s=row.collect_s * share,
+            learn_s=2.0 - row.collect_s * share, phases_s=None, episodes=row.episodes // 2, memory=row.memory,
+        )
+        for rank, share in enumerate(shares)
+    ]  # fmt: skip
+
+
 def an_outcome(status: Status, number: int, **changes: Any) -> Outcome:
     """Return how a trial ended; each starts 100 s after the one before and takes 30 s."""
     fields: dict[str, Any] = {
@@ -762,9 +819,9 @@ def a_record(number: int, arm: str, status: Status, **changes: Any) -> Record:
 def finish(
     folder: StudyFolder, number: int, arm: str, status: Status, *, kind: str = "throughput", rows: int = 3,
     device: Device | None = H100, environment: Environment = H100_NODE, failure: Failure | None = None,
-    losses: dict[str, float] | None = None, **changes: Any,
+    losses: dict[str, float] | None = None, slowdown: Sequence[float] = (), **changes: Any,
 ) -> None:  # fmt: skip
-    """Write the four files of a finished trial."""
+    """Write the four files of a finished trial; `slowdown` tells how much longer each of several ranks collects."""
     if "num_envs" in changes:
         changes["batch_size"] = changes["num_envs"] * 32
     trial = folder.trial(number)
@@ -772,6 +829,8 @@ def finish(
     request = a_request(number, arm, kind, study=folder.root.name, **changes)
     trial.request.write_text(canonical_json(request))
     measured = some_rows(request, rows, losses or {"value": 0.5, "surrogate": -0.01})
+    if slowdown:
+        measured = [row.model_copy(update={"ranks": some_ranks(row, slowdown)}) for row in measured]
     if measured:
         trial.metrics.write_text("".join(row.model_dump_json() + "\n" for row in measured))
     outcome = an_outcome(

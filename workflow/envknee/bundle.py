@@ -10,6 +10,10 @@ entrypoints/backends/rsl_rl/benchmark_train_rsl_rl.py puts there through builder
 iterations count, the cold first one too, and a GB is 2**30 bytes, as in recorders/. envknee's own medians,
 which leave warm-up out, are in `extra`.
 
+Where several ranks train together, environments, steps and FPS are those of all, as in the upstream bundle
+(isaaclab/benchmark/distributed.py). Upstream takes the rest from rank 0; a row of envknee has the slowest rank's seconds
+and the fullest rank's memory, which `extra.measurement_scope` and `extra.gpu_measurement_scope` say.
+
 Some fields must be numbers where a trial has none. isaaclab.benchmark writes 0 there (`capture._find_value`,
 `metrics.mean_std`, `builders._build_learning_curve`), and so does this module; `extra.not_measured` names such fields, so
 that nobody takes the 0 for a measurement.
@@ -25,13 +29,10 @@ from typing import Any, Literal
 from envknee import space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
-from envknee.record import Device, Environment, Record, Request, Row, Spread, StartUp, load_records, read_rows
+from envknee.record import Device, Environment, Record, Request, Row, Spread, load_records, read_rows
 
 SCHEMA_VERSION = "1.4"
 """isaaclab.benchmark.schema.SCHEMA_VERSION of isaaclab 3.0.0."""
-
-WORLD_SIZE = 1
-"""Ranks of a trial: a request asks for one GPU at most (`Request.gpus`), and num_envs are those of its one rank."""
 
 EMA_ALPHA = 0.1
 """Weight of the newest value in a smoothed curve: the default of `isaaclab benchmark training --ema_alpha`."""
@@ -89,9 +90,9 @@ def bundle(record: Record, rows: Sequence[Row]) -> dict[str, Any] | None:
         "schema_version": SCHEMA_VERSION,
         "run": _run(record, rows),
         "versions": _versions(outcome.environment),
-        "hardware": _hardware(outcome.environment),
-        "runtime": _runtime(record.request, rows, outcome.startup_s),
-        "resources": _resources(series, outcome.environment.device),
+        "hardware": _hardware(outcome.environment, _devices(record)),
+        "runtime": _runtime(record, rows),
+        "resources": _resources(series, rows, _devices(record)),
         "learning": {
             "ema_alpha": EMA_ALPHA,
             "reward": _curve(series["learning.reward"]),
@@ -159,7 +160,7 @@ def _run(record: Record, rows: Sequence[Row]) -> dict[str, Any]:
         "end_time_utc": end.isoformat(),
         "duration_s": max(0.0, (end - start).total_seconds()),
         "status": run_status(record),
-        "num_envs": request.num_envs * WORLD_SIZE,
+        "num_envs": _total_envs(record),
         # A learning trial has a budget of seconds, not of iterations.
         "max_iterations": None if request.iterations is None else request.warmup_iterations + request.iterations,
     }
@@ -207,18 +208,34 @@ def _versions(environment: Environment) -> dict[str, Any]:
     }
 
 
-def _hardware(environment: Environment) -> dict[str, Any]:
-    """Return the `Hardware`: the one device that the trial used, and what of its host it might use."""
-    device = environment.device
-    gpu = {
-        "name": device.name,
-        "mem_gb": device.memory_gb * GIB_PER_GB,
-        # Older trials did not note it; "Unknown" is what recorders/record_gpu_info.py says then.
-        "compute_cap": device.compute_capability or "Unknown",
-    }
+def _total_envs(record: Record) -> int:
+    """Return the environments of all ranks: what `distributed.DistributedContext.global_work` counts."""
+    return record.request.num_envs * record.world_size
+
+
+def _devices(record: Record) -> list[Device]:
+    """Return each rank's device; that of the one rank that tells it, where the others had not come so far."""
+    environment = record.outcome.environment
+    assert environment is not None, "a trial with rows has run somewhere"
+    own = [rank.device for rank in record.outcome.ranks or []]
+    return own if len(own) == record.world_size else [environment.device] * record.world_size
+
+
+def _hardware(environment: Environment, devices: Sequence[Device]) -> dict[str, Any]:
+    """Return the `Hardware`: the devices that the trial used, and what of its host it might use."""
+    gpus = [
+        {
+            "name": device.name,
+            "mem_gb": device.memory_gb * GIB_PER_GB,
+            # Older trials did not note it; "Unknown" is what recorders/record_gpu_info.py says then.
+            "compute_cap": device.compute_capability or "Unknown",
+        }
+        for device in devices
+        if device.type == "cuda"
+    ]
     return {
         "hostname": environment.host,
-        "gpu_devices": [gpu] if device.type == "cuda" else [],
+        "gpu_devices": gpus,
         "cpu_name": environment.cpu_model,
         # Isaac Lab's recorder counts the host's logical cores (os.cpu_count); envknee those that the trial may use.
         "cpu_count": environment.cpu_cores,
@@ -233,8 +250,9 @@ def _host_memory_gb(environment: Environment) -> float | None:
     return environment.host_memory_gb
 
 
-def _runtime(request: Request, rows: Sequence[Row], startup_s: StartUp | None) -> dict[str, Any]:
+def _runtime(record: Record, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the `Runtime`, as `builders.build_runtime` makes it of these rows."""
+    startup_s = record.outcome.startup_s
     times_s = [row.collect_s + row.learn_s for row in rows]
     return {
         "startup_time_s": {
@@ -249,7 +267,7 @@ def _runtime(request: Request, rows: Sequence[Row], startup_s: StartUp | None) -
         },
         "iterations_completed": len(rows),
         "total_wall_time_s": float(sum(times_s)),
-        "steps_per_iteration": space.rollout_size(request.num_envs, request.horizon) * WORLD_SIZE,
+        "steps_per_iteration": space.rollout_size(_total_envs(record), record.request.horizon),
         "iteration_time_s": _mean_std_peak(times_s),
         "collection_fps": _mean_std_peak([row.fps_env_step_inference for row in rows]),
         "total_fps": _mean_std_peak([row.fps_total for row in rows]),
@@ -278,7 +296,7 @@ def _series(rows: Sequence[Row]) -> dict[str, list[float]]:
     return {field: [value for value in values if value is not None] for field, values in measured.items()}
 
 
-def _resources(series: Mapping[str, Sequence[float]], device: Device) -> dict[str, Any]:
+def _resources(series: Mapping[str, Sequence[float]], rows: Sequence[Row], devices: Sequence[Device]) -> dict[str, Any]:
     """Return the `Resources`; `series` is that of `_series`."""
     gpu_util_pct = _mean_std(series["resources.gpu_util_pct"])
     gpu_mem_gb = _mean_std_peak(series["resources.gpu_mem_gb"])
@@ -287,9 +305,27 @@ def _resources(series: Mapping[str, Sequence[float]], device: Device) -> dict[st
         "gpu_mem_gb": gpu_mem_gb,
         "cpu_util_pct": _mean_std(series["resources.cpu_util_pct"]),
         "ram_gb": _mean_std_peak(series["resources.ram_gb"]),
-        # One GPU is visible, or none. `capture_resources` invents an idle device 0 on a machine without a GPU; the
-        # schema asks for visible devices only.
-        "devices": {"0": {"util_pct": gpu_util_pct, "mem_gb": gpu_mem_gb}} if device.type == "cuda" else {},
+        # `capture_resources` invents an idle device 0 on a machine without a GPU; the schema asks for visible devices only.
+        "devices": _devices_used(rows, {"util_pct": gpu_util_pct, "mem_gb": gpu_mem_gb}, devices),
+    }
+
+
+def _devices_used(rows: Sequence[Row], alone: dict[str, Any], devices: Sequence[Device]) -> dict[str, Any]:
+    """Return the `GpuResources` by the device's index, which is its rank's; `alone` is what one GPU has.
+
+    Of several GPUs the load of each is not measured (`_not_measured` says so), its memory is.
+    """
+    gpus = [rank for rank, device in enumerate(devices) if device.type == "cuda"]
+    if len(gpus) <= 1:
+        return {str(rank): alone for rank in gpus}
+    parts = [part for row in rows for part in row.ranks or []]
+    used_gb = {rank: [part.memory.device_used_gb for part in parts if part.rank == rank] for rank in gpus}
+    return {
+        str(rank): {
+            "util_pct": _mean_std([]),
+            "mem_gb": _mean_std_peak([gb * GIB_PER_GB for gb in used_gb[rank] if gb is not None]),
+        }
+        for rank in gpus
     }
 
 
@@ -309,7 +345,7 @@ def _extra(record: Record, rows: Sequence[Row], series: Mapping[str, Sequence[fl
     request, outcome, mini_batches = record.request, record.outcome, record.num_mini_batches
     batch_size = request.batch_size
     if batch_size is None and mini_batches is not None:
-        batch_size = space.rollout_size(request.num_envs, request.horizon) * WORLD_SIZE // mini_batches
+        batch_size = space.rollout_size(_total_envs(record), request.horizon) // mini_batches
     spreads: dict[str, Spread | None] = {
         "fps_env_step": record.fps_env_step,
         "fps_env_step_inference": record.fps_env_step_inference,
@@ -326,7 +362,8 @@ def _extra(record: Record, rows: Sequence[Row], series: Mapping[str, Sequence[fl
         "repeat": request.repeat,
         "status": outcome.status,
         "reason": outcome.reason,
-        "world_size": WORLD_SIZE,
+        "world_size": record.world_size,
+        **_distributed(record),
         "horizon": request.horizon,
         "batch_size": batch_size,
         "num_mini_batches": mini_batches,
@@ -346,6 +383,21 @@ def _extra(record: Record, rows: Sequence[Row], series: Mapping[str, Sequence[fl
     return {name: value for name, value in figures.items() if value is not None}
 
 
+def _distributed(record: Record) -> dict[str, Scalar]:
+    """Return how several ranks were spread, in the keys of `distributed.DistributedContext.bundle_metadata`; else nothing."""
+    if record.world_size == 1:
+        return {}
+    return {
+        "distributed": True,
+        "local_world_size": record.world_size,
+        "num_nodes": 1,
+        "workload_scope": "global",
+        "measurement_scope": "slowest_rank",
+        "gpu_measurement_scope": "fullest_gpu",
+        "num_envs_per_rank": record.request.num_envs,
+    }
+
+
 def _not_measured(record: Record, series: Mapping[str, Sequence[float]]) -> list[str]:
     """Return the fields of the bundle that hold a 0, a False or a word only because the schema wants something there."""
     environment = record.outcome.environment
@@ -357,6 +409,8 @@ def _not_measured(record: Record, series: Mapping[str, Sequence[float]]) -> list
         "hardware.ram_gb": _host_memory_gb(environment),
         "runtime.startup_time_s.env_creation": record.outcome.startup_s,
     }
+    if record.world_size > 1 and device.type == "cuda":
+        facts["resources.devices.util_pct"] = None
     missing = [field for field, fact in facts.items() if fact is None]
     return missing + [field for field, values in series.items() if not values]
 

@@ -6,7 +6,8 @@ Input: records, the iterations of learning trials, and the limits decided from t
     python -m envknee.figures results/<study> --config my.yaml      decided by another file's `decide:` section
 
 Each `draw_` function is pure: it takes what is to be seen and returns a matplotlib figure. The same records give the same
-bytes. A kind of trial that a study does not have gives a figure that says so, because the workflow expects the file.
+bytes. A kind of trial that a study does not have gives a figure that says so, because the workflow expects the file; only
+scaling is left out where no arm trains on several ranks.
 """
 
 import argparse
@@ -26,8 +27,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from envknee.errors import run_command
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits import Series, shown_batch, times
+from envknee.limits import Ranks, Series, shown_batch, times
+from envknee.limits.learning import best_of
 from envknee.limits.memory import FAR_BEYOND, MemoryLimit, batch_transitions, measured_peaks
+from envknee.limits.scaling import Scaling, ScalingPoint
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Verdict, add_study_arguments, decide, load_study
 from envknee.record import Record, load_records, read_rows, reward_averages
@@ -138,7 +141,8 @@ def draw_throughput(verdict: Verdict) -> Figure:
             fontsize=9,
         )
     _sizes_axis(lower, sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
-    upper.set_ylabel("Frames per second,\ncollecting and learning")
+    several = any(arm.world_size > 1 for arm in verdict.arms)
+    upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(FuncFormatter(_thousands))
     lower.set_ylabel("Gain from doubling")
     lower.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -148,7 +152,7 @@ def draw_throughput(verdict: Verdict) -> Figure:
         f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
     )
     lower.set_ylim(*_gain_range(limits, verdict.delta))
-    lower.set_xlabel("Environments side by side (num_envs)")
+    lower.set_xlabel(_num_envs_label(verdict))
     _series_legend(upper, looks, _throughput_keys(limits))
     _legend(
         lower,
@@ -157,6 +161,41 @@ def draw_throughput(verdict: Verdict) -> Figure:
             _key("o", GREY, "not shown", hollow=True),
         ],
     )
+    return figure
+
+
+def draw_scaling(verdict: Verdict) -> Figure:
+    """Return the efficiency of several ranks against num_envs on each, for every arm that has them."""
+    lines = _efficiencies(verdict)
+    if not lines:
+        why = "\n".join("; ".join([f"{one.arm}: {one.statement}", *one.notes]) + "." for one in verdict.scaling)
+        return _words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
+    looks = {series: look for series, look in _looks(verdict).items() if series in lines}
+    figure, (axes,) = _canvas(_scaling_title(verdict), verdict, height=5.0)
+    points = [point for line in lines.values() for point in line]
+    for series, line in lines.items():
+        _efficiency_line(axes, line, looks[series], _dodge(series, looks, 0.05))
+    axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "100%: k ranks give k times one rank's FPS", (0.01, 1.0), xycoords=("axes fraction", "data"), xytext=(0, 3),
+        textcoords="offset points", fontsize=9,
+    )  # fmt: skip
+    axes.set_ylim(
+        *_readable(
+            [1.0, 0.8, *(point.efficiency for point in points)],
+            [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
+        )
+    )
+    _sizes_axis(axes, sorted({point.num_envs for point in points}), [])
+    axes.set_xlabel(_num_envs_label(verdict))
+    axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    keys = []
+    if any(point.efficiency_lower is not None for point in points):
+        keys.append(_key("o", GREY, f"{verdict.confidence:.0%} interval"))
+    if any(point.efficiency_lower is None for point in points):
+        keys.append(_key("o", GREY, "one repeat: no interval", hollow=True))
+    _series_legend(axes, looks, keys)
     return figure
 
 
@@ -188,7 +227,7 @@ def draw_memory(verdict: Verdict, records: Sequence[Record]) -> Figure:
             markeredgewidth=1.5 if marker == "_" else 0,
         )  # fmt: skip
     _sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
-    axes.set_xlabel("Environments side by side (num_envs)")
+    axes.set_xlabel(_num_envs_label(verdict))
     quantities = sorted({limit.quantity for limit in limits.values()})
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(quantities)}")
     keys = [
@@ -216,6 +255,7 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
         return _words("Learning", why, verdict)
     points = sorted({_point(curve.record) for curve in curves}, key=_point_order)
     several = len({arm for arm, *_ in points}) > 1
+    ranks = {arm.arm: arm.ranks for arm in verdict.arms}
     figure, (by_frames, by_time) = _canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
     dashes = {point: DASHES[place // len(COLOURS) % len(DASHES)] for place, point in enumerate(points)}
@@ -243,9 +283,12 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
     by_time.set_xlabel("Wall seconds of training")
     by_time.tick_params(labelleft=False)
     keys = [
-        Line2D([], [], color=colours[point], linestyle=dashes[point], linewidth=2, label=_point_label(point, several))
+        Line2D(
+            [], [], color=colours[point], linestyle=dashes[point], linewidth=2,
+            label=_point_label(point, several, ranks[point[0]]),
+        )
         for point in points
-    ]
+    ]  # fmt: skip
     statuses = sorted({curve.record.outcome.status for curve in curves})
     keys += [_key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
     if unseen:
@@ -393,7 +436,8 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: _Look) -> None:
         )
     if limit.law is not None:
         dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
-        law = [size * limit.horizon / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
+        transitions = limit.world_size * limit.horizon
+        law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
         axes.plot(
             dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
         )
@@ -423,14 +467,10 @@ def _gains(axes: Axes, limit: ThroughputLimit, look: _Look, dodge: float) -> Non
 def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
     """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
     gains = [gain.gain for limit in limits for gain in limit.gains] or [delta]
-    lowest, highest = min(*gains, -0.05), max(*gains, 3 * delta, delta)
-    room = 0.15 * (highest - lowest)
     bounds = [
         b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
     ]
-    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
-    span = highest - lowest
-    return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
+    return _readable([*gains, -0.05, 3 * delta], bounds)
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
@@ -443,7 +483,9 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         ]
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
-        dashed = Line2D([], [], color=GREY, linewidth=1.0, linestyle=(0, (3, 2)), label="law N·T / (t₀ + c·N)")
+        ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
+        label = f"law {ranks}N·T / (t₀ + c·N)"
+        dashed = Line2D([], [], color=GREY, linewidth=1.0, linestyle=(0, (3, 2)), label=label)
         keys.append(dashed)
         unused = [law.largest_relative_error for law in laws if not law.used]
         if unused:
@@ -463,9 +505,9 @@ def _throughput_title(verdict: Verdict) -> str:
             return "nothing measured", ""
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         if headline.threshold_num_envs is not None:
-            return f"{headline.threshold_num_envs:,} environments", str(series)
+            return f"{headline.threshold_num_envs:,} environments{arm.ranks.each}", str(series)
         largest = next(limit.at_least for limit in arm.throughput if limit.series == series)
-        return f"not reached, at least {largest:,} environments", str(series)
+        return f"not reached, at least {largest:,} environments{arm.ranks.each}", str(series)
 
     found = {arm.arm: of(arm) for arm in verdict.arms}
     if len(found) == 1:
@@ -473,6 +515,48 @@ def _throughput_title(verdict: Verdict) -> str:
         return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
     lines = (f"{arm}: {threshold}" + (f" ({series})" if series else "") for arm, (threshold, series) in found.items())
     return "Throughput threshold of each arm's fastest series\n" + "\n".join(lines)
+
+
+# --- Parts of the scaling figure
+
+
+def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
+    """Return the points of every line, by num_envs; a series without one is left out."""
+    lines: dict[Series, list[ScalingPoint]] = {}
+    for one in verdict.scaling:
+        for point in sorted(one.points, key=lambda point: point.num_envs):
+            lines.setdefault(Series(one.arm, point.horizon, point.batch_size), []).append(point)
+    return lines
+
+
+def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: _Look, dodge: float) -> None:
+    """Draw one series' efficiencies with their intervals; hollow where one repeat tells no interval."""
+    sizes = [point.num_envs * dodge for point in line]
+    axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
+    for x, point in zip(sizes, line, strict=True):
+        lower, upper = point.efficiency_lower, point.efficiency_upper
+        if lower is not None and upper is not None:
+            axes.plot([x, x], [lower, upper], color=look.colour, linewidth=1.3, alpha=0.9)
+        axes.plot(
+            x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
+            markerfacecolor="white" if lower is None else look.colour,
+        )  # fmt: skip
+
+
+def _scaling_title(verdict: Verdict) -> str:
+    """Return what the fastest point of each arm says."""
+
+    def of(one: Scaling) -> str:
+        if not one.points:
+            return one.statement
+        fastest = max(one.points, key=lambda point: point.fps_all_ranks)
+        ranks = Ranks(one.world_size, arms[one.arm].rank_word)
+        return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
+
+    arms = {arm.arm: arm for arm in verdict.arms}
+    if len(verdict.scaling) == 1:
+        return f"Scaling: {of(verdict.scaling[0])}"
+    return "Scaling at each arm's fastest point\n" + "\n".join(f"{one.arm}: {of(one)}" for one in verdict.scaling)
 
 
 # --- Parts of the memory figure
@@ -491,7 +575,7 @@ def _memory_model(
     for size in dense:
         terms = {term.name: term.gb for term in limit.terms}
         rollout = size * series.horizon
-        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches) * (
+        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size) * (
             1 if series.batch_size else size
         )
         model.append(
@@ -559,9 +643,9 @@ def _point_order(point: tuple[str, int, int, int | None]) -> tuple[str, int, int
     return point[0], point[1], point[2], point[3] or 0
 
 
-def _point_label(point: tuple[str, int, int, int | None], several_arms: bool) -> str:
+def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:
     arm, num_envs, horizon, batch_size = point
-    return f"{f'{arm}: ' if several_arms else ''}{num_envs:,} envs, T {horizon}, {shown_batch(batch_size)}"
+    return f"{f'{arm}: ' if several_arms else ''}{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
 
 
 def _episodes(curves: Sequence[Curve]) -> str:
@@ -572,11 +656,11 @@ def _learning_title(verdict: Verdict) -> str:
     limits = [limit for arm in verdict.arms for limit in arm.learning]
     reached = sum(point.reached for limit in limits for point in limit.points)
     seeds = sum(point.seeds for limit in limits for point in limit.points)
-    bests = [limit.best for limit in limits if limit.best is not None]
+    bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
     title = f"Learning: {reached} of {seeds} trials reached the target"
     if bests:
-        best = min(bests, key=lambda best: best.seconds_to_target.value)
-        title += f", soonest {best.num_envs:,} environments in {best.seconds_to_target.value:,.1f} s"
+        ranks, best = min(bests, key=lambda found: found[1].seconds_to_target.value)
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {best.seconds_to_target.value:,.1f} s"
     return title
 
 
@@ -641,7 +725,8 @@ def _history_panel(
 def _trial_row(record: Record) -> str:
     request = record.request
     cells = (
-        str(request.number), request.arm, request.kind, f"{request.num_envs:,}", f"{request.horizon:,}",
+        str(request.number), request.arm, request.kind,
+        f"{request.num_envs:,}" + (f" x {record.world_size}" if record.world_size > 1 else ""), f"{request.horizon:,}",
         "library" if request.batch_size is None else f"{request.batch_size:,}", str(request.repeat + 1),
         STATUS_WORDS[record.outcome.status], _cell(record.fps_total.median if record.fps_total else None, ",.0f"),
         _cell(record.memory_peak_gb, ".2f"), _cell(record.seconds_to_target, ",.1f"), _cell(record.best_reward, ".2f"),
@@ -686,6 +771,15 @@ def _dodge(series: Series, looks: dict[Series, _Look], octaves: float = 0.10) ->
     return 2.0 ** (step * (list(looks).index(series) - (len(looks) - 1) / 2))
 
 
+def _readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
+    """Return an axis that shows every value whole, and intervals as far as they leave the values readable."""
+    lowest, highest = min(values), max(values)
+    span = highest - lowest
+    room = 0.15 * span
+    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
+    return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
+
+
 def _subtitle(verdict: Verdict) -> str:
     hardware = sorted({device for arm in verdict.arms for device in arm.hardware})
     return " · ".join([verdict.task_id, *(hardware or ["hardware unknown: nothing ran"]), f"study {verdict.study}"])
@@ -726,8 +820,10 @@ def _canvas(
 
 def _words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to see."""
-    figure, (axes,) = _canvas(f"{subject}: nothing to show", verdict, height=2.2)
+    lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
+    figure, (axes,) = _canvas(f"{subject}: nothing to show", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
+    sentence = "\n".join(lines)
     axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
     return figure
 
@@ -743,6 +839,13 @@ def _sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
     axes.set_xlim(sizes[0] / 2**0.4, max([*sizes, *failed]) * 2**0.4)
+
+
+def _num_envs_label(verdict: Verdict) -> str:
+    """Return the label of an axis of num_envs, which are those of each rank."""
+    words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})
+    where = f" on each {' or '.join(words)}" if words else ""
+    return f"Environments side by side{where} (num_envs)"
 
 
 def _thousands(value: float, _: object = None) -> str:
@@ -793,6 +896,8 @@ def main() -> None:
         ),
         "history.svg": draw_history(verdict, records),
     }
+    if max(study.world_sizes) > 1:
+        drawn["scaling.svg"] = draw_scaling(verdict)
     for name, figure in drawn.items():
         write_atomically(folder.figures / name, svg_of(figure))
     write_atomically(folder.figures / "trials.html", trials_html(verdict, records))

@@ -7,14 +7,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from envknee.config import Kind
+from envknee.limits import Ranks
 from envknee.record import Record, Request, Row
 from envknee.space import Slot
 
 
 def parameters(request: Request) -> str:
-    """Return a trial's parameters in a few words: `throughput stock · 64 envs · T16 · B256 · repeat 1`."""
+    """Return a trial's parameters in a few words: `throughput stock · 64 envs x 2 GPUs · T16 · B256 · repeat 1`."""
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    return f"{request.kind} {request.arm} · {request.num_envs} envs · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
+    envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
+    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
 
 
 def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:

@@ -17,8 +17,9 @@ from rich.table import Table
 from envknee import config, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, read_model
-from envknee.limits import Series, shown_batch
-from envknee.limits.learning import LearningLimit
+from envknee.limits import Ranks, Series, percent, shown_batch
+from envknee.limits.learning import LearningLimit, best_of
+from envknee.limits.scaling import Scaling
 from envknee.limits.verdict import ArmVerdict, Headline, Verdict
 
 
@@ -31,7 +32,7 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     console.print(_table(verdict))
     for arm in verdict.arms:
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
-        for name, text in _lines(arm):
+        for name, text in _lines(arm, verdict):
             lines = textwrap.wrap(text, max(console.width - 14, 26))
             console.print(f"  {name:<11} " + ("\n" + " " * 14).join(lines), soft_wrap=True)
     console.print()
@@ -66,17 +67,17 @@ def _table(verdict: Verdict) -> Table:
             table.add_row(arm.arm, "nothing timed yet", "", "", "")
         else:
             table.add_row(
-                arm.arm, _threshold(arm, headline), _interval(headline), _recommended(headline), headline.binds
+                arm.arm, _threshold(arm, headline), _interval(headline), _recommended(arm, headline), headline.binds
             )
     return table
 
 
 def _threshold(arm: ArmVerdict, headline: Headline) -> str:
     if headline.threshold_num_envs is not None:
-        return f"{headline.threshold_num_envs:,} envs"
+        return f"{headline.threshold_num_envs:,} envs{arm.ranks.each}"
     series = Series(arm.arm, headline.horizon, headline.batch_size)
     largest = next((limit.at_least for limit in arm.throughput if limit.series == series), None)
-    return f"not reached: at least {largest or headline.num_envs:,} envs"
+    return f"not reached: at least {largest or headline.num_envs:,} envs{arm.ranks.each}"
 
 
 def _interval(headline: Headline) -> str:
@@ -89,14 +90,14 @@ def _interval(headline: Headline) -> str:
     return f"{headline.threshold_lowest:,} to {headline.threshold_highest:,}"
 
 
-def _recommended(headline: Headline) -> str:
+def _recommended(arm: ArmVerdict, headline: Headline) -> str:
     return (
-        f"{headline.num_envs:,} envs, horizon {headline.horizon}, {shown_batch(headline.batch_size)}:"
-        f" {headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%} of best)"
+        f"{headline.num_envs:,} envs{arm.ranks.each}, horizon {headline.horizon}, {shown_batch(headline.batch_size)}:"
+        f" {headline.fps:,.0f} FPS{arm.ranks.together} ({headline.fps_share_of_best:.0%} of best)"
     )
 
 
-def _lines(arm: ArmVerdict) -> list[tuple[str, str]]:
+def _lines(arm: ArmVerdict, verdict: Verdict) -> list[tuple[str, str]]:
     """Return a line per limit, and what would move the one that binds."""
     lines = []
     headline = arm.headline
@@ -107,7 +108,8 @@ def _lines(arm: ArmVerdict) -> list[tuple[str, str]]:
         lines.append(("throughput", arm.throughput[0].statement))
     else:
         lines.append(("throughput", "no throughput trials"))
-    lines.append(("learning", _learning(arm.learning)))
+    lines += [("scaling", _scaling(one, arm)) for one in verdict.scaling if one.arm == arm.arm]
+    lines.append(("learning", _learning(arm.learning, arm.ranks)))
     lines.append(("memory", arm.memory.statement if arm.memory else "no trial tells"))
     if headline is not None:
         lines.append(("next", headline.what_would_move_it))
@@ -115,7 +117,14 @@ def _lines(arm: ArmVerdict) -> list[tuple[str, str]]:
     return lines
 
 
-def _learning(limits: list[LearningLimit]) -> str:
+def _scaling(scaling: Scaling, arm: ArmVerdict) -> str:
+    """Return the efficiency of an arm's ranks, and how far apart they are."""
+    share, word = scaling.slowest_rank_share, arm.rank_word
+    apart = f"; the slowest {word} collects at {percent(share, 0)} of the fastest {word}'s FPS" if share else ""
+    return scaling.statement + apart
+
+
+def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
     """Return what the learning trials say: the decision where there is one, and the soonest point."""
     if not limits:
         return "no learning trials"
@@ -127,11 +136,10 @@ def _learning(limits: list[LearningLimit]) -> str:
         few = all(limit.state in ("too few seeds", "no data") for limit in limits)
         why = "too few seeds to decide" if few else "not reached"
         parts.append(f"{why}; {reached} of {seeds} trials reached the target")
-    bests = [limit.best for limit in limits if limit.best is not None]
-    if bests:
-        best = min(bests, key=lambda best: best.seconds_to_target.value)
+    best = best_of(limits)
+    if best is not None:
         parts.append(
-            f"soonest {best.num_envs:,} envs, horizon {best.horizon}, {shown_batch(best.batch_size)}"
+            f"soonest {best.num_envs:,} envs{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
             f" in {best.seconds_to_target.value:,.1f} s"
         )
     return "; ".join(parts)

@@ -37,8 +37,9 @@ from envknee.claim import check
 from envknee.config import Study, load
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, sha256_of, write_atomically
+from envknee.limits import Ranks, slowest_and_fastest
 from envknee.record import Device, Environment, Record, Request, Row, Spread, load_records, read_rows, reward_averages
-from envknee.space import plan
+from envknee.space import plan, rollout_size
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
     from mlflow import MlflowClient
@@ -63,6 +64,12 @@ TAG_CONTENT = "envknee.content_sha256"
 TAG_RESULTS = "envknee.results"
 """Which results folder a run came from: two machines may publish studies of one name to one server."""
 TAG_PARENT = "mlflow.parentRunId"
+
+COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
+"""Whole numbers of a record that follow from its request: parameters, not results."""
+
+STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
+"""The ranks' own FPS, in the words of records.csv."""
 
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 """Opens the experiment at its runs, not at the traces of a language model."""
@@ -215,7 +222,7 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
 def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder) -> Run:
     """Return the parent run of an arm: the verdict, the figures, and what all its trials share."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    devices = sorted({short_name(environment.device) for environment in environments})
+    devices = sorted({_devices(record) for record in records if record.outcome.environment is not None})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study))
     headline = _headline(folder.verdict, arm)
@@ -237,7 +244,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         started_ms=min(_milliseconds(record.outcome.started_unix_s) for record in records),
         ended_ms=ended_ms,
         status="FINISHED",
-        params=_texts(params | (study.arms[arm].model_dump(mode="json") if arm in study.arms else {})),
+        params=_texts(params | _arm_params(study, arm)),
         tags=_texts(tags),
         metrics=_metrics(numbers, ended_ms, 0),
         artifacts={
@@ -247,6 +254,12 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
             **{f"figures/{file.name}": file for file in _figures(folder.figures)},
         },
     )
+
+
+def _arm_params(study: Study, name: str) -> dict[str, Any]:
+    """Return what an arm says, and how many ranks that makes; nothing for one that the study file no longer has."""
+    arm = study.arms.get(name)
+    return {} if arm is None else arm.model_dump(mode="json") | {"world_size": arm.world_size}
 
 
 def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, Path]) -> Run:
@@ -278,12 +291,11 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
 
 def run_name(record: Record) -> str:
     """Return a name for people, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    request, environment = record.request, record.outcome.environment
-    device = "not run" if environment is None else short_name(environment.device)
+    request = record.request
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     kind = ["learning"] if request.kind == "learning" else []
-    point = [f"{request.num_envs} envs", f"T{request.horizon}", batch]
-    return " · ".join([device, *point, *kind, f"repeat {request.repeat + 1}"])
+    point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
+    return " · ".join([_devices(record), *point, *kind, f"repeat {request.repeat + 1}"])
 
 
 def short_name(device: Device) -> str:
@@ -292,6 +304,17 @@ def short_name(device: Device) -> str:
         return "CPU"
     match = GPU_NAME.match(device.name)
     return match[1] if match else device.name
+
+
+def _devices(record: Record) -> str:
+    """Return what a trial ran on: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
+    environment, ranks = record.outcome.environment, record.world_size
+    if environment is None:
+        return "not run"
+    device = short_name(environment.device)
+    if ranks == 1:
+        return device
+    return f"{device}, {ranks} ranks" if environment.device.type == "cpu" else f"{ranks} x {device}"
 
 
 def _read_trial(record: Record, folder: StudyFolder) -> Run:
@@ -305,7 +328,7 @@ def _params(record: Record) -> dict[str, str]:
     left_out = {"schema_version", "study", "number", "arm", "refusal", "overrides"}
     params = request.model_dump(mode="json", exclude=left_out) | {
         "batch_size": "library" if request.batch_size is None else request.batch_size,
-        "num_mini_batches": record.num_mini_batches,
+        **{name: getattr(record, name) for name in COUNTS},
     }
     overrides = {key: "null" if value is None else value for key, value in request.overrides.items()}
     return _texts(params | overrides)
@@ -316,9 +339,21 @@ def _curves(rows: Sequence[Row], request: Request) -> list[Metric]:
     averages = reward_averages(rows, request.target_episodes) if request.target_episodes else [None] * len(rows)
     metrics = []
     for row, average in zip(rows, averages, strict=True):
-        values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup"})) | {"reward_average": average}
+        values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
+        values |= {"reward_average": average} | _stragglers(row, rollout_size(request.num_envs, request.horizon))
         metrics += _metrics(values, _milliseconds(row.unix_time_s), row.frames)
     return metrics
+
+
+def _stragglers(row: Row, transitions: int) -> dict[str, float]:
+    """Return the slowest and the fastest rank's FPS while collecting, nothing where one rank trains alone.
+
+    Args:
+        row: an iteration
+        transitions: that each rank collects in it
+    """
+    ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
+    return {} if ends is None else dict(zip(STRAGGLERS, ends, strict=True))
 
 
 def _summary(record: Record) -> list[Metric]:
@@ -330,8 +365,10 @@ def _summary(record: Record) -> list[Metric]:
             values[f"{name}_median"] = value.median
             values[f"{name}_lower_quartile"] = value.lower_quartile
             values[f"{name}_upper_quartile"] = value.upper_quartile
-        elif isinstance(value, int | float) and name not in ("schema_version", "num_mini_batches"):
+        elif isinstance(value, int | float) and name not in ("schema_version", *COUNTS):
             values[name] = value
+    ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+    values |= {} if ends is None else dict(zip((f"{name}_median" for name in STRAGGLERS), ends, strict=True))
     return _metrics({f"summary/{name}": value for name, value in values.items()}, _ended_ms(record), record.frames)
 
 

@@ -4,8 +4,11 @@
 # Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
 import json
 
+# Only arms of several ranks have a scaling efficiency.
+SCALING = ["scaling.svg"] if max(STUDY.world_sizes) > 1 else []
 FIGURES = [
-    FOLDER.figures / name for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
+    FOLDER.figures / name
+    for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html", *SCALING)
 ]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
 
@@ -42,6 +45,9 @@ rule figures:
         learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
         history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
         trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
+        scaling=[
+            report(FOLDER.figures / name, caption="../report/scaling.rst", category="1 Thresholds") for name in SCALING
+        ],
     log:
         FOLDER.root / "logs" / "figures.log",
     params:

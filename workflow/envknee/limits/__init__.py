@@ -4,14 +4,52 @@ doublings    the decision rule: from which num_envs on is doubling shown to gain
 throughput   the rule on FPS, and a law of the iteration time
 learning     the rule on the seconds to a target reward
 memory       what a trial needs, and the largest num_envs that fits
+scaling      what share of k times one rank's FPS k ranks give
 verdict      all of it, and one recommendation per arm
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from envknee.config import Kind
-from envknee.record import Record
+from envknee.config import Arm, Kind
+from envknee.record import Record, Request
+
+
+class Ranks(NamedTuple):
+    """How many ranks train together, in words: what `num_envs` counts, and whose FPS are added up."""
+
+    world_size: int
+    word: Literal["GPU", "rank"]
+
+    @classmethod
+    def of(cls, one: Arm | Request) -> "Ranks":
+        """Return the ranks of an arm, or of a trial."""
+        return cls(one.world_size, "rank" if one.gpus == 0 else "GPU")
+
+    @property
+    def each(self) -> str:
+        """Return ` per GPU` or ` per rank`, to stand behind "environments"; nothing where one rank trains alone."""
+        return f" per {self.word}" if self.world_size > 1 else ""
+
+    @property
+    def together(self) -> str:
+        """Return ` on 2 GPUs` or ` on 2 ranks`, to stand behind "FPS"; nothing where one rank trains alone."""
+        return f" on {self}" if self.world_size > 1 else ""
+
+    @property
+    def alone(self) -> "Ranks":
+        """Return one such rank."""
+        return Ranks(1, self.word)
+
+    def __str__(self) -> str:
+        """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
+        return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
+
+
+def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
+    """Return the least and the most of the ranks' own FPS, or None where one rank trained alone."""
+    ranks = sorted(fps)
+    return (ranks[0], ranks[-1]) if ranks else None
 
 
 class Series(NamedTuple):
@@ -20,7 +58,7 @@ class Series(NamedTuple):
     arm: str
     horizon: int
     batch_size: int | None
-    """None stands for the library's own number of mini-batches: the batch grows with num_envs."""
+    """Of all ranks together. None stands for the library's own number of mini-batches: the batch grows with num_envs."""
 
     def __str__(self) -> str:
         """Return `horizon 16, batch 128`."""
@@ -49,9 +87,9 @@ def listed(sizes: Iterable[int]) -> str:
     return ", ".join(f"{size:,}" for size in sizes)
 
 
-def percent(share: float) -> str:
+def percent(share: float, decimals: int = 1) -> str:
     """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
-    return "over 1,000%" if share > 10.0 else f"{share:.1%}"
+    return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
 
 
 def times(factor: float) -> str:

@@ -17,6 +17,7 @@ that is not shown to gain at least the limit and ends at the first that is shown
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,15 @@ class Level:
     repeats: int
     at_most: bool = False
     """True where `log_value` is only an upper bound, because some repeats are censored."""
+
+    @classmethod
+    def of(cls, num_envs: int, repeats: Sequence[float]) -> "Level":
+        """Return the level of uncensored repeats, each above 0: the logarithm of their geometric mean."""
+        logs = [math.log(value) for value in repeats]
+        mean = statistics.fmean(logs)
+        squares = sum((log - mean) ** 2 for log in logs)
+        variance = squares / (len(logs) - 1) / len(logs) if len(logs) > 1 else None
+        return cls(num_envs, mean, variance, len(logs))
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,19 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+def welch(one: Level, two: Level) -> tuple[float, float] | None:
+    """Return variance and degrees of freedom of the difference of two levels, or None where either has one repeat.
+
+    Welch 1947 (Biometrika 34:28) and Satterthwaite 1946. Identical repeats leave no noise at all, and then the estimate
+    decides.
+    """
+    if one.variance is None or two.variance is None:
+        return None
+    variance = one.variance + two.variance
+    spread = one.variance**2 / (one.repeats - 1) + two.variance**2 / (two.repeats - 1)
+    return variance, variance**2 / spread if spread > 0.0 else math.inf
+
+
 def half_width(variance: float, degrees: float, tail: float) -> float:
     """Return how far a Student t bound lies from the estimate, leaving `tail` of the probability beyond it."""
     return 0.0 if variance == 0.0 else -float(stdtrit(degrees, tail)) * math.sqrt(variance)
@@ -139,12 +162,10 @@ class _Test:
 
 def _test(one: Level, two: Level, log_limit: float, least_repeats: int) -> _Test:
     log_gain = two.log_value - one.log_value
-    if one.variance is None or two.variance is None:
+    noise = welch(one, two)
+    if noise is None:
         return _Test(log_gain, None, math.nan, None)
-    variance = one.variance + two.variance
-    # Welch 1947 and Satterthwaite 1946. Identical repeats leave no noise at all, and then the estimate decides.
-    spread = one.variance**2 / (one.repeats - 1) + two.variance**2 / (two.repeats - 1)
-    degrees = variance**2 / spread if spread > 0.0 else math.inf
+    variance, degrees = noise
     if min(one.repeats, two.repeats) < least_repeats or one.at_most:
         p_value = None
     elif variance == 0.0:

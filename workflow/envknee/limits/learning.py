@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Series, by_series, doublings, listed, percent
+from envknee.limits import Ranks, Series, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 
 LEAST_SEEDS = 3
@@ -67,7 +67,7 @@ class LearningPoint(Frozen):
     seconds_to_target: Cost | None
     """Wall seconds of training; None where no trial ran."""
     gpu_seconds_to_target: Cost | None
-    """None on a CPU."""
+    """Wall seconds times the GPUs that train together; None on a CPU."""
     frames_to_target: Cost | None
 
 
@@ -260,7 +260,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
         best=_best(series, ran),
         method=METHOD,
         notes=_notes(points, decision, settings),
-        statement=_statement(ran, state, decision, settings),
+        statement=_statement(ran, state, decision, Ranks.of(first), settings),
     )
 
 
@@ -317,8 +317,9 @@ def _floor_s(record: Record) -> float:
 
 
 def _gpus(record: Record) -> int:
+    """Return how many GPUs a trial held; 0 on a CPU."""
     environment = record.outcome.environment
-    return 1 if environment is not None and environment.device.type == "cuda" else 0
+    return record.world_size if environment is not None and environment.device.type == "cuda" else 0
 
 
 def _saving(doubling: doublings.Doubling) -> Saving:
@@ -405,6 +406,7 @@ def _statement(
     ran: Sequence[LearningPoint],
     state: Literal["reached", "not reached", "too few seeds", "no data"],
     decision: doublings.Decision,
+    ranks: Ranks,
     settings: Decide,
 ) -> str:
     if state == "no data":
@@ -415,13 +417,13 @@ def _statement(
         most = max(point.seeds for point in ran)
         return f"{most} seed{'' if most == 1 else 's'}: too few to decide ({LEAST_SEEDS} at least); {share}"
     if not decision.doublings:
-        return f"not reached: at least {ran[-1].num_envs:,} environments, no doubling to compare; {share}"
+        return f"not reached: at least {ran[-1].num_envs:,} environments{ranks.each}, no doubling to compare; {share}"
     if state == "not reached":
-        return f"not reached: at least {ran[-1].num_envs:,} environments; {share}"
+        return f"not reached: at least {ran[-1].num_envs:,} environments{ranks.each}; {share}"
     shown = _saving(next(d for d in decision.doublings if d.num_envs == decision.threshold))
     assert shown.saving is not None and shown.saving_upper_one_sided is not None
     return (
-        f"reached at {shown.num_envs:,} environments: doubling to {shown.doubled:,} saves"
+        f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} saves"
         f" {'at most ' if shown.bound == 'at most' else ''}{percent(shown.saving)} of the seconds to target"
         f" (upper bound {percent(shown.saving_upper_one_sided)}, {shown.seeds} seeds), less than {settings.delta:.0%}"
     )

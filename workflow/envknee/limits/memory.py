@@ -2,9 +2,12 @@
 
 Input: records of every kind of trial. Output: one `MemoryLimit` per arm. Pure.
 
-The peak of a trial is modelled as v0 + v_env N + v_roll N T + v_batch B (N num_envs, T horizon, B batch_size) by
+The peak of a trial is modelled as v0 + v_env N + v_roll N T + v_batch B (N num_envs, T horizon, B the mini-batch) by
 non-negative least squares on measured peaks: no part of a trial gives memory back. On a GPU the peak is what the device
 reports as used; on a CPU it is the resident set of the process, against the memory of the host.
+
+Where several ranks train together all of it is per rank: N and B are one rank's, the peak is that of the fullest rank. Each
+rank has a GPU of its own; on a CPU they share the host's memory in equal parts.
 """
 
 import math
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from envknee.config import Decide
-from envknee.limits import Series, listed, residuals, shown_batch, times
+from envknee.limits import Ranks, Series, listed, residuals, shown_batch, times
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -38,7 +41,8 @@ class MemoryTerm(Frozen):
 
     name: Literal["base", "per_environment", "per_transition", "per_batch_transition"]
     gb: float
-    """GB (1e9 bytes) per unit: once, per environment, per transition of a rollout, per transition of a batch."""
+    """GB (1e9 bytes) per unit: once, per environment, per transition of a rollout, per transition of a mini-batch (each of one
+    rank)."""
     gb_lower: float | None
     """Two-sided interval; None with too few trials for one."""
     gb_upper: float | None
@@ -82,6 +86,9 @@ class MemoryLimit(Frozen):
     quantity: Literal["device memory used", "resident set of the process"]
     device: str | None
     device_memory_gb: float | None
+    """What one rank may use: its GPU's, or its part of the host's."""
+    world_size: int = 1
+    """Ranks that trained together: num_envs are those of each."""
     margin: float
     """Share of it to keep free."""
     confidence: float
@@ -96,7 +103,13 @@ class MemoryLimit(Frozen):
     statement: str
 
     def peak_gb(self, num_envs: int, horizon: int, batch_transitions: float) -> float | None:
-        """Return the model's peak in GB of a trial, or None when the model is not identifiable."""
+        """Return the model's peak in GB of one rank, or None when the model is not identifiable.
+
+        Args:
+            num_envs: of the rank
+            horizon: environment steps
+            batch_transitions: of the rank, as `batch_transitions` returns it
+        """
         if not self.identifiable:
             return None
         units = {
@@ -142,10 +155,22 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[MemoryLimit]:
     ]
 
 
-def batch_transitions(num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None) -> float:
-    """Return the transitions in one optimizer step; 0 where nothing tells (the library's batch of a trial that never ran)."""
+def batch_transitions(
+    num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
+) -> float:
+    """Return the transitions that one rank brings to an optimizer step: what its memory must hold.
+
+    0 where nothing tells (the library's batch of a trial that never ran).
+
+    Args:
+        num_envs: of each rank
+        horizon: environment steps
+        batch_size: transitions of all ranks together; None for the library's own
+        mini_batches: optimizer steps per epoch that the library ran with
+        world_size: ranks, which bring equal parts
+    """
     if batch_size is not None:
-        return float(batch_size)
+        return batch_size / world_size
     return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
 
 
@@ -166,7 +191,11 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
     failed = [record for record in records if record.outcome.status in ("oom", "refused")]
     fit, why_not = _fit(measured, settings.confidence)
     notes = [f"not identifiable: {why_not}"] if why_not else []
+    ranks = Ranks.of(records[0].request)
     memory_gb = smallest.memory_gb if smallest else None
+    if memory_gb is not None and not on_gpu and ranks.world_size > 1:
+        memory_gb /= ranks.world_size
+        notes.append(f"{ranks} share the host's memory: {memory_gb:,.1f} GB for each")
     walls = _walls(records, measured, failed, fit, memory_gb, settings)
     if len({device.name for device in devices}) > 1:
         notes.append(f"{len({device.name for device in devices})} kinds of device: the smallest memory is taken")
@@ -177,6 +206,7 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
         quantity="device memory used" if on_gpu else "resident set of the process",
         device=smallest.name if smallest else None,
         device_memory_gb=memory_gb,
+        world_size=ranks.world_size,
         margin=settings.memory_margin,
         confidence=settings.confidence,
         identifiable=fit is not None,
@@ -187,14 +217,16 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
         infeasible=_infeasible(failed),
         method=METHOD,
         notes=notes,
-        statement=_statement(walls, fit, why_not, memory_gb, on_gpu, settings),
+        statement=_statement(walls, fit, why_not, memory_gb, on_gpu, ranks, settings),
     )
 
 
 def _design(record: Record) -> tuple[float, float, float, float]:
     """Return how many units of each term of `NAMES` a trial needs."""
     request = record.request
-    batch = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches)
+    batch = batch_transitions(
+        request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
+    )
     return 1.0, float(request.num_envs), float(rollout_size(request.num_envs, request.horizon)), batch
 
 
@@ -273,9 +305,8 @@ def _walls(
         if fit is not None and memory_gb is not None:
             mini_batches = Counter(r.num_mini_batches for r in at(series, measured) if r.num_mini_batches)
             usual = mini_batches.most_common(1)[0][0] if mini_batches else None
-            largest, lower, upper = _largest(
-                fit, series, usual, memory_gb * (1.0 - settings.memory_margin), settings.confidence
-            )
+            free_gb = memory_gb * (1.0 - settings.memory_margin)
+            largest, lower, upper = _largest(fit, series, usual, records[0].world_size, free_gb, settings.confidence)
         fitted = max((record.request.num_envs for record in at(series, measured)), default=None)
         broken = min((record.request.num_envs for record in at(series, failed)), default=None)
         far = max((record.request.num_envs for record in measured), default=None)
@@ -296,11 +327,12 @@ def _walls(
 
 
 def _largest(
-    fit: _Fit, series: Series, mini_batches: int | None, available_gb: float, confidence: float
+    fit: _Fit, series: Series, mini_batches: int | None, world_size: int, available_gb: float, confidence: float
 ) -> tuple[int | None, int | None, int | None]:
     """Return the largest num_envs within `available_gb` with its interval; None: no limit, or no interval."""
-    batch_per_env = series.horizon / mini_batches if series.batch_size is None and mini_batches else 0.0
-    fixed_batch = float(series.batch_size or 0)
+    # The library's batch grows with num_envs, a fixed one does not.
+    of_one_env = batch_transitions(1, series.horizon, series.batch_size, mini_batches, world_size)
+    batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
 
     def solve(values: NDArray[np.float64], added_gb: NDArray[np.float64] | float) -> NDArray[np.float64]:
         slope = values[..., 1] + values[..., 2] * series.horizon + values[..., 3] * batch_per_env
@@ -365,13 +397,15 @@ def _statement(
     why_not: str,
     memory_gb: float | None,
     on_gpu: bool,
+    ranks: Ranks,
     settings: Decide,
 ) -> str:
     failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
     measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
     if fit is None or memory_gb is None:
         return f"not identifiable: {why_not or 'no trial tells the memory of its device'}{measured}"
-    whose = "the GPU's" if on_gpu else "the host's"
+    alone = ranks.world_size == 1
+    whose = ("the GPU's" if alone else "each GPU's") if on_gpu else ("the host's" if alone else "each rank's")
     share = f"{1.0 - settings.memory_margin:.0%} of {whose} {memory_gb:,.1f} GB"
     known = [wall for wall in walls if wall.largest_num_envs is not None]
     if not known:
@@ -380,9 +414,10 @@ def _statement(
     where = f"at horizon {tightest.horizon}, {shown_batch(tightest.batch_size)}"
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
-        return f"far from binding: {share} would take {times(beyond)} the largest num_envs measured {where}, an extrapolation{measured}"
+        largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
+        return f"far from binding: {share} would take {largest} {where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
-    return f"{verb} {tightest.largest_num_envs:,} environments fit {share} {where}{_interval(tightest)}{measured}"
+    return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share} {where}{_interval(tightest)}{measured}"
 
 
 def _interval(wall: MemoryWall) -> str:

@@ -5,6 +5,8 @@ Input: records of throughput trials. Output: one `ThroughputLimit` per (arm, hor
 The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats, each repeat being the
 median over the timed iterations of one process: noise between processes is larger than noise within one. How g(N)
 becomes a threshold stands in `doublings`. The verdict rests on measured doublings alone; `Law` explains and extrapolates.
+
+Where several ranks train together, num_envs are those of each and FPS those of all.
 """
 
 import math
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Series, by_series, doublings, listed, percent, residuals
+from envknee.limits import Ranks, Series, by_series, doublings, listed, percent, residuals
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -80,7 +82,7 @@ class Gain(Frozen):
 
 
 class Law(Frozen):
-    """t_iter(N) = t0 + c N: seconds of an iteration with N environments; FPS = N x horizon / t_iter."""
+    """t_iter(N) = t0 + c N: seconds of an iteration with N environments per rank; FPS = ranks x N x horizon / t_iter."""
 
     t0_s: float
     t0_s_lower: float | None
@@ -89,7 +91,7 @@ class Law(Frozen):
     s_per_env_lower: float | None
     s_per_env_upper: float | None
     asymptote_fps: float | None
-    """horizon / c: what no number of environments exceeds; None when c is 0."""
+    """ranks x horizon / c: what no number of environments exceeds; None when c is 0."""
     asymptote_fps_lower: float | None
     asymptote_fps_upper: float | None
     half_saturation_num_envs: float | None
@@ -110,6 +112,8 @@ class ThroughputLimit(Frozen):
     arm: str
     horizon: int
     batch_size: int | None
+    world_size: int = 1
+    """Ranks that trained together: num_envs are those of each, FPS those of all."""
     measure: Measure
     delta: float
     confidence: float
@@ -151,6 +155,11 @@ def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps
     return [_limit(series, by_size, settings, measure) for series, by_size in grouped.items()]
 
 
+def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
+    """Return the FPS of each of `records` that was timed to its end: its median over the timed iterations."""
+    return [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+
+
 def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: float) -> doublings.Decision:
     """Decide from repeats of FPS by num_envs: the statistics of this module without its records.
 
@@ -159,12 +168,12 @@ def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: floa
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
     """
-    levels = [_level(num_envs, repeats) for num_envs, repeats in fps.items()]
+    levels = [doublings.Level.of(num_envs, values) for num_envs, values in fps.items()]
     return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
 
 
-def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float) -> Law | None:
-    """Fit t_iter(N) = t0 + c N to the iteration times N x horizon / FPS; None with fewer than three num_envs.
+def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
+    """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs.
 
     Relative errors are minimized: iteration times span two orders of magnitude, and their noise grows with them.
     """
@@ -172,13 +181,14 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
         return None
     pairs = [(num_envs, value) for num_envs, values in sorted(fps.items()) for value in sorted(values)]
     sizes = np.array([num_envs for num_envs, _ in pairs], dtype=float)
-    times = np.array([rollout_size(num_envs, horizon) / value for num_envs, value in pairs])
+    steps_per_env = world_size * horizon
+    times = np.array([rollout_size(num_envs, steps_per_env) / value for num_envs, value in pairs])
     t0, slope = _fit(sizes, times[None])[0]
     fitted = t0 + slope * sizes
     drawn = residuals.draws(times / fitted - 1.0, 2, confidence, (LAW_RESAMPLES, len(pairs)))
     resampled = _fit(sizes, fitted * np.maximum(1.0 + drawn, 0.05))
     points = {num_envs: statistics.geometric_mean(values) for num_envs, values in fps.items()}
-    error = max(abs((t0 + slope * n) / (rollout_size(n, horizon) / value) - 1.0) for n, value in points.items())
+    error = max(abs((t0 + slope * n) / (rollout_size(n, steps_per_env) / value) - 1.0) for n, value in points.items())
 
     def interval(values: NDArray[np.float64]) -> tuple[float | None, float | None]:
         tail = (1.0 - confidence) / 2
@@ -187,7 +197,7 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         asymptotes, halves = (
-            horizon / resampled[:, 1],
+            steps_per_env / resampled[:, 1],
             np.nan_to_num(resampled[:, 0] / resampled[:, 1], nan=0.0, posinf=np.inf),
         )
     bounds = [interval(values) for values in (resampled[:, 0], resampled[:, 1], asymptotes, halves)]
@@ -195,7 +205,7 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float)
     return Law(
         t0_s=t0, t0_s_lower=bounds[0][0], t0_s_upper=bounds[0][1],
         s_per_env=slope, s_per_env_lower=bounds[1][0], s_per_env_upper=bounds[1][1],
-        asymptote_fps=horizon / slope if saturates else None,
+        asymptote_fps=steps_per_env / slope if saturates else None,
         asymptote_fps_lower=bounds[2][0], asymptote_fps_upper=bounds[2][1],
         half_saturation_num_envs=t0 / slope if saturates else None,
         half_saturation_num_envs_lower=bounds[3][0], half_saturation_num_envs_upper=bounds[3][1],
@@ -213,10 +223,11 @@ def _limit(
         statuses = Counter(record.outcome.status for record in records)
         failures[num_envs] = Counter({status: statuses[status] for status in ("oom", "refused")})
         not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", "oom", "refused")})
-        values = [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+        values = measured_fps(records, measure)
         if values:
             fps[num_envs] = values
     decision = threshold(fps, settings.delta, settings.confidence)
+    ranks = Ranks.of(next(iter(by_size.values()))[0].request)
     infeasible = [
         InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
         for num_envs, failed in failures.items()
@@ -227,6 +238,7 @@ def _limit(
         arm=series.arm,
         horizon=series.horizon,
         batch_size=series.batch_size,
+        world_size=ranks.world_size,
         measure=measure,
         delta=settings.delta,
         confidence=settings.confidence,
@@ -243,10 +255,10 @@ def _limit(
         infeasible=infeasible,
         not_counted=dict(sorted(not_counted.items())),
         gains=[_gain(doubling) for doubling in decision.doublings],
-        law=fit_law(fps, series.horizon, settings.confidence),
+        law=fit_law(fps, series.horizon, settings.confidence, ranks.world_size),
         method=METHOD,
-        notes=_notes(fps, decision, infeasible, not_counted, settings),
-        statement=_statement(fps, decision, settings),
+        notes=_notes(fps, decision, infeasible, not_counted, ranks, settings),
+        statement=_statement(fps, decision, ranks, settings),
     )
 
 
@@ -256,16 +268,8 @@ def _fps(record: Record, measure: Measure) -> float:
     return spread.median
 
 
-def _level(num_envs: int, fps: Sequence[float]) -> doublings.Level:
-    logs = [math.log(value) for value in fps]
-    mean = statistics.fmean(logs)
-    squares = sum((log - mean) ** 2 for log in logs)
-    variance = squares / (len(logs) - 1) / len(logs) if len(logs) > 1 else None
-    return doublings.Level(num_envs, mean, variance, len(logs))
-
-
 def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) -> ThroughputPoint:
-    level = _level(num_envs, fps)
+    level = doublings.Level.of(num_envs, fps)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
@@ -303,6 +307,7 @@ def _notes(
     decision: doublings.Decision,
     infeasible: Sequence[InfeasiblePoint],
     not_counted: Mapping[str, int],
+    ranks: Ranks,
     settings: Decide,
 ) -> list[str]:
     """Return what a reader must know beside the verdict, a sentence each."""
@@ -326,7 +331,7 @@ def _notes(
         notes.append(f"not the end: {again}, more than delta ({settings.delta:.0%}) again")
     if infeasible:
         notes.append(
-            f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments"
+            f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments{ranks.each}"
         )
     if not_counted:
         notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in sorted(not_counted.items())))
@@ -339,22 +344,22 @@ def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:
     return f"no measured num_envs is twice another ({listed(fps)}): no doubling to compare; list N, 2N, 4N, ..."
 
 
-def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision, settings: Decide) -> str:
+def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision, ranks: Ranks, settings: Decide) -> str:
     if not fps:
         return "no data: no throughput trial was timed to its end"
     if not decision.doublings:
-        return f"not reached: at least {max(fps):,} environments; {_why_no_doubling(fps)}"
+        return f"not reached: at least {max(fps):,} environments{ranks.each}; {_why_no_doubling(fps)}"
     shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
     gain = percent(math.expm1(shown.log_gain))
     bound = "" if shown.upper_one_sided is None else f"upper bound {percent(_expm1(shown.upper_one_sided))}, "
     evidence = f"({bound}{'one repeat' if shown.repeats == 1 else f'{shown.repeats} repeats'})"
     if decision.threshold is None:
         return (
-            f"not reached: at least {max(fps):,} environments; the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,},"
+            f"not reached: at least {max(fps):,} environments{ranks.each}; the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,},"
             f" gains {gain} {evidence}"
         )
     return (
-        f"reached at {shown.num_envs:,} environments: doubling to {2 * shown.num_envs:,} gains {gain} {evidence},"
+        f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {2 * shown.num_envs:,} gains {gain} {evidence},"
         f" less than {settings.delta:.0%}"
     )
 

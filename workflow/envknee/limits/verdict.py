@@ -18,11 +18,23 @@ from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, write_atomically
-from envknee.limits import Series, learning, listed, memory, percent, shown_batch, throughput
+from envknee.limits import (
+    Ranks,
+    Series,
+    learning,
+    listed,
+    memory,
+    percent,
+    scaling,
+    shown_batch,
+    slowest_and_fastest,
+    throughput,
+)
 from envknee.limits.learning import BestPoint, Cost, LearningLimit
 from envknee.limits.memory import MemoryLimit
+from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import PHASES, Frozen, Record, load_records
+from envknee.record import PHASES, Environment, Frozen, Record, load_records
 
 SCHEMA_VERSION = 1
 
@@ -48,20 +60,21 @@ class Headline(Frozen):
     repeats: int
     """Of the recommended point."""
     num_envs: int
-    """The recommended point."""
+    """The recommended point; of each rank."""
     horizon: int
     batch_size: int | None
+    """Of all ranks together."""
     fps: float
-    """At the recommended point: frames per second, collecting and learning."""
+    """At the recommended point: frames per second of all ranks, collecting and learning."""
     fps_lower: float | None
     fps_upper: float | None
     fps_share_of_best: float
     """Of the largest FPS measured at any point of this arm."""
     best_fps: float
     memory_peak_gb: float | None
-    """Largest measured peak at the recommended point."""
+    """Largest measured peak at the recommended point, of the fullest rank."""
     memory_share: float | None
-    """Of the device's memory."""
+    """Of the memory that a rank may use."""
     seconds_to_target: Cost | None
     """At the recommended point, where learning trials ran there."""
     best_time_to_target: BestPoint | None
@@ -81,6 +94,10 @@ class ArmVerdict(Frozen):
     """Everything decided about one arm."""
 
     arm: str
+    world_size: int = 1
+    """Ranks that train together: num_envs are those of each, FPS those of all."""
+    rank_word: Literal["GPU", "rank"] = "GPU"
+    """What a reader calls one of them."""
     hardware: list[str]
     trials: int
     headline: Headline | None
@@ -94,6 +111,11 @@ class ArmVerdict(Frozen):
     learning: list[LearningLimit]
     memory: MemoryLimit | None
     notes: list[str]
+
+    @property
+    def ranks(self) -> Ranks:
+        """Return the ranks of this arm, in words."""
+        return Ranks(self.world_size, self.rank_word)
 
 
 class Verdict(Frozen):
@@ -109,6 +131,8 @@ class Verdict(Frozen):
     confidence: float
     memory_margin: float
     arms: list[ArmVerdict]
+    scaling: list[Scaling] = []
+    """Of each arm with several ranks."""
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -123,22 +147,32 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         confidence=study.decide.confidence,
         memory_margin=study.decide.memory_margin,
         arms=[_arm(arm, [record for record in records if record.request.arm == arm], study) for arm in study.arms],
+        scaling=scaling.analyse(records, study.arms, study.decide),
     )
 
 
 def hardware(records: Sequence[Record]) -> list[str]:
-    """Return what the trials ran on, such as `NVIDIA H100 (85.0 GB)`, each once."""
-    devices = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    return sorted(
-        {
-            f"{e.device.name} ({f'{e.cpu_cores} cores, ' if e.device.type == 'cpu' else ''}{e.device.memory_gb:.1f} GB)"
-            for e in devices
-        }
+    """Return what the trials ran on, such as `NVIDIA H100 (85.0 GB)` or `2 x NVIDIA H200 (150.1 GB each)`, each once."""
+    return sorted({_hardware(record, record.outcome.environment) for record in records if record.outcome.environment})
+
+
+def _hardware(record: Record, environment: Environment) -> str:
+    ranks, device = record.world_size, environment.device
+    if device.type == "cpu":
+        shared = f"; {ranks} ranks" if ranks > 1 else ""
+        return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
+    own = [rank.device for rank in record.outcome.ranks or []]
+    # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
+    kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in (own if len(own) == ranks else [device] * ranks))
+    return " + ".join(
+        f"{count} x {name} ({memory} each)" if count > 1 else f"{name} ({memory})"
+        for (name, memory), count in sorted(kinds.items())
     )
 
 
 def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
     settings = study.decide
+    ranks = Ranks.of(study.arms[arm])
     limits = throughput.analyse(records, settings)
     learned = learning.analyse(records, settings)
     memory_limit = next(iter(memory.analyse(records, settings)), None)
@@ -150,11 +184,15 @@ def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
     )
     if not records:
         notes.append("no trial of this arm is finished")
+    if missing := scaling.what_to_add(arm, study.arms):
+        notes.append(missing)
     return ArmVerdict(
         arm=arm,
+        world_size=ranks.world_size,
+        rank_word=ranks.word,
         hardware=devices,
         trials=len(records),
-        headline=_headline(records, limits, learned, memory_limit, study),
+        headline=_headline(records, limits, learned, memory_limit, ranks, study),
         throughput=limits,
         throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
         throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
@@ -169,6 +207,7 @@ def _headline(
     limits: Sequence[ThroughputLimit],
     learned: Sequence[LearningLimit],
     memory_limit: MemoryLimit | None,
+    ranks: Ranks,
     study: Study,
 ) -> Headline | None:
     measured = [limit for limit in limits if limit.points]
@@ -204,19 +243,20 @@ def _headline(
         seconds_to_target=_seconds_at(learned, best.series, num_envs),
         best_time_to_target=soonest,
         binds=binds,
-        because=_because(best, wanted, num_envs),
-        what_would_move_it=_what_would_move_it(best, binds, learned, study),
+        because=_because(best, wanted, num_envs, ranks),
+        what_would_move_it=_what_would_move_it(best, binds, ranks),
         statement=(
-            f"run {num_envs:,} environments, {best.series}: {point.fps:,.0f} FPS, {share:.0%} of the best seen"
+            f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
+            f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
-            + (f", {peak / device_gb:.0%} of the memory" if peak is not None and device_gb else "")
-            + (f"; soonest to the target: {_soonest(soonest)}" if soonest else "")
+            + (f", {peak / device_gb:.0%} of the memory{ranks.each}" if peak is not None and device_gb else "")
+            + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
         ),
     )
 
 
-def _soonest(best: BestPoint) -> str:
-    where = f"{best.num_envs:,} environments, horizon {best.horizon}, {shown_batch(best.batch_size)}"
+def _soonest(best: BestPoint, ranks: Ranks) -> str:
+    where = f"{best.num_envs:,} environments{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
     return f"{where} in {best.seconds_to_target.value:,.1f} s"
 
 
@@ -295,10 +335,11 @@ def _seconds_at(learned: Sequence[LearningLimit], series: Series, num_envs: int)
     )
 
 
-def _because(limit: ThroughputLimit, wanted: int, num_envs: int) -> str:
+def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:
     if num_envs < wanted:
         return (
-            f"{wanted:,} environments would leave less memory free than the study asks for, or failed in some repeats"
+            f"{wanted:,} environments{ranks.each} would leave less memory free than the study asks for,"
+            " or failed in some repeats"
         )
     if limit.threshold_num_envs is None:
         return "the num_envs with the largest measured FPS; a threshold is not reached"
@@ -306,12 +347,12 @@ def _because(limit: ThroughputLimit, wanted: int, num_envs: int) -> str:
     return f"the throughput threshold of the fastest series{again}"
 
 
-def _what_would_move_it(limit: ThroughputLimit, binds: Binds, learned: Sequence[LearningLimit], study: Study) -> str:
+def _what_would_move_it(limit: ThroughputLimit, binds: Binds, ranks: Ranks) -> str:
     largest = limit.points[-1].num_envs
     if binds == "memory":
         return (
-            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or a second one"
-            " make room for more environments."
+            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or"
+            f" {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
         )
     if binds == "learning":
         return (
@@ -320,10 +361,11 @@ def _what_would_move_it(limit: ThroughputLimit, binds: Binds, learned: Sequence[
         )
     if binds == "throughput":
         law = limit.law
+        of_each = f" of each {ranks.word}" if ranks.world_size > 1 else ""
         if law is not None and law.used and law.asymptote_fps:
             bound = (
-                f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment,"
-                f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS:"
+                f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment{of_each},"
+                f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{ranks.together}:"
             )
         else:
             bound = "More environments no longer help:"
@@ -344,7 +386,7 @@ def _what_would_move_it(limit: ThroughputLimit, binds: Binds, learned: Sequence[
         why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
     else:
         why = "no doubling is measured yet"
-    more = f"Measure {2 * largest:,} environments: {why}"
+    more = f"Measure {2 * largest:,} environments{ranks.each}: {why}"
     few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
     return f"{more}{few}."
 
@@ -361,10 +403,10 @@ def records_csv(records: Sequence[Record]) -> str:
 
 CSV_COLUMNS: tuple[str, ...] = (
     "number", "study", "arm", "kind", "repeat", "num_envs", "horizon", "batch_size", "num_mini_batches", "seed", "sampler",
-    "task_id", "trainer", "status", "reason", "host", "device", "device_memory_gb", "git_commit",
+    "world_size", "num_envs_total", "task_id", "trainer", "status", "reason", "host", "device", "device_memory_gb", "git_commit",
     "fps_total", "fps_total_lower_quartile", "fps_total_upper_quartile", "fps_env_step_inference", "fps_env_step",
-    "timed_iterations", "collect_s", "learn_s", "iteration_s", *(f"{phase}_s" for phase in PHASES),
-    "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
+    "slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference", "timed_iterations", "collect_s", "learn_s", "iteration_s",
+    *(f"{phase}_s" for phase in PHASES), "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
     "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
 )  # fmt: skip
 
@@ -373,6 +415,10 @@ def _csv_row(record: Record) -> dict[str, Any]:
     """Return the columns of one trial: the request's and record's own fields by name, and medians of what was timed."""
     environment = record.outcome.environment
     total = record.fps_total
+    slowest, fastest = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or []) or (
+        None,
+        None,
+    )
     timed = ("fps_total", "fps_env_step_inference", "fps_env_step", "collect_s", "learn_s", "iteration_s")
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
@@ -382,6 +428,8 @@ def _csv_row(record: Record) -> dict[str, Any]:
         "git_commit": environment.git_commit if environment else None,
         "fps_total_lower_quartile": total.lower_quartile if total else None,
         "fps_total_upper_quartile": total.upper_quartile if total else None,
+        "slowest_rank_fps_env_step_inference": slowest,
+        "fastest_rank_fps_env_step_inference": fastest,
         "timed_iterations": total.iterations if total else None,
         **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
         **{name: spread.median if (spread := getattr(record, name)) is not None else None for name in timed},

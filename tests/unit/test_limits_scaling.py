@@ -1,0 +1,303 @@
+"""Scaling efficiency: by hand, partners, points that cannot be compared, and simulated studies with known truth."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from envknee.config import Arm
+from envknee.files import canonical_json
+from envknee.limits.scaling import Scaling, efficiency, partner_of
+from envknee.limits.verdict import ArmVerdict, Verdict, decide
+from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, records_of
+from scipy import stats
+
+STUDIES = 1000
+
+Arms = Mapping[str, Mapping[str, object]]
+
+ARMS = {"one": {"gpus": 1}, "two": {"gpus": 2}}
+
+ONE = {"arm": "one", "gpus": 1, "device": GPU}
+TWO = {"arm": "two", "gpus": 2, "device": GPU, "first": 100}
+
+
+def judged(trials: list[Trial], arms: Arms = ARMS, **decision: float) -> Verdict:
+    return decide(records_of(trials), a_study(arms=arms, decide=decision))
+
+
+def scaling_of(trials: list[Trial], arms: Arms = ARMS, **decision: float) -> Scaling:
+    (scaling,) = judged(trials, arms, **decision).scaling
+    return scaling
+
+
+# --- Points
+
+
+def test_efficiency_by_hand():
+    scaling = scaling_of([*fps_trials({64: [100.0] * 3}, **ONE), *fps_trials({64: [190.0] * 3}, **TWO)])
+    (point,) = scaling.points
+    assert (scaling.arm, scaling.world_size, scaling.partner) == ("two", 2, "one")
+    assert (point.fps_one_rank, point.fps_all_ranks) == (pytest.approx(100), pytest.approx(190))
+    assert (point.speedup, point.efficiency) == (pytest.approx(1.9), pytest.approx(0.95))
+    # Repeats without noise: the estimate is all there is.
+    assert (point.efficiency_lower, point.efficiency_upper) == (pytest.approx(0.95), pytest.approx(0.95))
+    assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 3)
+    assert (
+        scaling.statement
+        == point.statement
+        == (
+            "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
+        )
+    )
+
+
+def test_interval_is_welch_s_on_the_logarithm():
+    one, two = [100.0, 110.0, 90.0], [180.0, 184.0, 188.0, 192.0]
+    found = efficiency(one, two, 2, 0.90)
+    theirs = stats.ttest_ind(np.log(two) - math.log(2), np.log(one), equal_var=False).confidence_interval(0.90)
+    assert found.value == pytest.approx(math.exp(np.log(two).mean() - np.log(one).mean()) / 2)
+    assert (found.lower, found.upper) == (pytest.approx(math.exp(theirs.low)), pytest.approx(math.exp(theirs.high)))
+
+
+def test_confidence_of_the_study_counts():
+    trials = [*fps_trials({64: [99.0, 100.0, 101.0]}, **ONE), *fps_trials({64: [188.0, 190.0, 192.0]}, **TWO)]
+    wide, narrow = (scaling_of(trials, confidence=share).points[0] for share in (0.99, 0.80))
+    assert wide.efficiency_lower is not None and narrow.efficiency_lower is not None
+    assert wide.efficiency_lower < narrow.efficiency_lower < narrow.efficiency
+
+
+@pytest.mark.parametrize(("one", "two"), [([100.0], [190.0] * 3), ([100.0] * 3, [190.0]), ([100.0], [190.0])])
+def test_one_repeat_on_a_side_has_no_interval(one: list[float], two: list[float]):
+    (point,) = scaling_of([*fps_trials({64: one}, **ONE), *fps_trials({64: two}, **TWO)]).points
+    assert (point.efficiency_lower, point.efficiency_upper) == (None, None)
+    assert "(efficiency 95%, one repeat: no interval)" in point.statement
+
+
+def test_two_wild_repeats_stay_finite():
+    trials = [*fps_trials({64: [1e-9, 1e9]}, **ONE), *fps_trials({64: [1e-9, 1e9]}, **TWO)]
+    verdict = judged(trials)
+    assert "over 1,000%" in verdict.scaling[0].statement
+    assert Verdict.model_validate_json(canonical_json(verdict)) == verdict
+
+
+def test_points_are_paired_by_num_envs_of_each_rank_horizon_and_batch():
+    trials = [
+        *fps_trials({32: [100.0], 64: [150.0]}, **ONE),
+        *fps_trials({64: [270.0], 128: [300.0]}, **TWO),
+        *fps_trials({64: [80.0]}, **ONE | {"horizon": 16, "first": 20}),
+        *fps_trials({64: [160.0]}, **TWO | {"horizon": 16, "first": 120}),
+        *fps_trials({64: [70.0]}, **ONE | {"batch_size": None, "first": 30}),
+        *fps_trials({64: [105.0]}, **TWO | {"batch_size": None, "first": 130}),
+    ]
+    scaling = scaling_of(trials)
+    assert {(p.horizon, p.batch_size, p.num_envs): round(p.efficiency, 3) for p in scaling.points} == {
+        (8, None, 64): 0.75, (8, 128, 64): 0.9, (16, 128, 64): 1.0
+    }  # fmt: skip
+    assert scaling.statement == (
+        "2 GPUs give 1.80 times one GPU's FPS at 64 environments each, horizon 8, batch 128"
+        " (efficiency 90%, one repeat: no interval); 75% to 100% over 3 points"
+    )
+    assert "not compared: 32 environments each at horizon 8, batch 128: not timed on 2 GPUs" in scaling.notes
+    assert "not compared: 128 environments each at horizon 8, batch 128: not timed on one GPU" in scaling.notes
+
+
+def test_what_a_batch_of_all_ranks_means_is_said_for_the_kinds_that_were_measured():
+    fixed = [*fps_trials({64: [1.0]}, **ONE), *fps_trials({64: [2.0]}, **TWO)]
+    library = [
+        *fps_trials({64: [1.0]}, **ONE | {"batch_size": None, "first": 20}),
+        *fps_trials({64: [2.0]}, **TWO | {"batch_size": None, "first": 120}),
+    ]
+    parted = (
+        "a fixed batch is that of all GPUs: each mini-batch is 1/2 of one GPU's,"
+        " and an iteration has 2 times as many optimizer steps"
+    )
+    grown = "library batch: each GPU's mini-batch is as large as one GPU's, and the batch of all 2 times as large"
+    assert scaling_of(fixed).notes == [parted]
+    assert scaling_of(library).notes == [grown]
+    assert scaling_of([*fixed, *library]).notes == [parted, grown]
+    # What the notes say is what space computes and a trial's record holds.
+    steps = {(r.world_size, r.request.batch_size): r.num_mini_batches for r in records_of([*fixed, *library])}
+    assert steps[2, 128] == 2 * (steps[1, 128] or 0)
+    assert steps[2, None] == steps[1, None]
+
+
+def test_out_of_memory_on_one_side_is_said():
+    trials = [
+        *fps_trials({64: [100.0], 128: [150.0], 256: [160.0]}, **ONE),
+        *fps_trials({64: [190.0]}, **TWO),
+        a_trial(128, number=200, arm="two", gpus=2, device=GPU, status="oom"),
+        a_trial(256, number=201, arm="two", gpus=2, device=GPU, status="refused"),
+        a_trial(64, number=202, arm="two", gpus=2, device=GPU, status="oom"),
+    ]
+    scaling = scaling_of(trials)
+    assert [(point.num_envs, point.repeats_all_ranks) for point in scaling.points] == [(64, 1)]
+    assert scaling.notes[0] == (
+        "not compared: 128, 256 environments each at horizon 8, batch 128: out of memory or refused on 2 GPUs"
+    )
+
+
+def test_all_out_of_memory_is_no_efficiency():
+    trials = [
+        *fps_trials({64: [100.0]}, **ONE),
+        a_trial(64, number=200, arm="two", gpus=2, device=GPU, status="oom"),
+    ]
+    scaling = scaling_of(trials)
+    assert (scaling.points, scaling.slowest_rank_share) == ([], None)
+    assert scaling.statement == "no efficiency: no point is timed on 2 GPUs and on one GPU (arm one)"
+    assert scaling.notes == [
+        "not compared: 64 environments each at horizon 8, batch 128: out of memory or refused on 2 GPUs"
+    ]
+    assert scaling_of([]).statement == scaling.statement
+
+
+def test_trials_of_learning_do_not_count():
+    trials = [
+        *fps_trials({64: [100.0]}, **ONE),
+        *fps_trials({64: [190.0]}, **TWO),
+        a_trial(64, number=200, arm="two", gpus=2, device=GPU, kind="learning", seconds=5.0),
+    ]
+    assert scaling_of(trials).points[0].repeats_all_ranks == 1
+
+
+# --- Stragglers
+
+
+def test_slowest_rank_is_the_median_over_trials():
+    slowdowns = [(1.0, 1.0), (1.0, 1.25), (1.0, 2.0)]
+    trials = [a_trial(64, number=i, arm="two", gpus=2, device=GPU, slowdown=s) for i, s in enumerate(slowdowns)]
+    scaling = scaling_of([*trials, *fps_trials({64: [600.0]}, **ONE | {"first": 50})])
+    assert scaling.slowest_rank_share == pytest.approx(0.8)
+    assert scaling.points[0].slowest_rank_share == pytest.approx(0.8)
+
+
+def test_slowest_of_more_than_two_ranks():
+    trial = a_trial(64, arm="four", gpus=4, device=GPU, slowdown=(1.0, 1.6, 1.2, 1.0))
+    assert scaling_of([trial], {"four": {"gpus": 4}}).slowest_rank_share == pytest.approx(1 / 1.6)
+
+
+# --- Partners
+
+
+def arms(**sections: dict[str, object]) -> dict[str, Arm]:
+    return dict(a_study(arms=sections).arms)
+
+
+def test_partner_differs_in_its_ranks_alone():
+    study = arms(
+        a={"gpus": 1},
+        b={"gpus": 1, "overrides": {"agent.x": 1}},
+        two_a={"gpus": 2},
+        two_b={"gpus": 2, "overrides": {"agent.x": 1}},
+        two_c={"gpus": 2, "memory": {"mixed_precision": True}},
+    )
+    partners = [partner_of(arm, study) for arm in ("two_a", "two_b", "two_c")]
+    assert partners == ["a", "b", None]
+
+
+def test_a_gpu_is_not_compared_with_the_cpu():
+    study = arms(cpu={"gpus": 0}, gpu={"gpus": 1}, two_gpus={"gpus": 2}, two_ranks={"gpus": 0, "cpu_ranks": 2})
+    assert (partner_of("two_gpus", study), partner_of("two_ranks", study)) == ("gpu", "cpu")
+    assert partner_of("two_gpus", arms(cpu={"gpus": 0}, two_gpus={"gpus": 2})) is None
+    assert partner_of("two_ranks", arms(gpu={"gpus": 1}, two_ranks={"gpus": 0, "cpu_ranks": 2})) is None
+
+
+def test_auto_is_a_partner_unless_another_says_what_it_is():
+    assert partner_of("two", arms(stock={}, two={"gpus": 2})) == "stock"
+    assert partner_of("two", arms(auto={}, one={"gpus": 1}, two={"gpus": 2})) == "one"
+
+
+def test_auto_that_ran_elsewhere_is_not_compared():
+    trials = [*fps_trials({64: [10.0]}, arm="stock", device=CPU), *fps_trials({64: [190.0]}, **TWO)]
+    scaling = scaling_of(trials, {"stock": {}, "two": {"gpus": 2}})
+    assert scaling.points == []
+    assert scaling.statement == "no efficiency: this arm ran on NVIDIA H100 80GB HBM3, and arm stock on AMD EPYC"
+
+
+def test_without_a_partner_the_verdict_says_what_to_add():
+    verdict = judged(fps_trials({64: [190.0]}, **TWO), {"two": {"gpus": 2}})
+    (scaling,), (arm,) = verdict.scaling, verdict.arms
+    assert (scaling.partner, scaling.points) == (None, [])
+    assert scaling.statement == "no efficiency: no arm of the study is this one on one GPU"
+    add = "for the scaling efficiency of 2 GPUs run a study (of another name) with one arm more, like two but with `gpus: 1`"
+    assert add in scaling.notes and add in arm.notes
+    (on_cpu,) = judged([], {"ranks": {"gpus": 0, "cpu_ranks": 2}}).scaling
+    assert on_cpu.notes[0].endswith("like ranks but with `cpu_ranks: 1`")
+
+
+def test_a_study_of_one_rank_has_no_scaling_and_older_verdicts_load():
+    verdict = decide(records_of(fps_trials({64: [190.0]})), a_study())
+    assert verdict.scaling == []
+    older = verdict.model_dump(mode="json", exclude={"scaling"})
+    for arm in older["arms"]:
+        arm.pop("world_size")
+        arm.pop("rank_word")
+    assert Verdict.model_validate(older) == verdict
+    assert isinstance(verdict.arms[0], ArmVerdict)
+
+
+def test_ranks_on_a_cpu_are_called_ranks():
+    ranked = {"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}
+    trials = [
+        *fps_trials({64: [100.0]}, arm="one", gpus=0),
+        *fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10),
+    ]
+    assert scaling_of(trials, ranked).statement.startswith(
+        "2 ranks give 1.20 times one rank's FPS at 64 environments each"
+    )
+
+
+def test_order_of_records_changes_nothing():
+    trials = [
+        *fps_trials({32: [90.0, 91.0], 64: [100.0, 103.0]}, **ONE),
+        *fps_trials({64: [190.0, 194.0], 32: [170.0, 172.0]}, **TWO),
+    ]
+    assert scaling_of(trials).points[0].num_envs == 32
+    assert canonical_json(judged(trials)) == canonical_json(judged(trials[::-1]))
+
+
+# --- Simulated studies with known truth
+
+
+def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:
+    """Return the share of simulated studies whose 95% interval holds the true efficiency of four ranks.
+
+    Args:
+        truth: the efficiency
+        noise: standard deviation of ln FPS of one rank, and of four
+        repeats: of each
+    """
+    generator = np.random.default_rng(11)
+    covered = 0
+    for _ in range(STUDIES):
+        one = 1000.0 * np.exp(noise[0] * generator.standard_normal(repeats[0]))
+        four = 4 * truth * 1000.0 * np.exp(noise[1] * generator.standard_normal(repeats[1]))
+        found = efficiency(one.tolist(), four.tolist(), 4, 0.95)
+        assert found.lower is not None and found.upper is not None
+        covered += found.lower <= truth <= found.upper
+    return covered / STUDIES
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+@pytest.mark.parametrize(
+    "noise", [(0.02, 0.02), (0.01, 0.06), (0.06, 0.01)], ids=["alike", "four noisier", "one noisier"]
+)
+@pytest.mark.parametrize("truth", [0.55, 1.0])
+def test_intervals_cover_the_truth(truth: float, noise: tuple[float, float], repeats: int):
+    assert coverage(truth, noise, (repeats, repeats)) >= 0.93
+
+
+def test_two_noisy_repeats_against_five_are_the_known_weakness_of_welch():
+    assert 0.88 <= coverage(1.0, (0.06, 0.01), (2, 5)) < 0.93
+    assert coverage(1.0, (0.01, 0.06), (2, 5)) >= 0.93
+
+
+def test_a_loss_is_seen_where_there_is_one():
+    # Covering is easy with wide intervals: 5 repeats with 1% noise must tell 95% from 100% nearly always.
+    generator = np.random.default_rng(13)
+    seen = 0
+    for _ in range(200):
+        one, two = (fps * np.exp(0.01 * generator.standard_normal(5)) for fps in (100.0, 190.0))
+        upper = efficiency(one.tolist(), two.tolist(), 2, 0.95).upper
+        seen += upper is not None and upper < 1.0
+    assert seen >= 0.95 * 200
