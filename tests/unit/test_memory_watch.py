@@ -25,7 +25,8 @@ def test_the_parts_of_the_map_are_what_was_taken_when():
     watch.environment_made()
     rollout, model = take(60), torch.ones(2_500_000)
     watch.learner_made(len(rollout), lambda: [model])
-    for megabytes in (80, 40):  # of the learner's peaks the newest counts: the first one warms up
+    observations = take(30)
+    for megabytes in (40, 80, 20):  # the largest counts: it is what must fit
         watch.learning_begins()
         take(megabytes).close()
         watch.learning_ended()
@@ -33,12 +34,15 @@ def test_the_parts_of_the_map_are_what_was_taken_when():
     assert found is not None
     assert found.static_gb == pytest.approx(before_gb + 0.1, abs=0.01)
     assert (found.rollout_gb, found.model_gb) == (0.06, 0.01)
-    assert found.learner_gb == pytest.approx(0.04, abs=0.01)
-    assert found.device_used_gb == pytest.approx(before_gb + 0.1 + 0.06 + 0.01 + 0.08, abs=0.02)
+    assert found.collecting_gb == pytest.approx(0.03, abs=0.01)
+    assert found.learner_gb == pytest.approx(0.08, abs=0.01)
+    assert found.device_used_gb == pytest.approx(before_gb + 0.1 + 0.06 + 0.01 + 0.03 + 0.08, abs=0.02)
+    assert abs(found.unattributed_gb) < 0.01
     parts = found.model_dump(exclude={"device_used_gb"}).values()
     assert sum(parts) == pytest.approx(found.device_used_gb)
     assert watch.use().peak_rss_gb == found.device_used_gb
     environment.close()
+    observations.close()
 
 
 def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():

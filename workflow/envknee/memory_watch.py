@@ -62,37 +62,45 @@ class MemoryWatch:
         self._process = psutil.Process()
         self._before_gb = gpu.used_gb() if gpu else 0.0
         self._static_gb: float | None = None
+        self._static_allocated_gb = 0.0
+        self._static_outside_gb = 0.0
         self._rollout_gb = 0.0
         self._model_tensors: Callable[[], Iterable[torch.Tensor]] = tuple
-        self._static_allocated_gb = 0.0
-        self._collecting_gb: float | None = None
-        self._learner_gb = 0.0
         self._before_learning_gb: float | None = None
+        """Allocated when the learning began that is under way; None between."""
+        self._learning_peak_gb = 0.0
+        """Largest allocation of any learning; what it is for is told by the next two."""
+        self._collecting_gb = 0.0
+        self._learner_gb = 0.0
         self._peak_allocated_gb = 0.0
         self._peak_reserved_gb = 0.0
+        self._peak_outside_gb = 0.0
         self._peak_used_gb = 0.0
 
     def environment_made(self) -> None:
         """Note that simulation and renderer exist."""
-        # Without the allocator's slack: what is allocated later may come from there.
         self._static_allocated_gb = self._allocated_gb()
-        self._static_gb = self._own_gb() - self._reserved_gb() + self._static_allocated_gb
-        if self._cap_gb is not None and self._device.type == "cuda":
-            # PyTorch's allocator, which takes nearly all of what comes now, gets what the others have left of the cap.
-            left_gb = max(0.0, self._cap_gb - (self._own_gb() - self._reserved_gb()))
-            total_gb = torch.cuda.get_device_properties(self._device).total_memory / GB
-            torch.cuda.set_per_process_memory_fraction(min(1.0, left_gb / total_gb), self._device)
+        self._static_outside_gb = self._outside_gb()
+        # Without the allocator's slack: what is allocated later may come from there.
+        self._static_gb = self._static_outside_gb + self._static_allocated_gb
         self.check_cap()
 
     def check_cap(self) -> None:
-        """Say whether this process has used more than its cap allows.
+        """Keep PyTorch within its part of the cap, and say whether this process has used more than all of it.
 
         Raises:
             CapExceeded: with the peak and the cap.
         """
         self._take_peaks()
+        if self._cap_gb is None:
+            return
+        if self._device.type == "cuda":
+            # PyTorch's allocator takes nearly all of what comes; the rest (libraries' kernels) grows a little meanwhile.
+            left_gb = max(0.0, self._cap_gb - self._outside_gb())
+            total_gb = torch.cuda.get_device_properties(self._device).total_memory / GB
+            torch.cuda.set_per_process_memory_fraction(min(1.0, left_gb / total_gb), self._device)
         used_gb = self._peak_used_gb - self._before_gb
-        if self._cap_gb is not None and used_gb > self._cap_gb:
+        if used_gb > self._cap_gb:
             raise CapExceeded(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
 
     def learner_made(self, rollout_bytes: int, model_tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
@@ -103,16 +111,13 @@ class MemoryWatch:
 
     def learning_begins(self) -> None:
         """Note what is in use before the learner starts: what it adds to that is its own."""
-        self._take_peaks()
+        self.check_cap()
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
         else:
             with suppress(OSError):  # a sandbox without it: the learner's part then counts from an earlier peak
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
         self._before_learning_gb = self._allocated_gb()
-        if self._collecting_gb is None:
-            known_gb = self._static_allocated_gb + self._rollout_gb + self._model_gb()
-            self._collecting_gb = max(0.0, self._before_learning_gb - known_gb)
 
     def learning_ended(self) -> None:
         """Note that the learner is done for this iteration."""
@@ -140,40 +145,53 @@ class MemoryWatch:
         if self._static_gb is None:
             return None
         self._take_peaks()
-        model_gb, collecting_gb = self._model_gb(), self._collecting_gb or 0.0
-        slack_gb = self._peak_reserved_gb - self._peak_allocated_gb if self._device.type == "cuda" else 0.0
-        before_gb = self._before_gb
-        parts_gb = (self._static_gb, self._rollout_gb, collecting_gb, model_gb, self._learner_gb, slack_gb, before_gb)
-        return MemoryMap(
-            static_gb=self._static_gb,
-            rollout_gb=self._rollout_gb,
-            collecting_gb=collecting_gb,
-            model_gb=model_gb,
-            learner_gb=self._learner_gb,
-            slack_gb=slack_gb,
-            other_processes_gb=self._before_gb,
-            unattributed_gb=self._peak_used_gb - sum(parts_gb),
-            device_used_gb=self._peak_used_gb,
-        )
+        is_cuda = self._device.type == "cuda"
+        parts = {
+            "static_gb": self._static_gb,
+            "rollout_gb": self._rollout_gb,
+            # Before any learning, all that was allocated beyond the known parts is on its way to the learner.
+            "collecting_gb": self._collecting_gb
+            if self._learning_peak_gb
+            else self._unknown_gb(self._peak_allocated_gb),
+            "model_gb": self._model_gb(),
+            "learner_gb": self._learner_gb,
+            "libraries_gb": self._peak_outside_gb - self._static_outside_gb if is_cuda else 0.0,
+            "slack_gb": self._peak_reserved_gb - self._peak_allocated_gb if is_cuda else 0.0,
+            "other_processes_gb": self._before_gb,
+        }
+        unattributed_gb = self._peak_used_gb - sum(parts.values())
+        return MemoryMap(**parts, unattributed_gb=unattributed_gb, device_used_gb=self._peak_used_gb)
 
     def _take_peaks(self) -> None:
-        """Bring the peaks up to date; PyTorch's own start anew with each learning phase."""
+        """Bring the peaks up to date; PyTorch's own start anew with each learning."""
         if self._device.type == "cuda":
             allocated_gb = torch.cuda.max_memory_allocated(self._device) / GB
-            self._peak_reserved_gb = max(self._peak_reserved_gb, torch.cuda.max_memory_reserved(self._device) / GB)
-            self._peak_used_gb = max(self._peak_used_gb, self._device_used_gb())
+            reserved_gb = torch.cuda.max_memory_reserved(self._device) / GB
+            outside_gb = self._outside_gb()
+            self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
+            self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
+            # PyTorch's peak may have come and gone between two looks at the device.
+            self._peak_used_gb = max(self._peak_used_gb, self._before_gb + outside_gb + reserved_gb)
         else:
             allocated_gb = _peak_rss_gb()
             self._peak_used_gb = max(self._peak_used_gb, allocated_gb)
         self._peak_allocated_gb = max(self._peak_allocated_gb, allocated_gb)
-        if self._before_learning_gb is not None:
-            self._learner_gb = max(0.0, allocated_gb - self._before_learning_gb)
+        before_gb = self._before_learning_gb
+        if before_gb is not None and allocated_gb > self._learning_peak_gb:
+            self._learning_peak_gb = allocated_gb
+            self._learner_gb = allocated_gb - before_gb
+            self._collecting_gb = self._unknown_gb(before_gb)
+
+    def _unknown_gb(self, allocated_gb: float) -> float:
+        """Return what of an allocation is neither the environment's nor the rollout's nor the model's."""
+        return max(0.0, allocated_gb - self._static_allocated_gb - self._rollout_gb - self._model_gb())
 
     def _model_gb(self) -> float:
         return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
 
-    def _own_gb(self) -> float:
-        return self._device_used_gb() - self._before_gb
+    def _outside_gb(self) -> float:
+        """Return what this process uses on the device outside PyTorch's allocator: context, Warp, libraries."""
+        return self._device_used_gb() - self._before_gb - self._reserved_gb()
 
     def _device_used_gb(self) -> float:
         if self._device.type != "cuda":

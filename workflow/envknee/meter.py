@@ -238,6 +238,7 @@ class Meter:
             self._stream.write(row.model_dump_json() + "\n")
             self._stream.flush()
         self._start_iteration()
+        self.stage = "rollout"
         self._end_when_done(row)
 
     def check_parameters(self, parameters: Mapping[str, torch.Tensor], symptom: str) -> None:

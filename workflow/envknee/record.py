@@ -248,12 +248,14 @@ class MemoryMap(Frozen):
     """Parameters, their gradients and the optimizer's state, counted from their tensors."""
     learner_gb: float
     """Beyond these, the learner's peak: activations, mini-batches and temporaries."""
+    libraries_gb: float = 0.0
+    """Added outside PyTorch's allocator after the environment was made: kernels of cuDNN and cuBLAS, NCCL, Warp's graphs."""
     slack_gb: float
     """What PyTorch's allocator had reserved beyond its peak of allocated memory."""
     other_processes_gb: float | None
     """What else was in use on the device; None where that cannot be told."""
     unattributed_gb: float
-    """What remains: memory that simulation and renderer took after the environment was made, libraries' workspaces."""
+    """What remains: peaks of different moments do not add up exactly."""
     device_used_gb: float
     """Peak of what the GPU reported as used, or of the resident set."""
 
