@@ -138,10 +138,10 @@ def known_memory(arm: str, records: Iterable[Record]) -> KnownMemory | None:
             record.rollout_gb,
             record.request.num_envs,
             record.request.horizon,
-            record.outcome.environment.device.memory_gb,
+            record.rank_memory_gb,
         )
         for record in records
-        if record.request.arm == arm and record.rollout_gb is not None and record.outcome.environment is not None
+        if record.request.arm == arm and record.rollout_gb is not None and record.rank_memory_gb is not None
     ]
     if not measured:
         return None

@@ -350,6 +350,14 @@ class Record(Frozen):
     gpu_seconds_to_target: float | None
     frames_to_target: int | None
 
+    @property
+    def rank_memory_gb(self) -> float | None:
+        """What each rank may use: its GPU's memory, or its share of the host's, which ranks on the CPU have in common."""
+        if self.outcome.environment is None:
+            return None
+        device = self.outcome.environment.device
+        return device.memory_gb if device.type == "cuda" else device.memory_gb / self.world_size
+
 
 def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
     """Return the record of a trial: a pure function of what was asked, measured and how it ended."""

@@ -157,6 +157,6 @@ def _value(sweep: Sweep, record: Record) -> float | None:
 def _memory_excess(record: Record) -> float:
     if record.outcome.status in DID_NOT_FIT:
         return OOM_EXCESS
-    if record.memory_peak_gb is None or record.outcome.environment is None:
+    if record.memory_peak_gb is None or record.rank_memory_gb is None:
         return 0.0  # it broke before the first measurement, and not for want of memory
-    return record.memory_peak_gb / (record.outcome.environment.device.memory_gb * (1 - MEMORY_MARGIN)) - 1
+    return record.memory_peak_gb / (record.rank_memory_gb * (1 - MEMORY_MARGIN)) - 1

@@ -192,9 +192,8 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
     fit, why_not = _fit(measured, settings.confidence)
     notes = [f"not identifiable: {why_not}"] if why_not else []
     ranks = Ranks.of(records[0].request)
-    memory_gb = smallest.memory_gb if smallest else None
+    memory_gb = min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None)
     if memory_gb is not None and not on_gpu and ranks.world_size > 1:
-        memory_gb /= ranks.world_size
         notes.append(f"{ranks} share the host's memory: {memory_gb:,.1f} GB for each")
     walls = _walls(records, measured, failed, fit, memory_gb, settings)
     if len({device.name for device in devices}) > 1:
