@@ -44,18 +44,30 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
         )
     if not visible or gpus == 0:
         return "cpu"
-    version, newest = nvml.driver_version()
-    built_for = torch.version.cuda
-    if built_for is not None and int(built_for.partition(".")[0]) > newest[0]:
-        raise UserError(
-            f"the NVIDIA driver {version} runs CUDA up to {newest[0]}.{newest[1]}, and torch {torch.__version__} is built"
-            f" for CUDA {built_for}. Update the driver, or use gpus: 0 to run on the CPU"
-        )
+    problem = why_driver_too_old(torch.version.cuda, *nvml.driver_version())
+    if problem:
+        raise UserError(problem)
     device = f"cuda:{local_rank}"
     gpu = gpu_of(device)
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()
     return device
+
+
+def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:
+    """Return why a driver cannot run a build of torch, or None. Pure.
+
+    Args:
+        built_for: the build's CUDA, such as '13.0'; None for a build without
+        driver: the driver's version
+        newest: the newest CUDA that it runs (major, minor); within a major version older ones run newer builds, too
+    """
+    if built_for is None or int(built_for.partition(".")[0]) <= newest[0]:
+        return None
+    return (
+        f"the NVIDIA driver {driver} runs CUDA up to {newest[0]}.{newest[1]}, and this torch is built for CUDA {built_for}."
+        " Update the driver, or use gpus: 0 to run on the CPU"
+    )
 
 
 def gpu_of(device: str) -> Gpu | None:

@@ -4,6 +4,7 @@ Input: the UUID that CUDA gives for a device. Output: memory, load, compute mode
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -111,16 +112,21 @@ class Gpu:
             others = [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)]
         except UNTOLD:
             return
-        others = [pid for pid in others if pid != os.getpid()]
-        if mode == PROHIBITED:
-            raise UserError(
-                f"GPU {self.uuid} takes no process (compute mode PROHIBITED). Ask its administrator for another mode"
-            )
-        if mode == EXCLUSIVE and others:
-            raise UserError(
-                f"GPU {self.uuid} is in exclusive use by process {others[0]} (compute mode EXCLUSIVE_PROCESS)."
-                " Wait for that process, or choose another GPU with CUDA_VISIBLE_DEVICES"
-            )
+        problem = why_not_usable(mode, [pid for pid in others if pid != os.getpid()])
+        if problem:
+            raise UserError(f"GPU {self.uuid} {problem}")
+
+
+def why_not_usable(mode: int, others: Sequence[int]) -> str | None:
+    """Return why CUDA would fail on a GPU in NVML's compute mode `mode`, with the processes `others` on it. Pure."""
+    if mode == PROHIBITED:
+        return "takes no process (compute mode PROHIBITED). Ask its administrator for another mode"
+    if mode == EXCLUSIVE and others:
+        return (
+            f"is in exclusive use by process {others[0]} (compute mode EXCLUSIVE_PROCESS)."
+            " Wait for that process, or choose another GPU with CUDA_VISIBLE_DEVICES"
+        )
+    return None
 
 
 def _text(value: Any) -> str:

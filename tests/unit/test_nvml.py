@@ -1,0 +1,50 @@
+"""What would make CUDA fail later is told before anything starts."""
+
+import re
+
+import pynvml
+import pytest
+from envknee import nvml
+from envknee.environment import why_driver_too_old
+from envknee.errors import UserError
+from envknee.nvml import why_not_usable
+
+
+def has_nvml() -> bool:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(has_nvml(), reason="this machine has NVIDIA's driver")
+def test_a_missing_library_is_told_with_what_to_install():
+    with pytest.raises(UserError, match=r"NVML does not start .*libnvidia-ml.so.1 .*--nv"):
+        nvml.driver_version()
+    assert nvml.gpu_names() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "others", "words"),
+    [
+        (pynvml.NVML_COMPUTEMODE_DEFAULT, [12], None),
+        (pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, [], None),
+        (pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, [12, 13], "exclusive use by process 12 .*choose another GPU"),
+        (pynvml.NVML_COMPUTEMODE_PROHIBITED, [], "takes no process .*administrator"),
+    ],
+)
+def test_a_gpu_that_takes_no_other_process_is_told(mode, others, words):
+    problem = why_not_usable(mode, others)
+    assert (problem is None) if words is None else re.search(words, problem or "") is not None
+
+
+@pytest.mark.parametrize(
+    ("built_for", "newest", "too_old"),
+    [("13.0", (12, 8), True), ("13.0", (13, 0), False), ("12.8", (13, 0), False), ("12.9", (12, 2), False), (None, (11, 0), False)],
+)  # fmt: skip
+def test_a_driver_too_old_for_torch_is_told(built_for, newest, too_old):
+    problem = why_driver_too_old(built_for, "570.1", newest)
+    assert (problem is not None) == too_old
+    if problem:
+        assert "driver 570.1 runs CUDA up to 12.8" in problem and "built for CUDA 13.0" in problem
