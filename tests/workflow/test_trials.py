@@ -75,11 +75,26 @@ def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
     assert 20 <= record.outcome.total_s < 60
 
 
-def test_the_phases_of_a_real_iteration_add_up(tmp_path):
-    trial = a_trial(tmp_path / "phases", num_envs=16, horizon=8, iterations=3, warmup_iterations=1)
+@pytest.mark.parametrize("lazy", [True, False])  # False: cameras render whether somebody looks or not, all at once
+def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
+    overrides = {
+        "env.scene.tiled_camera.width": 32,
+        "env.scene.tiled_camera.height": 32,
+        "env.scene.lazy_sensor_update": lazy,
+    }
+    trial = a_trial(
+        tmp_path / "phases",
+        num_envs=64,
+        horizon=8,
+        batch_size=128,
+        iterations=3,
+        warmup_iterations=1,
+        overrides=overrides,
+    )
     record = launch.launch(trial)
     assert record.phases_s is not None and record.outcome.startup_s is not None
     assert min(spread.median for spread in record.phases_s.values()) > 0  # physics, render, ... : none is missing
+    assert record.phases_s["render"].median > record.phases_s["storage"].median
     for row in read_rows(trial):
         assert row.phases_s is not None and row.iteration_s is not None
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)

@@ -4,6 +4,7 @@ Input: a trainer's and an environment's calls, wrapped in `Timeline.phase`. Outp
 Knows torch, and nothing of Isaac Lab.
 """
 
+import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -139,7 +140,7 @@ class Timeline:
         self._step += 1
 
     def wrap(self, owner: Any, method: str, phase: Phase) -> None:
-        """Let each call of `owner.method` be a phase. The instance is changed, as isaaclab.benchmark does with `env.step`."""
+        """Let each call of `owner.method` be a phase. The owner is changed, as isaaclab.benchmark does with `env.step`."""
         original: Callable[..., Any] = getattr(owner, method)
 
         @wraps(original)
@@ -147,7 +148,8 @@ class Timeline:
             with self.phase(phase):
                 return original(*arguments, **keywords)
 
-        setattr(owner, method, timed)
+        is_static = isinstance(inspect.getattr_static(owner, method), staticmethod)
+        setattr(owner, method, staticmethod(timed) if is_static else timed)
 
     def end_iteration(self) -> IterationTimes:
         """Wait for the device, return the seconds of the iteration that ends here, and begin the next."""

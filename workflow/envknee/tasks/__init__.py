@@ -114,16 +114,18 @@ def make(task_id: str, env_cfg: Any) -> gymnasium.Env:
 def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
     """Tell `timeline` what each environment step does: physics, render, observation.
 
-    Upstream: SimulationContext.step, SensorBase._update_outdated_buffers (a camera renders when its data are read, or
-    forced to be new), DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
+    Upstream: SimulationContext.step, SensorBase._update_outdated_buffers (a camera renders when its data are read),
+    SensorBase._process_batch, DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
     """
-    from isaaclab.sensors import Camera
+    from isaaclab.sensors import Camera, SensorBase
 
     simulated: Any = env.unwrapped
     timeline.wrap(simulated.sim, "step", "physics")
     for sensor in simulated.scene.sensors.values():
         if isinstance(sensor, Camera):
             timeline.wrap(sensor, "_update_outdated_buffers", "render")
+    # With `lazy_sensor_update: false` the scene renders all cameras at once instead.
+    timeline.wrap(SensorBase, "_process_batch", "render")
     if hasattr(simulated, "observation_manager"):
         timeline.wrap(simulated.observation_manager, "compute", "observation")
     else:
