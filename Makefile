@@ -20,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify overhead test gpu-test check schema
+.PHONY: help setup sweep ui publish verify keep overhead test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -42,6 +42,9 @@ publish: setup ## put the records of CONFIG into its tracking store; again chang
 
 verify: setup ## ask again for every trial of STUDY (a results folder): the same answers must come
 	@folder=$(study_folder) && python -m envknee.ask --verify "$$folder"
+
+keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
+	@folder=$(study_folder) && python -m envknee.keep "$$folder"
 
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from envknee import config
+from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import canonical_json
@@ -207,6 +207,8 @@ MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
+ROOT = Path(__file__).parents[2]
+
 NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
 OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
 NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
@@ -461,3 +463,8 @@ def test_phases_off_is_a_word_although_yaml_takes_it_for_false(tmp_path: Path) -
     path.write_text("study: a\nphases: off\nthroughput: {num_envs: 4, horizon: 4, batch_size: 16}\n", encoding="utf-8")
     assert config.load(path).phases == "off"
     assert complaint(phases="on") == "phases: expected 'off', 'sampled' or 'alternate' (got 'on')"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_that_ships_is_legal_and_has_a_plan(path: Path) -> None:
+    assert space.plan(config.load(path))

@@ -55,6 +55,16 @@ def test_results_of_another_config_are_left_alone(a_copy: Workspace):
     assert a_copy.results().study.read_bytes() == before
 
 
+def test_more_gpus_than_there_are_and_a_cap_below_the_simulation_are_found_before_the_first_trial(workspace: Workspace):
+    study = workspace.study(arms={"many": {"gpus": 16}})
+    assert_refused(workspace.sweep(study), "arms.many: gpus: 16 was asked for", "is visible here")
+    study = workspace.study(arms={"small": {"gpus": 0, "memory": {"memory_cap_gb": 0.1}}})
+    assert_refused(workspace.sweep(study), "arms.small: its smallest trial ended with oom", "memory_cap_gb is 0.1")
+    study = workspace.study(arms={"large": {"gpus": 0, "memory": {"memory_cap_gb": 1e6}}})
+    assert_refused(workspace.sweep(study), "memory_cap_gb 1e+06 is more than", "smaller, not larger")
+    assert not list((workspace.folder / "results/tiny/trials").glob("*"))
+
+
 def test_what_the_simulation_refuses_is_found_before_the_first_trial(workspace: Workspace):
     study = workspace.study(task={"overrides": {"env.scene.tiled_camera.widht": 24}})
     assert_refused(workspace.sweep(study), "env.scene.tiled_camera.widht names no field", "did you mean 'width'?")

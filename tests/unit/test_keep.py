@@ -1,0 +1,57 @@
+"""What is kept of a study is enough to decide it again."""
+
+from pathlib import Path
+
+import pytest
+from envknee import config
+from envknee.errors import UserError
+from envknee.files import StudyFolder
+from envknee.keep import keep
+from envknee.limits.verdict import decide
+from envknee.record import load_records
+from records import a_study, a_trial, write_study
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    trials = [
+        a_trial(num_envs, number=3 * size + repeat, repeat=repeat, fps=fps * (1 + 0.01 * repeat))
+        for size, (num_envs, fps) in enumerate([(16, 1000.0), (32, 1900.0), (64, 2000.0)])
+        for repeat in range(3)
+    ]
+    return write_study(tmp_path / "results/demo", a_study(), trials)
+
+
+def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFolder, tmp_path: Path):
+    (folder.trial(0).root / "trial.log").write_text("long\n")
+    kept = keep(folder, tmp_path / "published")
+    study = config.load(kept.study)
+    assert decide(load_records(kept), study) == decide(load_records(folder), study)
+    names = {path.name for path in kept.root.rglob("*") if path.is_file()}
+    assert names == {
+        "README.md", "study.json", "records.csv", "request.json", "metrics.jsonl", "outcome.json", "record.json"
+    }  # fmt: skip
+    page = (kept.root / "README.md").read_text()
+    assert "reached at 32 environments" in page and "trials: 9 of" in page
+
+
+def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_between(
+    folder: StudyFolder, tmp_path: Path
+):
+    whole = load_records(folder)
+    last = folder.trial(8)
+    hidden = last.root.rename(tmp_path / "hidden")
+    kept = keep(folder, tmp_path / "published")
+    assert len(load_records(kept)) == 8
+    hidden.rename(last.root)
+    assert load_records(keep(folder, tmp_path / "published")) == whole
+    other = write_study(tmp_path / "results/other", a_study(seed=2), [a_trial(16)])
+    with pytest.raises(UserError, match="keeps another study of that name"):
+        keep(other, tmp_path / "published")
+
+
+def test_nothing_measured_is_nothing_to_keep(tmp_path: Path):
+    folder = write_study(tmp_path / "results/demo", a_study(), [])
+    folder.trials.mkdir(exist_ok=True)
+    with pytest.raises(UserError, match="holds no finished trial"):
+        keep(folder, tmp_path / "published")
