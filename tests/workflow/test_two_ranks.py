@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import a_trial, trial_processes, wait_for
+from conftest import ENVIRONMENT, a_trial, trial_processes, wait_for
 from envknee import launch
 from envknee.errors import UserError
 from envknee.files import TrialFolder
@@ -93,7 +95,7 @@ def test_a_rank_that_dies_ends_the_others_at_once_and_is_no_result(tmp_path):
     with endless(tmp_path) as (future, ranks):
         ranks[1].kill()
         killed = time.monotonic()
-        with pytest.raises(UserError, match="ended without a result"):
+        with pytest.raises(UserError, match=r"(?s)ended without a result.*rank +: 1 .*exitcode +: -9"):
             future.result(timeout=60)
         assert time.monotonic() - killed < 60
         assert not any(process.is_running() for process in ranks.values())
@@ -117,3 +119,14 @@ def test_memory_that_runs_out_on_the_ranks_is_a_result(tmp_path):
     assert record.outcome.reason.startswith("rank ") and "memory_cap_gb is 0.1" in record.outcome.reason
     assert record.outcome.ranks is not None and record.outcome.failure is not None
     assert record.outcome.failure.tensor == "environment"
+
+
+def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
+    trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
+    with subprocess.Popen([sys.executable, "-m", "envknee.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
+        wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
+        processes = psutil.Process(launcher.pid).children(recursive=True)
+        launcher.kill()
+    assert len(processes) == 3
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert not alive

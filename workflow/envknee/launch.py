@@ -120,17 +120,13 @@ def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting
     for rank in range(request.world_size):
         trial.rank_outcome(rank).unlink(missing_ok=True)  # of an interrupted attempt
     variables = process_environment(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    watch = None
+    command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
+    watch = hang = None
     if request.world_size > 1:
-        # Ranks meet in this folder; torchrun would also open a TCP store for them, on every address.
-        variables |= {ranks.MEETING: str(meeting), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        command += ["--ranks", str(request.world_size), "--meeting", str(meeting)]
         watch = HangWatch(meeting, request.world_size)
     with trial.log.open("a", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            _command(trial, request, meeting),
-            stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True,
-        )  # fmt: skip
-    hang = None
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
         while process.poll() is None:
             elapsed_s = time.monotonic() - started
@@ -157,19 +153,6 @@ def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting
         raise UserError(
             f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}"
         )
-
-
-def _command(trial: TrialFolder, request: Request, meeting: Path) -> list[str]:
-    """Return the command of a trial: its process, or torchrun with one for each rank."""
-    trial_process = ["-m", "envknee.trial", str(trial.root)]
-    if request.world_size == 1:
-        return [sys.executable, *trial_process]
-    # Ranks meet over files: torchrun's default is a TCP port that listens on every address.
-    return [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(request.world_size), "--nnodes", "1",
-        "--max-restarts", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", str(meeting / "rendezvous"),
-        "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1", *trial_process,
-    ]  # fmt: skip
 
 
 def _merge_ranks(trial: TrialFolder, request: Request) -> None:

@@ -91,6 +91,22 @@ class Heart:
             os.pwrite(self._file, f"{os.getpid()} {stage} {self.count}".ljust(47).encode() + b"\n", 0)
 
 
+def torchrun(world_size: int, meeting: Path, arguments: list[str]) -> None:
+    """Run Python with `arguments` once for each rank, and exit with status 1 when one of them fails: that ends the others.
+
+    Ranks meet over files in `meeting`. torchrun's default is a TCP port that listens on every address, and it would
+    open a store on another one for the ranks.
+    """
+    from torch.distributed import run
+
+    os.environ |= {MEETING: str(meeting), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    run.main([
+        "--nproc-per-node", str(world_size), "--nnodes", "1", "--max-restarts", "0", "--rdzv-backend", "c10d",
+        "--rdzv-endpoint", str(meeting / "rendezvous"), "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1",
+        *arguments,
+    ])  # fmt: skip
+
+
 def beat_file(folder: Path, rank: int) -> Path:
     """Return where a rank writes its progress."""
     return folder / f"rank-{rank}.beat"

@@ -1,8 +1,8 @@
 """The process of one trial: device, trainer and meter put together, and how it ended.
 
-Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it. A bad outcome
-(memory, NaN, divergence, a spent budget) ends with exit 0 and an outcome that says so; everything else
-ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it; of several
+ranks, each has a process and an outcome of its own (rank-N.json). A bad outcome (memory, NaN, divergence, a spent
+budget) ends with exit 0 and an outcome that says so; everything else ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 """
@@ -106,9 +106,17 @@ def main() -> None:
         description="Run one trial in this process; envknee.launch adds limits and the record."
     )
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    trial = TrialFolder(parser.parse_args().trial)
+    parser.add_argument("--ranks", type=int, default=1, help="how many processes train together (default: this one)")
+    parser.add_argument("--meeting", type=Path, help="an empty folder on this machine's disk, where ranks meet")
+    arguments = parser.parse_args()
+    trial = TrialFolder(arguments.trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if arguments.ranks > 1:
+        if arguments.meeting is None:
+            parser.error("--ranks needs --meeting")
+        ranks.torchrun(arguments.ranks, arguments.meeting, ["-m", "envknee.trial", str(trial.root)])
+        return
     outcome, this = run(trial), Ranks.here()
     path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))
