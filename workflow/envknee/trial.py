@@ -2,7 +2,8 @@
 
 Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it; of several
 ranks, each has a process and an outcome of its own (rank-N.json). A bad outcome (memory, NaN, divergence, a spent
-budget) ends with exit 0 and an outcome that says so; everything else ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
+budget) ends with an outcome that says so and exit 0 (a rank among several: `ranks.BROKEN`, which ends the others);
+everything else ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 """
