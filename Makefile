@@ -31,7 +31,7 @@ setup: ## make .venv and nothing else
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@study=$$($(study_name)) && echo "envknee: study $$study" && \
-	snakemake --configfile "$$CONFIG" --resources device=$$(python -m envknee.gpus) $(ARGS) && \
+	snakemake --resources device=$$(python -m envknee.gpus) --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee.summary --where "results/$$study"
 
 ui: setup ## open the runs of CONFIG in MLflow's web page

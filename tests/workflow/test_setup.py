@@ -475,7 +475,7 @@ def make_calls(project: Project) -> Path:
         write_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
-            + ('case "$*" in *config*) echo a-study ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+            + ('case "$*" in *config*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
         )  # fmt: skip
     return calls
 
@@ -488,7 +488,8 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
     assert status == 0, output
     assert make_calls.read_text().splitlines() == [
         f"<python><-m><envknee.config><{config}>",
-        f"<snakemake><--configfile><{config}><-n><--forceall>",
+        "<python><-m><envknee.gpus>",
+        f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>",
         "<python><-m><envknee.summary><--where><results/a-study>",
     ]
     assert not (project.root / "made").exists()
