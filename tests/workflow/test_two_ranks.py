@@ -52,6 +52,10 @@ def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tu
         for rank in row.ranks:
             assert rank.iteration_s == pytest.approx(row.iteration_s, rel=0.2, abs=0.05)
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.1)
+        # Gradients of 4 transitions each become one of 8; a mean's square is at most the mean of squares.
+        assert row.gradients is not None
+        assert (row.gradients.rank_batch, row.gradients.batch) == (4, 8)
+        assert 0 < row.gradients.shared < row.gradients.rank_mean
     assert record.ranks is not None and record.outcome.ranks is not None
     assert [rank.rank for rank in record.ranks] == [result.rank for result in record.outcome.ranks] == [0, 1]
     assert all(result.startup_s is not None and result.memory_map is not None for result in record.outcome.ranks)

@@ -24,6 +24,7 @@ from envknee.record import (
     PHASES,
     Failure,
     Frozen,
+    GradientSquares,
     MemoryUse,
     Phase,
     RankRow,
@@ -68,6 +69,8 @@ class Part(Frozen):
     losses: dict[str, float]
     learning_rate: float
     action_std: float
+    gradient_squares: tuple[float, float] | None
+    """Of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
 
 
 class Meter:
@@ -195,8 +198,20 @@ class Meter:
             self.stage = "learning"
             self.memory.learning_begins()
 
-    def end_iteration(self, losses: dict[str, float], learning_rate: float, action_std: float) -> None:
+    def end_iteration(
+        self,
+        losses: dict[str, float],
+        learning_rate: float,
+        action_std: float,
+        gradient_squares: tuple[float, float] | None = None,
+    ) -> None:
         """Write the row of an iteration and end the trial when it has its result.
+
+        Args:
+            losses: means over the iteration, by name
+            learning_rate: now
+            action_std: mean over the actions' dimensions
+            gradient_squares: of one of several ranks: mean squared norm of its own gradients, and of the shared ones
 
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
@@ -228,10 +243,13 @@ class Meter:
             losses=losses,
             learning_rate=learning_rate,
             action_std=action_std,
+            gradient_squares=gradient_squares,
         )
         gathered = self.ranks.gather(own.model_dump_json(), self.device)
         parts = [Part.model_validate_json(text) for text in gathered]
-        row = whole_row(parts, len(self.rows), self._steps * self.request.num_envs, self.request, self._frames)
+        rollout = self._steps * self.request.num_envs
+        rank_batch = rollout // (self.num_mini_batches or 1)
+        row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
         self._frames = row.frames
         self.rows.append(row)
         if self._stream:
@@ -340,8 +358,10 @@ class Meter:
         return path.name
 
 
-def whole_row(parts: Sequence[Part], iteration: int, transitions: int, request: Request, frames_before: int) -> Row:
-    """Return the row of an iteration from what each rank brings, `transitions` each. Pure.
+def whole_row(
+    parts: Sequence[Part], iteration: int, transitions: int, rank_batch: int, request: Request, frames_before: int
+) -> Row:
+    """Return the row of an iteration from what each rank brings: `transitions`, in mini-batches of `rank_batch`. Pure.
 
     The ranks meet in every optimizer step, so the slowest of them sets the pace; waiting for it counts as learning.
     """
@@ -375,7 +395,16 @@ def whole_row(parts: Sequence[Part], iteration: int, transitions: int, request: 
         cpu_percent=statistics.fmean(rank.cpu_percent or 0.0 for rank in ranks),
         gpu_percent=statistics.fmean(gpu_loads) if gpu_loads else None,
         ranks=ranks if len(ranks) > 1 else None,
+        gradients=_gradients([part.gradient_squares for part in parts], rank_batch),
     )
+
+
+def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -> GradientSquares | None:
+    told = [one for one in squares if one is not None]
+    if not told:
+        return None
+    own, shared = (statistics.fmean(column) for column in zip(*told, strict=True))
+    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(told), rank_mean=own, shared=shared)
 
 
 def _mean_phases(phases: Sequence[dict[Phase, float] | None]) -> dict[Phase, float] | None:

@@ -115,6 +115,23 @@ class MemoryUse(Frozen):
     """High-water mark of Warp's memory pool, from which simulation and renderer allocate."""
 
 
+class GradientSquares(Frozen):
+    """Squared norms of gradients before clipping, averaged over an iteration's optimizer steps.
+
+    What they differ by is noise: from them follows how large a batch pays (McCandlish et al. 2018, arXiv:1812.06162,
+    appendix A.1; `limits.noise_scale`).
+    """
+
+    rank_batch: int
+    """Transitions behind each rank's own gradient."""
+    batch: int
+    """Transitions of all ranks behind the gradient that they share."""
+    rank_mean: float
+    """Mean over ranks of the square of each rank's own gradient."""
+    shared: float
+    """Square of the shared gradient: the mean of the ranks' gradients."""
+
+
 class RankRow(Frozen):
     """One rank's own part of an iteration in which several trained together."""
 
@@ -172,6 +189,8 @@ class Row(Frozen):
     """Share of the last sampling period (NVML: up to 1 s) in which the GPU ran some kernel."""
     ranks: list[RankRow] | None = None
     """Each rank's own figures; None where one rank trains alone."""
+    gradients: GradientSquares | None = None
+    """None where one rank trains alone: its gradient has nothing to be compared with."""
 
 
 class Failure(Frozen):

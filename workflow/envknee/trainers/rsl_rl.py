@@ -115,18 +115,20 @@ def train(config: TrialConfig, meter: Meter) -> None:
     env = MeteredEnv(simulation, config.agent.clip_actions, meter)
     log_dir = str(meter.trial.root / "rsl_rl")
     runner: Any
+    gradients = None
     if meter.ranks.world_size == 1:
         runner = create_rsl_rl_runner(env, config.agent, log_dir=log_dir)
     else:
         meter.ranks.join(config.agent.device)
         runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
+        gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
     if isinstance(runner.alg, AccumulatingPPO):
         runner.alg.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
-    end_iterations(runner.alg, meter)
+    end_iterations(runner.alg, meter, gradients)
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
     meter.start_training(config.agent.algorithm.num_mini_batches, runner.alg.storage.observations.to_dict())
@@ -203,7 +205,40 @@ class NoWriter(LogWriter):
         """Do nothing."""
 
 
-def end_iterations(algorithm: Any, meter: Meter) -> None:
+class GradientWatch:
+    """Adds up squared gradient norms of one of several ranks, before and after the ranks' gradients become one."""
+
+    def __init__(self, algorithm: Any) -> None:
+        """Watch `algorithm.reduce_parameters`, which upstream calls in every optimizer step, before it clips."""
+        self._algorithm = algorithm
+        self._sums = torch.zeros(2, device=algorithm.device)
+        self._steps = 0
+        reduce = algorithm.reduce_parameters
+
+        def reduce_and_watch() -> None:
+            own = self._square()
+            reduce()
+            self._sums += torch.stack([own, self._square()])
+            self._steps += 1
+
+        algorithm.reduce_parameters = reduce_and_watch
+
+    def take(self) -> tuple[float, float] | None:
+        """Return the means over the optimizer steps since the last call: of the own square, and of the shared one."""
+        if not self._steps:
+            return None
+        own, shared = (self._sums / self._steps).tolist()
+        self._sums.zero_()
+        self._steps = 0
+        return own, shared
+
+    def _square(self) -> torch.Tensor:
+        parameters = (*self._algorithm.actor.parameters(), *self._algorithm.critic.parameters())
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        return torch.nn.utils.get_total_norm(gradients).square()
+
+
+def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None) -> None:
     """Let each update of `algorithm` end an iteration of `meter`, on every rank: RSL-RL itself logs on rank 0 only."""
     update = algorithm.update
 
@@ -213,6 +248,7 @@ def end_iterations(algorithm: Any, meter: Meter) -> None:
             losses=losses,
             learning_rate=algorithm.learning_rate,
             action_std=algorithm.get_policy().output_std.mean().item(),
+            gradient_squares=gradients.take() if gradients else None,
         )
         return losses
 

@@ -1,0 +1,57 @@
+"""The gradient noise scale comes out of gradients whose noise is known."""
+
+import numpy as np
+import pytest
+from envknee.limits.noise_scale import noise_scale
+from envknee.record import GradientSquares
+
+DIMENSIONS = 400
+
+
+def iterations(
+    scale: float, count: int, seed: int, ranks: int = 4, rank_batch: int = 256, steps: int = 16
+) -> list[GradientSquares]:
+    """Draw gradients with tr(Sigma) / |G|^2 = `scale`, |G| = 1, and square them as a trial does."""
+    random = np.random.default_rng(seed)
+    truth = np.zeros(DIMENSIONS)
+    truth[0] = 1.0
+    deviation = np.sqrt(scale / DIMENSIONS / rank_batch)
+    found = []
+    for _ in range(count):
+        own = truth + deviation * random.standard_normal((steps, ranks, DIMENSIONS))
+        found.append(
+            GradientSquares(
+                rank_batch=rank_batch,
+                batch=ranks * rank_batch,
+                rank_mean=float((own**2).sum(axis=2).mean()),
+                shared=float((own.mean(axis=1) ** 2).sum(axis=1).mean()),
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize("scale", [50.0, 1_000.0, 20_000.0])
+def test_a_known_scale_is_found(scale: float):
+    found = noise_scale(iterations(scale, 100, seed=1), 0.95)
+    assert found is not None and found.transitions == pytest.approx(scale, rel=0.1)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    covered = 0
+    for seed in range(300):
+        found = noise_scale(iterations(2_000.0, 40, seed, steps=4), 0.95, seed)
+        assert found is not None and found.lower is not None
+        covered += found.lower <= 2_000.0 and (found.upper is None or found.upper >= 2_000.0)
+    assert covered / 300 >= 0.91  # a bootstrap over 40 iterations falls a little short of 95%
+
+
+def test_noise_without_a_gradient_has_no_end():
+    pure_noise = [GradientSquares(rank_batch=10, batch=20, rank_mean=2.0, shared=0.9)] * 3
+    found = noise_scale(pure_noise, 0.95)
+    assert found is not None and (found.transitions, found.upper) == (None, None)
+    assert noise_scale([], 0.95) is None
+
+
+def test_ranks_that_agree_have_no_noise():
+    found = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
+    assert found is not None and (found.transitions, found.lower, found.upper) == (0.0, None, None)
