@@ -52,7 +52,7 @@ def pulses(*ranks: tuple[str, float, float]) -> list[Pulse]:
         ([("1 learner 5", 500, 0), ("2 environment 4", 500, 0)], None),  # rank 1 compiles kernels
         ([("1 learner 5", 500, 0), ("2 environment 4", 500, 31)], "rank 1 hangs (environment)"),
         ([("1 kernels 3", 500, 500), ("2 learner 5", 500, 0)], None),  # rank 0 waits for another trial's kernels
-        ([("1 first_step 6", 40, 0), ("", 40, 40)], "rank 1 hangs (imports)"),
+        ([("1 first_step 6", 40, 0), ("", 40, 40)], None),  # rank 1 imports from a slow disk
         ([("1 rollout 50", 29, 29), ("2 rollout 50", 29, 29)], None),
     ],
 )

@@ -76,12 +76,12 @@ def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
     """Return which rank holds up the others, in words, or None while any of them gets on. Pure.
 
     While a rank starts it may compile kernels for minutes: then it hangs when it does not even use the CPU. It may also
-    wait for another trial that compiles them; that one has limits of its own.
+    wait for another trial that compiles them, or import from a slow disk: `limit_s` is for these.
     """
     if min(now_s - pulse.changed_s for pulse in pulses) < hang_s:
         return None
     last = min(pulses, key=_progress)
-    if last.stage == "kernels":
+    if not last.text or last.stage == "kernels":
         return None
     if last.stage in STARTING and now_s - last.worked_s < hang_s:
         return None
