@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from envknee import ask, config
 from envknee.files import StudyFolder
+from envknee.limits import memory
 from envknee.limits.verdict import decide
 from envknee.record import load_records
 
@@ -32,3 +34,16 @@ def test_the_verdict_says_what_the_readme_says():
     assert round(headline.fps, -2) == 57_600
     assert headline.best_time_to_target is not None
     assert "512" in headline.best_time_to_target.model_dump_json()
+
+
+def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
+    (limit,) = memory.analyse(load_records(FOLDER), config.load(FOLDER.study).decide)
+    cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
+    sizes = [card.largest_num_envs for card in cards]
+    assert len(cards) == len(memory.CARDS_MIB) and sizes == sorted(set(sizes))
+    h100 = next(card for card in cards if "H100)" in card.card)
+    assert h100.largest_num_envs_lower is not None and h100.largest_num_envs_upper is not None
+    # 8,192 environments fitted, 16,384 did not.
+    assert 8192 < h100.largest_num_envs_lower <= h100.largest_num_envs <= h100.largest_num_envs_upper < 16384
+    wall = limit.wall(32, None)
+    assert wall is not None and wall.largest_num_envs == pytest.approx(h100.largest_num_envs, rel=0.01)

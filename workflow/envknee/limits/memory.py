@@ -30,6 +30,22 @@ RESAMPLES = 500
 FAR_BEYOND = 4.0
 """A largest num_envs this many times the largest measured one is called an extrapolation."""
 
+CARDS_MIB = {
+    "8 GB (RTX 4060)": 8188,
+    "12 GB (RTX 4070)": 12282,
+    "16 GB (RTX 4080)": 16376,
+    "24 GB (RTX 4090)": 24564,
+    "32 GB (RTX 5090)": 32607,
+    "40 GB (A100)": 40960,
+    "48 GB (L40S)": 46068,
+    "80 GB (H100)": 81559,
+    "96 GB (H100 NVL)": 95830,
+    "141 GB (H200)": 143771,
+}
+"""Memory of named cards as their drivers report it (nvidia-smi, total), in MiB."""
+
+GB_PER_MIB = 2**20 / 1e9
+
 METHOD = (
     "non-negative least squares on measured peaks; interval: bootstrap of residuals, with the residual of one more trial added;"
     " it holds as far as the linear model does"
@@ -79,6 +95,23 @@ class InfeasibleTrial(Frozen):
     trials: int
 
 
+class CardPrediction(Frozen):
+    """The largest num_envs predicted to fit a card of another size, at one horizon and batch size."""
+
+    card: str
+    memory_gb: float
+    """What such a card reports as its own, in GB (1e9 bytes)."""
+    horizon: int
+    batch_size: int | None
+    largest_num_envs: int
+    """With the study's margin kept free; 0 where not even one fits."""
+    largest_num_envs_lower: int | None
+    """Two-sided prediction interval, as of a `MemoryWall`."""
+    largest_num_envs_upper: int | None
+    extrapolation: float
+    """largest_num_envs over the largest num_envs that the model was fitted to."""
+
+
 class MemoryLimit(Frozen):
     """The memory limit of one arm."""
 
@@ -98,6 +131,8 @@ class MemoryLimit(Frozen):
     largest_error_gb: float | None
     walls: list[MemoryWall]
     infeasible: list[InfeasibleTrial]
+    cards: list[CardPrediction] = []
+    """Environments for your GPU, small cards first; only from trials on a GPU whose memory grows with num_envs."""
     method: str
     notes: list[str]
     statement: str
@@ -213,6 +248,7 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
+        cards=_cards(records, measured, fit, settings) if on_gpu else [],
         infeasible=_infeasible(failed),
         method=METHOD,
         notes=notes,
@@ -292,22 +328,13 @@ def _walls(
     memory_gb: float | None,
     settings: Decide,
 ) -> list[MemoryWall]:
-    def at(series: Series, candidates: Sequence[Record]) -> list[Record]:
-        return [
-            r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)
-        ]
-
-    pairs = {Series(r.request.arm, r.request.horizon, r.request.batch_size) for r in records}
     walls = []
-    for series in sorted(pairs, key=lambda series: (series.horizon, series.batch_size or 0)):
+    for series in _all_series(records):
         largest, lower, upper = (None, None, None)
         if fit is not None and memory_gb is not None:
-            mini_batches = Counter(r.num_mini_batches for r in at(series, measured) if r.num_mini_batches)
-            usual = mini_batches.most_common(1)[0][0] if mini_batches else None
-            free_gb = memory_gb * (1.0 - settings.memory_margin)
-            largest, lower, upper = _largest(fit, series, usual, records[0].world_size, free_gb, settings.confidence)
-        fitted = max((record.request.num_envs for record in at(series, measured)), default=None)
-        broken = min((record.request.num_envs for record in at(series, failed)), default=None)
+            largest, lower, upper = _largest(fit, series, measured, records[0].world_size, memory_gb, settings)
+        fitted = max((record.request.num_envs for record in _at(series, measured)), default=None)
+        broken = min((record.request.num_envs for record in _at(series, failed)), default=None)
         far = max((record.request.num_envs for record in measured), default=None)
         walls.append(
             MemoryWall(
@@ -325,12 +352,57 @@ def _walls(
     return walls
 
 
+def _cards(
+    records: Sequence[Record], measured: Sequence[Record], fit: _Fit | None, settings: Decide
+) -> list[CardPrediction]:
+    """Return what the model says of cards of other sizes: memory use does not depend on how much there is."""
+    if fit is None:
+        return []
+    far = max(record.request.num_envs for record in measured)
+    predictions = []
+    for card, mebibytes in CARDS_MIB.items():
+        memory_gb = mebibytes * GB_PER_MIB
+        for series in _all_series(records):
+            largest, lower, upper = _largest(fit, series, measured, records[0].world_size, memory_gb, settings)
+            if largest is not None:
+                predictions.append(
+                    CardPrediction(
+                        card=card,
+                        memory_gb=memory_gb,
+                        horizon=series.horizon,
+                        batch_size=series.batch_size,
+                        largest_num_envs=largest,
+                        largest_num_envs_lower=lower,
+                        largest_num_envs_upper=upper,
+                        extrapolation=largest / far,
+                    )
+                )
+    return predictions
+
+
+def _all_series(records: Sequence[Record]) -> list[Series]:
+    found = {Series(r.request.arm, r.request.horizon, r.request.batch_size) for r in records}
+    return sorted(found, key=lambda series: (series.horizon, series.batch_size or 0))
+
+
+def _at(series: Series, candidates: Sequence[Record]) -> list[Record]:
+    return [r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)]
+
+
 def _largest(
-    fit: _Fit, series: Series, mini_batches: int | None, world_size: int, available_gb: float, confidence: float
+    fit: _Fit,
+    series: Series,
+    measured: Sequence[Record],
+    world_size: int,
+    memory_gb: float,
+    settings: Decide,
 ) -> tuple[int | None, int | None, int | None]:
-    """Return the largest num_envs within `available_gb` with its interval; None: no limit, or no interval."""
+    """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval."""
+    mini_batches = Counter(r.num_mini_batches for r in _at(series, measured) if r.num_mini_batches)
+    usual = mini_batches.most_common(1)[0][0] if mini_batches else None
+    available_gb = memory_gb * (1.0 - settings.memory_margin)
     # The library's batch grows with num_envs, a fixed one does not.
-    of_one_env = batch_transitions(1, series.horizon, series.batch_size, mini_batches, world_size)
+    of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, world_size)
     batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
 
     def solve(values: NDArray[np.float64], added_gb: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -345,7 +417,7 @@ def _largest(
     largest = whole(float(solve(fit.values, 0.0)))
     if fit.resampled is None or fit.added_residuals is None:
         return largest, None, None
-    tail = (1.0 - confidence) / 2
+    tail = (1.0 - settings.confidence) / 2
     replicates = solve(fit.resampled, fit.added_residuals)
     lower, upper = (float(np.quantile(replicates, share, method="nearest")) for share in (tail, 1.0 - tail))
     return largest, whole(lower), whole(upper)
