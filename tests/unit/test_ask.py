@@ -11,18 +11,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envknee import ask as asking
 from envknee import config, designs, samplers, space
-from envknee.ask import ask, ask_again, known_memory
+from envknee.ask import ask, ask_again
 from envknee.config import Kind, Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.record import Device, Record, Request
+from envknee.refusals import KnownMemory
 from envknee.samplers import Observation, point_of
 from envknee.space import Point
 from hypothesis import HealthCheck, given, settings
@@ -559,9 +560,21 @@ def test_a_rollout_that_cannot_fit_is_refused_with_numbers() -> None:
     assert all(r.refusal is None for r in requests if r.num_envs != 16384)
 
 
+def test_what_ran_out_of_memory_twice_is_not_tried_a_third_time_nor_anything_larger() -> None:
+    study = big_study()
+    requests, _ = play(study, lambda r: measured(r, status="oom", device=GPU))
+    run = [request for request in requests if request.refusal is None]
+    for number, request in enumerate(requests):
+        known = [r for r in run if r.number <= request.number - study.window]
+        point = point_of(request)
+        no_larger = [r for r in known if all(a <= b for a, b in zip(astuple(point_of(r)), astuple(point), strict=True))]
+        assert (request.refusal is not None) == (len(no_larger) >= 2), number
+        if request.refusal:
+            assert f"{len(no_larger)} trials ran out of memory at no larger a point" in request.refusal
+
+
 def test_without_a_measurement_nothing_is_refused() -> None:
     study = big_study()
-    assert all(r.refusal is None for r in play(study, lambda r: measured(r, status="oom", device=GPU))[0])
     late = study.model_copy(update={"window": 99})
     assert all(r.refusal is None for r in play(late, roomy)[0])
 
@@ -578,7 +591,7 @@ def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> No
         return measured(request, status="oom", device=GPU)
 
     requests, _ = play(both, only_stock_tells)
-    refused = {(r.arm, r.kind) for r in requests if r.refusal}
+    refused = {(r.arm, r.kind) for r in requests if r.refusal and "one rollout" in r.refusal}
     assert ("stock", "learning") in refused
     assert not {arm for arm, _ in refused} - {"stock"}
 
@@ -586,12 +599,19 @@ def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> No
 def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
     small = measured(ask(big_study(), 0, [], {}), device=Device(type="cuda", name="L4", uuid=None, memory_gb=24.0))
     large = replace(small, outcome=a_trial(64, device=GPU).outcome)
-    memory = known_memory("stock", [small.record, large.record])
-    assert memory is not None
-    assert memory == known_memory("stock", [large.record, small.record])
+    memory = KnownMemory.of("stock", [small.record, large.record])
+    assert memory == KnownMemory.of("stock", [large.record, small.record])
     assert memory.device_gb == 85.0
-    assert known_memory("lean", [small.record]) is None
-    assert known_memory("stock", [a_trial(16, status="refused").record]) is None
+    for other in (
+        KnownMemory.of("lean", [small.record]),
+        KnownMemory.of("stock", [a_trial(16, status="refused").record]),
+    ):
+        assert other.device_gb is None and other.refusal(Point(10**9, 10**9, None)) is None
+    # Nor does what did not fit a small device rule anything out on a larger one.
+    failed = replace(small, outcome=small.outcome.model_copy(update={"status": "oom"}))
+    point = Point(failed.request.num_envs, failed.request.horizon, failed.request.batch_size)
+    assert KnownMemory.of("stock", [failed.record] * 2).refusal(point) is not None
+    assert KnownMemory.of("stock", [failed.record] * 2 + [large.record]).refusal(point) is None
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])

@@ -14,8 +14,7 @@ each later repeat runs the same points once more in an order of its own (randomi
 import argparse
 import difflib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envknee import config, designs, samplers, space
@@ -23,7 +22,8 @@ from envknee.config import Kind, Learning, Study, Sweep, Throughput
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, read_model, write_atomically
 from envknee.record import Record, Request, load_record
-from envknee.samplers import MEMORY_MARGIN, point_of
+from envknee.refusals import KnownMemory
+from envknee.samplers import point_of
 from envknee.space import Point, Slot
 
 
@@ -99,71 +99,21 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None) -> 
     )
 
 
-@dataclass(frozen=True)
-class KnownMemory:
-    """What the observations of one rollout of an arm take: known exactly from one record, and linear."""
-
-    rollout_gb: float
-    """As measured at num_envs x horizon."""
-    num_envs: int
-    horizon: int
-    device_gb: float
-
-    @property
-    def gb_per_transition(self) -> float:
-        """What one transition's observations take."""
-        return self.rollout_gb / space.rollout_size(self.num_envs, self.horizon)
-
-    def refusal(self, point: Point) -> str | None:
-        """Return why a point cannot fit the device, or None when its rollout alone does not exceed it."""
-        needed_gb = self.gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
-        usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
-        if needed_gb <= usable_gb:
-            return None
-        return (
-            f"The observations of one rollout of {point.num_envs} x {point.horizon} take {needed_gb:.4g} GB"
-            f" (measured: {self.rollout_gb:.4g} GB at {self.num_envs} x {self.horizon}), and {usable_gb:.4g} GB can be"
-            f" used ({1 - MEMORY_MARGIN:.0%} of the device's {self.device_gb:.4g} GB)."
-        )
-
-
-def known_memory(arm: str, records: Iterable[Record]) -> KnownMemory | None:
-    """Return what the records of an arm, of both kinds, tell of its rollouts' memory; None when they tell nothing.
-
-    Where they differ (several devices in a cluster), the smallest rollout and the largest device count: a refusal is
-    for points that fit nowhere.
-    """
-    measured = [
-        KnownMemory(
-            record.rollout_gb,
-            record.request.num_envs,
-            record.request.horizon,
-            record.rank_memory_gb,
-        )
-        for record in records
-        if record.request.arm == arm and record.rollout_gb is not None and record.rank_memory_gb is not None
-    ]
-    if not measured:
-        return None
-    smallest = min(measured, key=lambda memory: (memory.gb_per_transition, memory.num_envs, memory.horizon))
-    return replace(smallest, device_gb=max(memory.device_gb for memory in measured))
-
-
 def _next(study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record]) -> Request:
     """Decide one request from the history as the window shows it."""
     visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
-    memory = known_memory(slot.arm, visible.values())
+    memory = KnownMemory.of(slot.arm, visible.values())
     block = [request for request in requests if (request.arm, request.kind, request.repeat) == (slot.arm, slot.kind, 0)]
     if slot.repeat:
         order = designs.block_order({point_of(request) for request in block}, study, slot.arm, slot.kind, slot.repeat)
         point = order[slot.index % len(order)]
     else:
         point = _new_point(study, slot, block, visible, memory)
-    return request_for(study, slot, point, memory.refusal(point) if memory else None)
+    return request_for(study, slot, point, memory.refusal(point))
 
 
 def _new_point(
-    study: Study, slot: Slot, block: Sequence[Request], visible: Mapping[int, Record], memory: KnownMemory | None
+    study: Study, slot: Slot, block: Sequence[Request], visible: Mapping[int, Record], memory: KnownMemory
 ) -> Point:
     """Choose a point that the block of repeat 0 does not hold yet; the plan sees to it that there is one."""
     sweep = _sweep(study, slot.kind)
@@ -172,7 +122,7 @@ def _new_point(
     if sweep.sampler not in ("tpe", "gp"):
         return new[0]
     # A refused trial tells nothing new: ask for one only when nothing else is left.
-    new = [point for point in new if memory is None or memory.refusal(point) is None] or new
+    new = [point for point in new if memory.refusal(point) is None] or new
     results = sum(request.number in visible for request in block)
     if results < samplers.startup_points(sweep) or len(new) == 1:
         return new[0]

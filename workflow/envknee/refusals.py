@@ -1,0 +1,100 @@
+"""Which points cannot fit the memory: known before a trial is started, so that it is refused instead.
+
+Input: the records of an arm. Output: why a point is refused, or None. Pure. A refused trial still gets a record.
+
+Two ways to know: the observations of its rollout alone exceed the device (exact, from one record), or no larger a point ran
+out of memory twice.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from envknee import space
+from envknee.record import Record
+from envknee.samplers import MEMORY_MARGIN, point_of
+from envknee.space import Point
+
+CERTAIN_FAILURES = 2
+"""Trials that ran out of memory at no larger a point: once may have been a neighbour on the device."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What the observations of one rollout take: known exactly from one record, and linear."""
+
+    gb: float
+    """As measured at num_envs x horizon."""
+    num_envs: int
+    horizon: int
+
+    @property
+    def gb_per_transition(self) -> float:
+        """What one transition's observations take."""
+        return self.gb / space.rollout_size(self.num_envs, self.horizon)
+
+
+@dataclass(frozen=True)
+class KnownMemory:
+    """What the records of one arm, of both kinds of trials, tell of its memory."""
+
+    rollout: Rollout | None
+    device_gb: float | None
+    """Of the largest device that any trial had: a refusal is for points that fit nowhere."""
+    failed: tuple[Point, ...]
+    """Points that ran out of memory, one entry for each trial."""
+
+    @staticmethod
+    def of(arm: str, records: Iterable[Record]) -> "KnownMemory":
+        """Return what is known from the records of `arm` among `records`, in whatever order."""
+        known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
+        rollouts = [
+            Rollout(record.rollout_gb, record.request.num_envs, record.request.horizon)
+            for record in known
+            if record.rollout_gb is not None
+        ]
+        device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
+        # What did not fit a smaller device may fit the largest.
+        on_largest = [record for record in known if record.rank_memory_gb == device_gb]
+        failed = [point_of(record.request) for record in on_largest if record.outcome.status == "oom"]
+        return KnownMemory(
+            rollout=min(rollouts, key=lambda one: (one.gb_per_transition, one.num_envs, one.horizon), default=None),
+            device_gb=device_gb,
+            failed=tuple(sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))),
+        )
+
+    def refusal(self, point: Point) -> str | None:
+        """Return why a point cannot fit the device, or None when nothing rules it out."""
+        return self._rollout_alone(point) or self._failed_before(point)
+
+    def _rollout_alone(self, point: Point) -> str | None:
+        if self.rollout is None or self.device_gb is None:
+            return None
+        needed_gb = self.rollout.gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
+        usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
+        if needed_gb <= usable_gb:
+            return None
+        return (
+            f"The observations of one rollout of {point.num_envs} x {point.horizon} take {needed_gb:.4g} GB"
+            f" (measured: {self.rollout.gb:.4g} GB at {self.rollout.num_envs} x {self.rollout.horizon}), and"
+            f" {usable_gb:.4g} GB can be used ({1 - MEMORY_MARGIN:.0%} of the device's {self.device_gb:.4g} GB)."
+        )
+
+    def _failed_before(self, point: Point) -> str | None:
+        smaller = [failed for failed in self.failed if _no_larger(failed, point)]
+        if len(smaller) < CERTAIN_FAILURES:
+            return None
+        return (
+            f"{len(smaller)} trials ran out of memory at no larger a point: the smallest at num_envs {smaller[0].num_envs},"
+            f" horizon {smaller[0].horizon}."
+        )
+
+
+def _no_larger(one: Point, other: Point) -> bool:
+    """Tell whether a point needs at most the memory of another: batches are comparable when both are sizes or neither."""
+    if (one.batch_size is None) != (other.batch_size is None):
+        return False
+    return (
+        one.num_envs <= other.num_envs
+        and one.horizon <= other.horizon
+        and (one.batch_size or 0) <= (other.batch_size or 0)
+    )
