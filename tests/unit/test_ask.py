@@ -562,7 +562,7 @@ def test_a_rollout_that_cannot_fit_is_refused_with_numbers() -> None:
 
 def test_what_ran_out_of_memory_twice_is_not_tried_a_third_time_nor_anything_larger() -> None:
     study = big_study()
-    requests, _ = play(study, lambda r: measured(r, status="oom", device=GPU))
+    requests, _ = play(study, lambda r: measured(r, status="refused" if r.refusal else "oom", device=GPU))
     run = [request for request in requests if request.refusal is None]
     for number, request in enumerate(requests):
         known = [r for r in run if r.number <= request.number - study.window]
