@@ -77,6 +77,7 @@ def a_trial(
     cpu_ranks: int = 1,
     slowdown: Sequence[float] = (),
     phases_s: Mapping[Phase, float] | None = None,
+    frames: int | None = None,
 ) -> Trial:
     """Return one trial.
 
@@ -90,6 +91,7 @@ def a_trial(
         gpus: how many train together, a rank on each, or with 0 `cpu_ranks` on the CPU
         slowdown: by how much longer each rank collects than the fastest would; by default all alike
         phases_s: seconds by phase in every iteration; by default unknown, as with `phases: off`
+        frames: collected by the end of a learning trial; by default a rollout in each of its rows
     """
     learning = kind == "learning"
     status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
@@ -126,7 +128,9 @@ def a_trial(
         best = target_reward if seconds is not None else 0.6 * target_reward
         walls_s = [*((i + 1) * step_s for i in range(CURVE - 1)), end_s]
         rows = [
-            _row(i, (i + 1) * rollout, wall_s, step_s, memory, reward=best * (i + 1) / CURVE)
+            _row(
+                i, (i + 1) * (frames or CURVE * rollout) // CURVE, wall_s, step_s, memory, reward=best * (i + 1) / CURVE
+            )
             for i, wall_s in enumerate(walls_s)
         ]
     if phases_s is not None:

@@ -29,7 +29,8 @@ LAWS: dict[Phase, tuple[float, float]] = {
 
 
 def at(num_envs: int, laws: Mapping[Phase, tuple[float, float]] = LAWS) -> dict[Phase, float]:
-    return {phase: 0.0 for phase in PHASES} | {phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}
+    found: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+    return {**found, **{phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}}
 
 
 def analyse(trials: list[Trial], **settings: float) -> PhaseLaws:
