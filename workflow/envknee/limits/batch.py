@@ -10,7 +10,8 @@ is the same for all batch sizes of an arm, so it scales S and S_min and leaves B
 
 Multiplied by B the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise, whose relative errors are those of
 S; it is fitted by `affine` to the interquartile mean over seeds of frames to target, one point per batch size.
-Intervals come from a stratified bootstrap: seeds are drawn within each batch size.
+Intervals come from a stratified bootstrap: seeds are drawn within each batch size. Where it says 95% the interval of B_noise
+covers 95 to 98% with three or more seeds each and 90 to 92% with two (tests/unit/test_limits_batch.py).
 
 A batch size with a seed that spent its budget first has no frames to target, only fewer than it would have needed: it is
 shown as a lower bound, takes no part in the fit, and contradicts the law where the law expects fewer frames than were spent.
@@ -193,6 +194,8 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     steps, frames = bounds(lambda line: line.draws[:, 1]), bounds(lambda line: line.draws[:, 0])
     if line is not None and not len(line.draws):
         notes.append("one seed per batch size: no interval")
+    elif line is not None and min(map(len, whole.values())) < learning.LEAST_SEEDS:
+        notes.append(f"fewer than {learning.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow")
     law = BatchLaw(
         arm=records[0].request.arm,
         num_envs=place[0] if place else None,
