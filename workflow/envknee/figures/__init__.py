@@ -6,16 +6,23 @@ Input: records, the iterations of learning trials, and the limits decided from t
     python -m envknee.figures results/<study> --config my.yaml      decided by another file's `decide:` section
 
 One module per figure. Each `draw_` function is pure: it takes what is to be seen and returns a matplotlib figure. The same
-records give the same bytes. A kind of trial that a study does not have gives a figure that says so, because the workflow
-expects the file; only scaling is left out where no arm trains on several ranks.
+records give the same bytes. Which figures there are follows from the study (`outputs`), because the workflow expects them: one
+without data says so.
 """
 
 import argparse
+from collections.abc import Callable
 
+from matplotlib.figure import Figure
+
+from envknee import outputs
+from envknee.figures.batch import draw_batch
 from envknee.figures.canvas import svg_of
 from envknee.figures.history import draw_history
 from envknee.figures.learning import Curve, curve_of, draw_learning
 from envknee.figures.memory import draw_memory
+from envknee.figures.pareto import draw_pareto
+from envknee.figures.phases import draw_phases
 from envknee.figures.scaling import draw_scaling
 from envknee.figures.style import COLOURS
 from envknee.figures.table import trials_html
@@ -28,9 +35,12 @@ __all__ = [
     "COLOURS",
     "Curve",
     "curve_of",
+    "draw_batch",
     "draw_history",
     "draw_learning",
     "draw_memory",
+    "draw_pareto",
+    "draw_phases",
     "draw_scaling",
     "draw_throughput",
     "main",
@@ -49,19 +59,21 @@ def main() -> None:
     records = load_records(folder)
     verdict = decide(records, study)
     folder.figures.mkdir(exist_ok=True)
-    drawn = {
-        "throughput.svg": draw_throughput(verdict),
-        "memory.svg": draw_memory(verdict, records),
-        "learning.svg": draw_learning(
+    drawn: dict[str, Callable[[], Figure]] = {
+        "throughput.svg": lambda: draw_throughput(verdict),
+        "memory.svg": lambda: draw_memory(verdict, records),
+        "learning.svg": lambda: draw_learning(
             verdict, [_read_curve(folder, r) for r in records if r.request.kind == "learning"]
         ),
-        "history.svg": draw_history(verdict, records),
+        "history.svg": lambda: draw_history(verdict, records),
+        outputs.PHASES: lambda: draw_phases(verdict),
+        outputs.SCALING: lambda: draw_scaling(verdict),
+        outputs.PARETO: lambda: draw_pareto(verdict, records),
+        outputs.BATCH: lambda: draw_batch(verdict),
     }
-    if max(study.world_sizes) > 1:
-        drawn["scaling.svg"] = draw_scaling(verdict)
-    for name, figure in drawn.items():
-        write_atomically(folder.figures / name, svg_of(figure))
-    write_atomically(folder.figures / "trials.html", trials_html(verdict, records))
+    for name in outputs.figures_of(study):
+        text = svg_of(drawn[name]()) if name in drawn else trials_html(verdict, records)
+        write_atomically(folder.figures / name, text)
 
 
 def _read_curve(folder: StudyFolder, record: Record) -> Curve:

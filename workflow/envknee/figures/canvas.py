@@ -9,6 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from envknee.figures.style import GREY, INK, STYLE, Look
@@ -25,8 +26,19 @@ def canvas(
     ratios: tuple[float, ...] = (1.0,),
     columns: int = 1,
     share: bool = True,
+    gaps: tuple[float, float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right."""
+    """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
+
+    Args:
+        title: wrapped where it is too long
+        verdict: of the study
+        height: inches, for a title of one line
+        ratios: heights of the rows of panels
+        columns: of panels
+        share: let panels of a column share their x axis
+        gaps: between columns and between rows, inches; panels of a row then have y axes of their own
+    """
     title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
     subtitle = textwrap.fill(task_and_hardware(verdict), 125)
     lines, more = title.count("\n") + 1, subtitle.count("\n")
@@ -38,7 +50,12 @@ def canvas(
         below = 0.18 + 0.27 * lines
         figure.text(left, 1 - below / height, subtitle, fontsize=9, color=GREY, va="top")
         grid = figure.subplots(
-            len(ratios), columns, sharex="col" if share else False, sharey="row", squeeze=False, height_ratios=ratios
+            len(ratios),
+            columns,
+            sharex="col" if share else False,
+            sharey=False if gaps else "row",
+            squeeze=False,
+            height_ratios=ratios,
         )
         figure.subplots_adjust(
             left=left,
@@ -48,6 +65,13 @@ def canvas(
             hspace=0.12 if share else 0.28,
             wspace=0.14,
         )
+        if gaps:
+            within = WIDTH_IN - 1.05 - 2.65, height - below - 0.42 - 0.16 * more - 0.62
+            figure.subplots_adjust(
+                # Matplotlib takes them as shares of the mean panel, what is left beside the gaps.
+                wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),
+                hspace=len(ratios) * gaps[1] / (within[1] - (len(ratios) - 1) * gaps[1]),
+            )
         return figure, list(grid.flat)
 
 
@@ -126,6 +150,15 @@ def key(marker: str, colour: str, label: str, hollow: bool = False, size: float 
     )  # fmt: skip
 
 
+def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> None:
+    """Draw an open mark at a lower bound, with an arrow that says upwards."""
+    axes.plot(x, y, "^", color=colour, markersize=size, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
+    axes.annotate(
+        "", (x, y), xytext=(0, 17), textcoords="offset points", zorder=3,
+        arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 3},
+    )  # fmt: skip
+
+
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:
     """Put a legend of series, and of what else there is to explain, to the right of a panel."""
     keys = [
@@ -135,7 +168,7 @@ def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D])
     legend(axes, [*keys, *more])
 
 
-def legend(axes: Axes, keys: Sequence[Line2D]) -> None:
+def legend(axes: Axes, keys: Sequence[Line2D | Patch]) -> None:
     """Put a legend to the right of a panel."""
     with mpl.rc_context(STYLE):
         axes.legend(

@@ -1,11 +1,12 @@
 """How figures look: colours, marks and words that mean the same in all of them."""
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 from envknee.limits import Series
 from envknee.limits.verdict import Verdict
-from envknee.record import Record
+from envknee.record import Phase, Record
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 """Okabe and Ito's palette: told apart with any common colour blindness. Markers differ as well."""
@@ -35,6 +36,17 @@ STATUS_WORDS = {
     "diverged": "diverged",
 }
 
+PHASE_LOOKS: dict[Phase, tuple[str, str]] = {
+    "physics": ("#0072B2", ""),
+    "render": ("#E69F00", "////"),
+    "observation": ("#009E73", "...."),
+    "inference": ("#56B4E9", "\\\\\\\\"),
+    "storage": ("#CC79A7", "----"),
+    "learning": ("#D55E00", ""),
+    "other": ("#bbbbbb", "xx"),
+}
+"""Colour and hatch of each phase: neighbours in a stack differ in both lightness and hatch, so that grey paper tells them apart."""
+
 INK, GREY, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
 
 STYLE: dict[Any, Any] = {
@@ -50,6 +62,7 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
     "xtick.color": GREY,
     "ytick.color": GREY,
     "xtick.labelcolor": INK,
@@ -82,10 +95,15 @@ def looks_of(verdict: Verdict) -> dict[Series, Look]:
             # Colours and markers come around at different times.
             COLOURS[place % len(COLOURS)],
             MARKERS[(place + place // len(COLOURS)) % len(MARKERS)],
-            f"{one.arm}:\n{one}" if several else str(one),
+            f"{wrapped(one.arm)}:\n{one}" if several else str(one),
         )
         for place, one in enumerate(dict.fromkeys([*timed, *others]))
     }
+
+
+def wrapped(text: str, width: int = 26) -> str:
+    """Return text in lines that fit beside the panels: the name of an arm may be long."""
+    return "\n".join(textwrap.wrap(text, width))
 
 
 def series_of(record: Record) -> Series:
