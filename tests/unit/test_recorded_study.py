@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from envknee import ask, config
 from envknee.files import StudyFolder
 from envknee.limits.verdict import decide
@@ -32,3 +33,17 @@ def test_the_verdict_says_what_the_readme_says():
     assert round(headline.fps, -2) == 57_600
     assert headline.best_time_to_target is not None
     assert "512" in headline.best_time_to_target.model_dump_json()
+
+
+def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
+    (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
+    assert arm.headline is not None
+    # It was measured before trials told their phases.
+    assert (arm.phases, arm.headline.phases) == ([], None)
+    # Its batch sizes were run with other num_envs and horizons each.
+    (law,) = arm.batch
+    assert (law.num_envs, law.used) == (None, False) and law.notes[0].startswith("pooled over")
+    # 46.6 s against 93.7 s of one GPU.
+    (saving,) = arm.headline.saves
+    assert (saving.num_envs, saving.against_num_envs, round(saving.saved, 2)) == (512, 4096, 0.50)
+    assert saving.hours == pytest.approx(46.6 / 3600, rel=1e-3)
