@@ -111,6 +111,11 @@ def test_labels_avoid_what_is_drawn_and_are_left_out_where_nothing_is_free():
     assert free[0] is not None and (free[0].ha, free[0].va) == ("left", "bottom")
     blocked = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(52.0, 0.0, 100.0, 100.0)])
     assert blocked[0] is not None and blocked[0].ha == "right"
+    # A line is covered rather than a label left out.
+    crossed = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(0.0, 0.0, 100.0, 100.0)])
+    assert crossed == free
+    aside = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(57.0, 0.0, 59.0, 100.0)])
+    assert aside[0] is not None and aside[0].ha == "right"
     assert places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(0.0, 0.0, 100.0, 100.0)]) == [None]
     assert places([(5.0, 5.0)], ["a label wider than its panel"], (40.0, 40.0)) == [None]
     assert Offset(20.0, 0.0, "left", "top").is_far and not Offset(6.0, 6.0, "left", "top").is_far

@@ -63,7 +63,8 @@ def places(
     points: Sequence[tuple[float, float]],
     labels: Sequence[str],
     size: tuple[float, float],
-    drawn: Sequence[tuple[float, float, float, float]] = (),
+    marks: Sequence[tuple[float, float, float, float]] = (),
+    lines: Sequence[tuple[float, float, float, float]] = (),
 ) -> list[Offset | None]:
     """Return where each label goes; the first ones are placed first.
 
@@ -71,23 +72,34 @@ def places(
         points: (x, y) from the panel's lower left corner, 1/72 inch
         labels: one line each
         size: (width, height) of the panel, 1/72 inch: labels stay inside
-        drawn: (left, bottom, right, top) of what else labels must not cover
+        marks: (left, bottom, right, top) of what else labels must not cover
+        lines: of what they cover only where there is no other place
     """
     panel = _Box(0.0, 0.0, *size)
-    taken = [*(_Box(x - 5.0, y - 5.0, x + 5.0, y + 5.0) for x, y in points), *(_Box(*box) for box in drawn)]
+    taken = [*(_Box(x - 5.0, y - 5.0, x + 5.0, y + 5.0) for x, y in points), *(_Box(*box) for box in marks)]
+    thin = [_Box(*box) for box in lines]
     found: list[Offset | None] = []
-    for (x, y), label in zip(points, labels, strict=True):
-        width, height = CHARACTER * FONT_PT * len(label), LINE * FONT_PT
-        for offset in OFFSETS:
-            box = _box(x + offset.x, y + offset.y, width, height, offset)
-            line = _line((x, y), offset) if offset.is_far else []
-            if box.inside(panel) and not any(one.touches(other) for one in (box, *line) for other in taken):
-                taken += [box, *line]
-                found.append(offset)
-                break
-        else:
-            found.append(None)
+    for point, label in zip(points, labels, strict=True):
+        place = _free(point, label, panel, [*taken, *thin]) or _free(point, label, panel, taken)
+        if place is not None:
+            taken += _covers(point, label, place)
+        found.append(place)
     return found
+
+
+def _free(point: tuple[float, float], label: str, panel: _Box, taken: Sequence[_Box]) -> Offset | None:
+    for offset in OFFSETS:
+        box, *line = _covers(point, label, offset)
+        if box.inside(panel) and not any(one.touches(other) for one in (box, *line) for other in taken):
+            return offset
+    return None
+
+
+def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[_Box]:
+    """Return the box of a label, and those along its line where it has one."""
+    width, height = CHARACTER * FONT_PT * len(label), LINE * FONT_PT
+    box = _box(point[0] + offset.x, point[1] + offset.y, width, height, offset)
+    return [box, *(_line(point, offset) if offset.is_far else [])]
 
 
 def _line(point: tuple[float, float], offset: Offset) -> list[_Box]:

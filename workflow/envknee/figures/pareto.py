@@ -197,17 +197,16 @@ def _label(
         [on_paper(*place(point)) for point in first],
         [point.label for point in first],
         size,
-        [
-            # An arrow reaches as far up as this above its mark.
-            *((x - 4.0, y - 4.0, x + 4.0, y + 18.0) for x, y in (on_paper(*mark) for mark in marks)),
-            *_lines(axes, points, front, on_paper),
-        ],
+        # An arrow reaches as far up as this above its mark.
+        [(x - 4.0, y - 4.0, x + 4.0, y + 18.0) for x, y in (on_paper(*mark) for mark in marks)],
+        _lines(axes, points, front, on_paper),
     )
     for point, offset in zip(first, found, strict=True):
         if offset is not None:
             axes.annotate(
                 point.label, place(point), xytext=(offset.x, offset.y), textcoords="offset points", ha=offset.ha, va=offset.va,
                 fontsize=labels.FONT_PT, color=INK, zorder=5,
+                bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
                 arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4}
                 if offset.is_far else None,
             )  # fmt: skip
@@ -220,7 +219,7 @@ def _lines(
     front: Sequence[tuple[float, float]],
     on_paper: Callable[[float, float], tuple[float, float]],
 ) -> list[tuple[float, float, float, float]]:
-    """Return where intervals and the front are drawn, which labels must not cover either: boxes on paper."""
+    """Return where intervals and the front are drawn, which labels should not cover: boxes on paper."""
     low, high = axes.get_ylim()
     ends = [*front[1:], (axes.get_xlim()[1], front[-1][1])] if front else []
     segments = [
