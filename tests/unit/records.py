@@ -17,6 +17,7 @@ from envknee.record import (
     Environment,
     MemoryUse,
     Outcome,
+    Phase,
     RankResult,
     RankRow,
     Record,
@@ -75,6 +76,8 @@ def a_trial(
     gpus: Literal["auto"] | int = "auto",
     cpu_ranks: int = 1,
     slowdown: Sequence[float] = (),
+    phases_s: Mapping[Phase, float] | None = None,
+    frames: int | None = None,
 ) -> Trial:
     """Return one trial.
 
@@ -87,6 +90,8 @@ def a_trial(
         seconds: of training until the target reward is reached
         gpus: how many train together, a rank on each, or with 0 `cpu_ranks` on the CPU
         slowdown: by how much longer each rank collects than the fastest would; by default all alike
+        phases_s: seconds by phase in every iteration; by default unknown, as with `phases: off`
+        frames: collected by the end of a learning trial; by default a rollout in each of its rows
     """
     learning = kind == "learning"
     status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
@@ -123,9 +128,13 @@ def a_trial(
         best = target_reward if seconds is not None else 0.6 * target_reward
         walls_s = [*((i + 1) * step_s for i in range(CURVE - 1)), end_s]
         rows = [
-            _row(i, (i + 1) * rollout, wall_s, step_s, memory, reward=best * (i + 1) / CURVE)
+            _row(
+                i, (i + 1) * (frames or CURVE * rollout) // CURVE, wall_s, step_s, memory, reward=best * (i + 1) / CURVE
+            )
             for i, wall_s in enumerate(walls_s)
         ]
+    if phases_s is not None:
+        rows = [row.model_copy(update={"phases_s": dict(phases_s)}) for row in rows]
     if ranks > 1:
         rows = [row.model_copy(update={"ranks": _rank_rows(row, slowdown or (1.0,) * ranks)}) for row in rows]
     return Trial(request, rows, outcome)
@@ -135,6 +144,17 @@ def fps_trials(fps: Mapping[int, Sequence[float]], *, first: int = 0, **fields: 
     """Return throughput trials: num_envs -> FPS of each repeat."""
     points = [(num_envs, repeat, value) for num_envs, values in fps.items() for repeat, value in enumerate(values)]
     return [a_trial(n, number=first + i, repeat=r, fps=value, **fields) for i, (n, r, value) in enumerate(points)]
+
+
+def phase_trials(
+    phases_s: Mapping[int, Sequence[Mapping[Phase, float]]], *, first: int = 0, horizon: int = 8, **fields: Any
+) -> list[Trial]:
+    """Return throughput trials of one rank: num_envs -> seconds by phase of each repeat, which add up to an iteration."""
+    points = [(num_envs, repeat, value) for num_envs, values in phases_s.items() for repeat, value in enumerate(values)]
+    return [
+        a_trial(n, number=first + i, repeat=r, horizon=horizon, fps=n * horizon / sum(value.values()), phases_s=value, **fields)
+        for i, (n, r, value) in enumerate(points)
+    ]  # fmt: skip
 
 
 def learning_trials(seconds: Mapping[int, Sequence[float | None]], *, first: int = 0, **fields: Any) -> list[Trial]:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import curves_of, judged, marks, texts
 from envknee import figures
-from envknee.config import Study
 from envknee.figures import (
-    Curve,
     curve_of,
     draw_history,
     draw_learning,
@@ -21,46 +20,14 @@ from envknee.figures import (
     svg_of,
     trials_html,
 )
-from envknee.limits.verdict import Verdict, decide
-from envknee.record import Record, reward_averages
-from matplotlib.axes import Axes
+from envknee.limits.verdict import Verdict
 from matplotlib.figure import Figure
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, write_study
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
-NAMES = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
-
-
-def judged(trials: list[Trial], study: Study | None = None) -> tuple[Verdict, list[Record]]:
-    records = records_of(trials)
-    return decide(records, study or a_study()), records
-
-
-def curves_of(trials: list[Trial]) -> list[Curve]:
-    return [
-        curve_of(t.record, [r.frames for r in t.rows], [r.wall_s for r in t.rows], reward_averages(t.rows, 10))
-        for t in trials
-    ]
-
-
-def texts(figure: Figure) -> str:
-    """Return every word of a figure: title, labels, annotations and legends."""
-    found = [text.get_text() for text in figure.texts]
-    for axes in figure.axes:
-        found += [axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)]
-        legend = axes.get_legend()
-        found += [text.get_text() for text in legend.get_texts()] if legend else []
-    return "\n".join(found)
-
-
-def marks(axes: Axes, marker: str) -> list[tuple[float, float]]:
-    return [
-        (float(x), float(y))
-        for line in axes.lines
-        if line.get_marker() == marker
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)  # pyright: ignore[reportArgumentType]
-    ]
+NAMES = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "phases.svg", "trials.html")
+"""What a study of throughput trials has."""
 
 
 # --- Throughput
@@ -341,7 +308,7 @@ def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path, mo
     first = {name: (folder.figures / name).read_bytes() for name in NAMES}
     figures.main()
     assert {name: (folder.figures / name).read_bytes() for name in NAMES} == first
-    for name in NAMES[:4]:
+    for name in NAMES[:5]:
         assert ElementTree.fromstring(first[name]).tag.endswith("svg")  # noqa: S314 - written a line above
         assert b"<dc:date>" not in first[name]
 

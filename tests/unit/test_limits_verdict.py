@@ -11,8 +11,22 @@ from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits import verdict
-from envknee.limits.verdict import ArmVerdict, Headline, decide, load_study, records_csv
-from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from envknee.limits.verdict import ArmVerdict, Headline, Verdict, decide, load_study, records_csv
+from envknee.record import Phase
+from records import (
+    CPU,
+    GPU,
+    Trial,
+    a_study,
+    a_trial,
+    fps_trials,
+    learning_trials,
+    phase_trials,
+    records_of,
+    write_study,
+)
+from test_limits_batch import three, trials_of
+from test_limits_phase_law import LAWS, at
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 CLIMB = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [380.0, 381.0, 382.0]}
@@ -263,3 +277,85 @@ def test_a_file_of_another_study_is_refused(tmp_path: Path):
 def test_a_folder_without_a_study_is_named(tmp_path: Path):
     with pytest.raises(UserError, match=r"holds no study\.json"):
         load_study(StudyFolder(tmp_path / "nothing"), None)
+
+
+# --- Phases, savings and batch sizes in the verdict
+
+
+def knee_trials(**fields: Any) -> list[Trial]:
+    """Return five num_envs at which learning costs most of each environment, and doubling stops paying at 256."""
+    factors = (0.998, 1.0, 1.002)
+    return phase_trials(
+        {n: [{phase: f * s for phase, s in at(n, COSTLY).items()} for f in factors] for n in (64, 128, 256, 512, 1024)},
+        **fields,
+    )
+
+
+COSTLY: dict[Phase, tuple[float, float]] = {phase: (0.02 * t0, c) for phase, (t0, c) in LAWS.items()}
+
+
+def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
+    headline = the_headline(knee_trials())
+    assert headline.binds == "throughput"
+    assert headline.phases is not None and headline.phases.startswith(
+        "learning takes 50% of each added environment's time"
+    )
+    assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in headline.what_would_move_it
+    assert "no number of them exceeds about 66," in headline.what_would_move_it
+
+
+def test_a_render_bound_series_is_told_to_render_less():
+    swapped: dict[Phase, tuple[float, float]] = {**COSTLY, "render": (0.002, 3e-4)}
+    trials = phase_trials(
+        {n: [{p: f * s for p, s in at(n, swapped).items()} for f in (0.998, 1.0, 1.002)] for n in (64, 128, 256, 512)}
+    )
+    assert "Try a lower resolution" in the_headline(trials).what_would_move_it
+
+
+def test_an_iteration_that_waits_says_for_what():
+    waiting: dict[Phase, tuple[float, float]] = {**LAWS, "physics": (0.5, 1e-6)}
+    headline = the_headline(phase_trials({n: [at(n, waiting)] * 3 for n in (16, 32, 64)}))
+    assert headline.binds == "none yet: measure more environments"
+    assert "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics" in (
+        headline.what_would_move_it
+    )
+    learning: dict[Phase, tuple[float, float]] = {**LAWS, "learning": (0.5, 1e-6)}
+    headline = the_headline(phase_trials({n: [at(n, learning)] * 3 for n in (16, 32, 64)}))
+    assert headline.what_would_move_it.endswith("more environments, or a longer horizon, spread it.")
+
+
+def test_memory_that_binds_quotes_what_was_measured_of_the_other_settings():
+    trials = [
+        *fps_trials(CLIMB, horizon=8),
+        *fps_trials({size: [1.3 * fps for fps in values] for size, values in CLIMB.items()}, horizon=16, first=20),
+        a_trial(128, number=40, horizon=16, status="oom"),
+    ]
+    headline = the_headline(trials)
+    assert headline.binds == "memory"
+    assert "The data support longer horizon (8 to 16 at 64 environments: +30% FPS" in headline.what_would_move_it
+    assert "not measured: larger batch and more GPUs." in headline.what_would_move_it
+
+
+def test_the_recommended_points_saving_or_else_the_soonest_ones():
+    at_the_point = learning_trials({32: [10.0, 10.1], 64: [20.0, 20.1]}, first=20, device=GPU)
+    headline = the_headline([*fps_trials(PLATEAU, device=GPU), *at_the_point])
+    assert [(one.num_envs, one.against_num_envs) for one in headline.saves] == [(32, 64)]
+    elsewhere = learning_trials({16: [10.0, 10.1], 32: [20.0, 20.1]}, horizon=4, first=20, device=GPU)
+    headline = the_headline([*fps_trials(PLATEAU, device=GPU), *elsewhere])
+    assert [(one.num_envs, one.horizon, one.against_num_envs) for one in headline.saves] == [(16, 4, 32)]
+    assert the_headline(fps_trials(PLATEAU)).saves == []
+
+
+def test_the_critical_batch_stands_in_the_verdict():
+    (law,) = the_arm([*fps_trials(PLATEAU), *trials_of(three(), first=50)]).batch
+    assert law.used and law.b_noise == pytest.approx(600, rel=0.05)
+
+
+def test_a_verdict_of_an_earlier_version_still_loads():
+    found = decide(records_of(fps_trials(PLATEAU)), a_study()).model_dump(mode="json")
+    for arm in found["arms"]:
+        del arm["phases"], arm["batch"]
+        del arm["headline"]["phases"], arm["headline"]["saves"], arm["headline"]["levers"]
+    (arm,) = Verdict.model_validate(found).arms
+    assert arm.headline is not None
+    assert (arm.phases, arm.batch, arm.headline.phases, arm.headline.saves) == ([], [], None, [])

@@ -47,3 +47,17 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
     assert 8192 < h100.largest_num_envs_lower <= h100.largest_num_envs <= h100.largest_num_envs_upper < 16384
     wall = limit.wall(32, None)
     assert wall is not None and wall.largest_num_envs == pytest.approx(h100.largest_num_envs, rel=0.01)
+
+
+def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
+    (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
+    assert arm.headline is not None
+    # It was measured before trials told their phases.
+    assert (arm.phases, arm.headline.phases) == ([], None)
+    # Its batch sizes were run with other num_envs and horizons each.
+    (law,) = arm.batch
+    assert (law.num_envs, law.used) == (None, False) and law.notes[0].startswith("pooled over")
+    # 46.6 s against 93.7 s of one GPU.
+    (saving,) = arm.headline.saves
+    assert (saving.num_envs, saving.against_num_envs, round(saving.saved, 2)) == (512, 4096, 0.50)
+    assert saving.hours == pytest.approx(46.6 / 3600, rel=1e-3)

@@ -9,8 +9,10 @@ from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits.verdict import decide
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, records_of, write_study
 from rich.console import Console
+from test_limits_batch import three, trials_of
+from test_limits_phase_law import at
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
@@ -84,6 +86,16 @@ def test_several_gpus_are_told_per_gpu_with_what_they_give():
         in text
     )
     assert "scaling" not in printed(fps_trials(PLATEAU))
+
+
+def test_phases_and_the_critical_batch_take_a_line_and_a_clause():
+    trials = [*phase_trials({n: [at(n)] * 2 for n in (64, 128, 256)}), *trials_of(three(), first=50)]
+    lines = printed(trials, width=300).splitlines()
+    (phases,) = [line for line in lines if line.startswith("  phases")]
+    assert phases.startswith("  phases      learning takes 50% of each added environment's time, render 17%")
+    (learning,) = [line for line in lines if line.startswith("  learning")]
+    assert "; critical batch 6" in learning and learning.endswith("at 256 envs, horizon 16")
+    assert "phases" not in printed(fps_trials(PLATEAU))
 
 
 def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():

@@ -108,8 +108,10 @@ def _lines(arm: ArmVerdict, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append(("throughput", arm.throughput[0].statement))
     else:
         lines.append(("throughput", "no throughput trials"))
+    if headline is not None and headline.phases:
+        lines.append(("phases", headline.phases))
     lines += [("scaling", _scaling(one, arm)) for one in verdict.scaling if one.arm == arm.arm]
-    lines.append(("learning", _learning(arm.learning, arm.ranks)))
+    lines.append(("learning", "; ".join([_learning(arm.learning, arm.ranks), *_critical_batch(arm)])))
     lines.append(("memory", arm.memory.statement if arm.memory else "no trial tells"))
     if headline is not None:
         lines.append(("next", headline.what_would_move_it))
@@ -143,6 +145,21 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
             f" in {best.seconds_to_target.value:,.1f} s"
         )
     return "; ".join(parts)
+
+
+def _critical_batch(arm: ArmVerdict) -> list[str]:
+    """Return B_noise with its interval, once for each num_envs and horizon at which it is known."""
+    found = []
+    for law in arm.batch:
+        if law.used and law.b_noise is not None:
+            where = "" if law.num_envs is None else f" at {law.num_envs:,} envs, horizon {law.horizon}"
+            ends = "" if law.b_noise_lower is None else f" ({law.b_noise_lower:,.0f} to {_or_more(law.b_noise_upper)})"
+            found.append(f"critical batch {law.b_noise:,.0f}{ends}{where}")
+    return found
+
+
+def _or_more(upper: float | None) -> str:
+    return "no upper end" if upper is None else f"{upper:,.0f}"
 
 
 def main() -> None:

@@ -4,12 +4,16 @@
 # Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
 import json
 
-# Only arms of several ranks have a scaling efficiency.
-SCALING = ["scaling.svg"] if max(STUDY.world_sizes) > 1 else []
-FIGURES = [
-    FOLDER.figures / name
-    for name in ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html", *SCALING)
-]
+from envknee import outputs
+
+# What some studies have beside the figures of every study: name -> caption, section of the report.
+EXTRA = {
+    outputs.PHASES: ("../report/phases.rst", "1 Thresholds"),
+    outputs.SCALING: ("../report/scaling.rst", "1 Thresholds"),
+    outputs.PARETO: ("../report/pareto.rst", "2 Learning"),
+    outputs.BATCH: ("../report/batch.rst", "2 Learning"),
+}
+FIGURES = [FOLDER.figures / name for name in outputs.figures_of(STUDY)]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
 
 
@@ -45,8 +49,10 @@ rule figures:
         learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
         history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
         trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
-        scaling=[
-            report(FOLDER.figures / name, caption="../report/scaling.rst", category="1 Thresholds") for name in SCALING
+        extra=[
+            report(FOLDER.figures / name, caption=EXTRA[name][0], category=EXTRA[name][1])
+            for name in outputs.figures_of(STUDY)
+            if name in EXTRA
         ],
     log:
         FOLDER.root / "logs" / "figures.log",

@@ -5,6 +5,11 @@ throughput   the rule on FPS, and a law of the iteration time
 learning     the rule on the seconds to a target reward
 memory       what a trial needs, and the largest num_envs that fits
 scaling      what share of k times one rank's FPS k ranks give
+phase_law    which phase sets the knee
+batch        the critical batch size B_noise
+savings      GPU-hours to the target beside those of larger num_envs
+levers       what a longer horizon, a larger batch and more GPUs were measured to give
+advice       what would move the limit that binds
 verdict      all of it, and one recommendation per arm
 """
 

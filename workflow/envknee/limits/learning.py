@@ -168,7 +168,7 @@ def threshold(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> do
         confidence: of each interval, and of the decision as a whole
     """
     # A cost c counts as ln(1/c), of which more is better; a saving of delta is then a gain of ln(1 / (1 - delta)).
-    levels = [_level(num_envs, costs) for num_envs, costs in seeds.items()]
+    levels = [level_of(num_envs, costs) for num_envs, costs in seeds.items()]
     return doublings.decide(levels, -math.log1p(-delta), confidence, LEAST_SEEDS)
 
 
@@ -203,7 +203,8 @@ def _resamples(seeds: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
 
 
-def _level(num_envs: int, costs: Seeds) -> doublings.Level:
+def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
+    """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance."""
     values = costs.values
     log_value = -math.log(float(interquartile_mean(values)))
     variance = None
@@ -217,7 +218,7 @@ def _level(num_envs: int, costs: Seeds) -> doublings.Level:
 
 def cost(costs: Seeds, confidence: float) -> Cost:
     """Return the interquartile mean of a point's seeds with its interval."""
-    level = _level(0, costs)
+    level = level_of(0, costs)
     value = float(interquartile_mean(costs.values))
     lower = upper = None
     if level.variance is not None and not level.at_most:
@@ -230,7 +231,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
     points = [_point(num_envs, records, settings.confidence) for num_envs, records in by_size.items()]
     ran = [point for point in points if point.seeds]
     decision = threshold(
-        {point.num_envs: _seconds(by_size[point.num_envs]) for point in ran}, settings.delta, settings.confidence
+        {point.num_envs: seconds_of(by_size[point.num_envs]) for point in ran}, settings.delta, settings.confidence
     )
     first = next(iter(by_size.values()))[0].request
     if not ran:
@@ -266,14 +267,16 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
 
 def _point(num_envs: int, records: Sequence[Record], confidence: float) -> LearningPoint:
     statuses = Counter(record.outcome.status for record in records)
-    seconds = _seconds(records)
+    seconds = seconds_of(records)
     ran = len(seconds.values)
-    on_gpu = [record for record in _ran(records) if _gpus(record)]
+    on_gpu = [record for record in that_ran(records) if gpus_of(record)]
     gpu_seconds = _seeds(
-        on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [_gpus(r) * _floor_s(r) for r in on_gpu]
+        on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [gpus_of(r) * _floor_s(r) for r in on_gpu]
     )
     frames = _seeds(
-        _ran(records), [record.frames_to_target for record in _ran(records)], [max(r.frames, 1) for r in _ran(records)]
+        that_ran(records),
+        [record.frames_to_target for record in that_ran(records)],
+        [max(r.frames, 1) for r in that_ran(records)],
     )
     return LearningPoint(
         num_envs=num_envs,
@@ -290,13 +293,14 @@ def _point(num_envs: int, records: Sequence[Record], confidence: float) -> Learn
     )
 
 
-def _ran(records: Sequence[Record]) -> list[Record]:
+def that_ran(records: Sequence[Record]) -> list[Record]:
     """Return the trials that tell something about learning: those that had the memory to try."""
     return [record for record in records if record.outcome.status not in ("oom", "refused")]
 
 
-def _seconds(records: Sequence[Record]) -> Seeds:
-    ran = _ran(records)
+def seconds_of(records: Sequence[Record]) -> Seeds:
+    """Return the wall seconds to the target of the trials that ran, with lower bounds where it was not reached."""
+    ran = that_ran(records)
     return _seeds(ran, [record.seconds_to_target for record in ran], [_floor_s(record) for record in ran])
 
 
@@ -316,7 +320,7 @@ def _floor_s(record: Record) -> float:
     return max(record.train_s, record.request.budget_s or 0.0, 1e-9)
 
 
-def _gpus(record: Record) -> int:
+def gpus_of(record: Record) -> int:
     """Return how many GPUs a trial held; 0 on a CPU."""
     environment = record.outcome.environment
     return record.world_size if environment is not None and environment.device.type == "cuda" else 0

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Ranks, Series, by_series, doublings, listed, percent, residuals
+from envknee.limits import Ranks, Series, affine, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -27,11 +26,6 @@ Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
 
 LEAST_REPEATS = 2
 """With one repeat per point nothing tells a gain from noise: gains are shown, and none is decided on."""
-
-LAW_ERROR_LIMIT = 0.10
-"""A law that misses a measured point by more than this share is shown but not used."""
-
-LAW_RESAMPLES = 1000
 
 METHOD = (
     "Welch t on ln FPS over repeats in separate processes; threshold: smallest tested num_envs whose doubling is shown to gain"
@@ -173,34 +167,21 @@ def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: floa
 
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
-    """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs.
-
-    Relative errors are minimized: iteration times span two orders of magnitude, and their noise grows with them.
-    """
+    """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs."""
     if len(fps) < 3:
         return None
-    pairs = [(num_envs, value) for num_envs, values in sorted(fps.items()) for value in sorted(values)]
-    sizes = np.array([num_envs for num_envs, _ in pairs], dtype=float)
     steps_per_env = world_size * horizon
-    times = np.array([rollout_size(num_envs, steps_per_env) / value for num_envs, value in pairs])
-    t0, slope = _fit(sizes, times[None])[0]
-    fitted = t0 + slope * sizes
-    drawn = residuals.draws(times / fitted - 1.0, 2, confidence, (LAW_RESAMPLES, len(pairs)))
-    resampled = _fit(sizes, fitted * np.maximum(1.0 + drawn, 0.05))
+    line = affine.fit(
+        {n: [rollout_size(n, steps_per_env) / value for value in sorted(values)] for n, values in sorted(fps.items())},
+        confidence,
+    )
+    t0, slope = line.fixed, line.slope
     points = {num_envs: statistics.geometric_mean(values) for num_envs, values in fps.items()}
-    error = max(abs((t0 + slope * n) / (rollout_size(n, steps_per_env) / value) - 1.0) for n, value in points.items())
-
-    def interval(values: NDArray[np.float64]) -> tuple[float | None, float | None]:
-        tail = (1.0 - confidence) / 2
-        lower, upper = (float(np.quantile(values, share, method="nearest")) for share in (tail, 1.0 - tail))
-        return (lower if math.isfinite(lower) else None, upper if math.isfinite(upper) else None)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        asymptotes, halves = (
-            steps_per_env / resampled[:, 1],
-            np.nan_to_num(resampled[:, 0] / resampled[:, 1], nan=0.0, posinf=np.inf),
-        )
-    bounds = [interval(values) for values in (resampled[:, 0], resampled[:, 1], asymptotes, halves)]
+    error = max(abs(line.at(n) / (rollout_size(n, steps_per_env) / value) - 1.0) for n, value in points.items())
+    with np.errstate(divide="ignore"):
+        asymptotes = steps_per_env / line.draws[:, 1]
+    drawn = (line.draws[:, 0], line.draws[:, 1], asymptotes, line.ratio_draws)
+    bounds = [affine.interval(values, confidence) for values in drawn]
     saturates = slope > 0.0
     return Law(
         t0_s=t0, t0_s_lower=bounds[0][0], t0_s_upper=bounds[0][1],
@@ -209,7 +190,7 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float,
         asymptote_fps_lower=bounds[2][0], asymptote_fps_upper=bounds[2][1],
         half_saturation_num_envs=t0 / slope if saturates else None,
         half_saturation_num_envs_lower=bounds[3][0], half_saturation_num_envs_upper=bounds[3][1],
-        largest_relative_error=error, used=error <= LAW_ERROR_LIMIT, num_envs=sorted(fps), trials=len(pairs),
+        largest_relative_error=error, used=error <= affine.ERROR_LIMIT, num_envs=sorted(fps), trials=sum(map(len, fps.values())),
     )  # fmt: skip
 
 
@@ -367,24 +348,3 @@ def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision,
 def _expm1(log_gain: float) -> float:
     """Return exp(log_gain) - 1, kept finite: two repeats can leave an interval hundreds of orders of magnitude wide."""
     return math.expm1(min(log_gain, 700.0))
-
-
-def _fit(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (t0, c), both at least 0, of every row of `times`, minimizing squared relative errors.
-
-    Args:
-        sizes: num_envs, shape (trials,)
-        times: seconds, shape (fits, trials), above 0
-
-    Returns:
-        shape (fits, 2)
-    """
-    # With rows scaled by 1/t: minimize sum (t0 a + c b - 1)^2 where a = 1/t, b = N/t.
-    a, b = 1.0 / times, sizes / times
-    aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), a.sum(1), b.sum(1)
-    determinant = aa * bb - ab * ab
-    t0, slope = (a1 * bb - b1 * ab) / determinant, (b1 * aa - a1 * ab) / determinant
-    # Outside the quadrant the best point lies on the axis that was crossed (the function is convex).
-    t0, slope = np.where(slope < 0.0, a1 / aa, t0), np.maximum(slope, 0.0)
-    slope, t0 = np.where(t0 < 0.0, b1 / bb, slope), np.maximum(t0, 0.0)
-    return np.stack([t0, slope], axis=1)

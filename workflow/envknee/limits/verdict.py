@@ -21,31 +21,30 @@ from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits import (
     Ranks,
     Series,
+    batch,
     learning,
+    levers,
     listed,
     memory,
-    percent,
+    phase_law,
+    savings,
     scaling,
     shown_batch,
     slowest_and_fastest,
     throughput,
 )
+from envknee.limits.advice import Binds, what_would_move_it
+from envknee.limits.batch import BatchLaw
 from envknee.limits.learning import BestPoint, Cost, LearningLimit
+from envknee.limits.levers import Lever
 from envknee.limits.memory import MemoryLimit
+from envknee.limits.phase_law import PhaseLaws
+from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
 from envknee.record import PHASES, Environment, Frozen, Record, load_records
 
 SCHEMA_VERSION = 1
-
-Binds = Literal[
-    "throughput",
-    "memory",
-    "learning",
-    "none yet: measure more environments",
-    "none yet: measure more repeats",
-]
-"""What a person meets first when adding environments."""
 
 
 class Headline(Frozen):
@@ -83,6 +82,12 @@ class Headline(Frozen):
     because: str
     """Why that point."""
     what_would_move_it: str
+    phases: str | None = None
+    """Which phase sets the knee of the recommended series; None where its trials do not tell their phases."""
+    saves: list[Saving] = []
+    """What the recommended point saves on the way to the target, or else the point that reached it soonest."""
+    levers: list[Lever] = []
+    """What a longer horizon, a larger batch and more GPUs were measured to give."""
     method: str = (
         "the series with the largest measured FPS; its throughput threshold, or its num_envs with the largest FPS where none is"
         " reached, within the memory to keep free"
@@ -110,6 +115,10 @@ class ArmVerdict(Frozen):
     """FPS of the simulation alone, for comparison."""
     learning: list[LearningLimit]
     memory: MemoryLimit | None
+    phases: list[PhaseLaws] = []
+    """Of each series whose trials tell their phases."""
+    batch: list[BatchLaw] = []
+    """How optimizer steps and frames to the target answer the batch size."""
     notes: list[str]
 
     @property
@@ -137,6 +146,7 @@ class Verdict(Frozen):
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
     """Return the verdict of a study; pure, and the same for the same records."""
+    scalings = scaling.analyse(records, study.arms, study.decide)
     return Verdict(
         study=study.study,
         task_id=study.task.id,
@@ -146,8 +156,11 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         delta=study.decide.delta,
         confidence=study.decide.confidence,
         memory_margin=study.decide.memory_margin,
-        arms=[_arm(arm, [record for record in records if record.request.arm == arm], study) for arm in study.arms],
-        scaling=scaling.analyse(records, study.arms, study.decide),
+        arms=[
+            _arm(arm, [record for record in records if record.request.arm == arm], scalings, study)
+            for arm in study.arms
+        ],
+        scaling=scalings,
     )
 
 
@@ -170,12 +183,13 @@ def _hardware(record: Record, environment: Environment) -> str:
     )
 
 
-def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
+def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> ArmVerdict:
     settings = study.decide
     ranks = Ranks.of(study.arms[arm])
     limits = throughput.analyse(records, settings)
     learned = learning.analyse(records, settings)
     memory_limit = next(iter(memory.analyse(records, settings)), None)
+    laws = phase_law.analyse(records, settings)
     devices = hardware(records)
     notes = (
         [f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable"]
@@ -192,12 +206,14 @@ def _arm(arm: str, records: Sequence[Record], study: Study) -> ArmVerdict:
         rank_word=ranks.word,
         hardware=devices,
         trials=len(records),
-        headline=_headline(records, limits, learned, memory_limit, ranks, study),
+        headline=_headline(records, limits, learned, memory_limit, laws, scalings, study),
         throughput=limits,
         throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
         throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
         learning=learned,
         memory=memory_limit,
+        phases=laws,
+        batch=batch.analyse(records, settings),
         notes=notes,
     )
 
@@ -207,12 +223,14 @@ def _headline(
     limits: Sequence[ThroughputLimit],
     learned: Sequence[LearningLimit],
     memory_limit: MemoryLimit | None,
-    ranks: Ranks,
+    laws: Sequence[PhaseLaws],
+    scalings: Sequence[Scaling],
     study: Study,
 ) -> Headline | None:
     measured = [limit for limit in limits if limit.points]
     if not measured:
         return None
+    ranks = Ranks.of(study.arms[measured[0].arm])
     best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
     best_fps = max(point.fps for limit in measured for point in limit.points)
     # Not reached: the largest num_envs, unless FPS fell on the way there.
@@ -223,6 +241,8 @@ def _headline(
     device_gb = memory_limit.device_memory_gb if memory_limit else None
     binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
     soonest = learning.best_of(learned)
+    of_series = next((one for one in laws if one.series == best.series), None)
+    turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
     share = point.fps / best_fps
     return Headline(
         state="reached" if best.threshold_num_envs is not None else "not reached",
@@ -244,7 +264,10 @@ def _headline(
         best_time_to_target=soonest,
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
-        what_would_move_it=_what_would_move_it(best, binds, ranks),
+        what_would_move_it=what_would_move_it(best, num_envs, binds, ranks, of_series, turned),
+        phases=of_series.statement if of_series else None,
+        saves=_saves(records, best.series, num_envs, soonest, study),
+        levers=turned,
         statement=(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
             f" {share:.0%} of the best seen"
@@ -253,6 +276,17 @@ def _headline(
             + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
         ),
     )
+
+
+def _saves(
+    records: Sequence[Record], series: Series, num_envs: int, soonest: BestPoint | None, study: Study
+) -> list[Saving]:
+    """Return what the recommended point saves where learning trials ran there, or else what the soonest point saves."""
+    found = savings.analyse(records, series, num_envs, study.decide)
+    if not found and soonest is not None:
+        there = Series(series.arm, soonest.horizon, soonest.batch_size)
+        found = savings.analyse(records, there, soonest.num_envs, study.decide)
+    return found
 
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:
@@ -345,50 +379,6 @@ def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -
         return "the num_envs with the largest measured FPS; a threshold is not reached"
     again = f", though doubling gains again from {listed(limit.resumes_at)}" if limit.resumes_at else ""
     return f"the throughput threshold of the fastest series{again}"
-
-
-def _what_would_move_it(limit: ThroughputLimit, binds: Binds, ranks: Ranks) -> str:
-    largest = limit.points[-1].num_envs
-    if binds == "memory":
-        return (
-            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or"
-            f" {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
-        )
-    if binds == "learning":
-        return (
-            "More environments stop shortening the time to the target before they stop adding FPS:"
-            " try another batch size, learning rate or horizon, more seeds, or a harder task."
-        )
-    if binds == "throughput":
-        law = limit.law
-        of_each = f" of each {ranks.word}" if ranks.world_size > 1 else ""
-        if law is not None and law.used and law.asymptote_fps:
-            bound = (
-                f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment{of_each},"
-                f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{ranks.together}:"
-            )
-        else:
-            bound = "More environments no longer help:"
-        return (
-            f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
-        )
-    repeats = min(len(point.fps_repeats) for point in limit.points)
-    if binds == "none yet: measure more repeats":
-        unsure = [gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta]
-        gain = unsure[0]
-        bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
-        return (
-            f"Measure more repeats (at least {max(3, repeats + 2)}): doubling {gain.num_envs:,} gains {percent(gain.gain)},"
-            f" but its upper bound is {bound}."
-        )
-    if limit.gains:
-        last = limit.gains[-1]
-        why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
-    else:
-        why = "no doubling is measured yet"
-    more = f"Measure {2 * largest:,} environments{ranks.each}: {why}"
-    few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
-    return f"{more}{few}."
 
 
 def records_csv(records: Sequence[Record]) -> str:

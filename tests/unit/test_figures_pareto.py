@@ -1,0 +1,126 @@
+"""Time to target against memory: the front, censored runs, and labels that never touch."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from drawn import judged, marks, texts
+from envknee.figures import draw_pareto, svg_of
+from envknee.figures.labels import Offset, places
+from envknee.figures.pareto import pareto_front
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from records import GPU, Trial, a_study, a_trial, learning_trials
+
+
+def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, arm: str = "stock") -> list[Trial]:
+    """Return learning trials: (num_envs, GB, seconds to target of each seed, None for a budget of 60 s spent)."""
+    return [
+        trial
+        for i, (num_envs, memory_gb, seconds) in enumerate(places)
+        for trial in learning_trials(
+            {num_envs: seconds}, first=first + 10 * i, memory_gb=memory_gb, device=GPU, arm=arm
+        )
+    ]
+
+
+def labels_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+
+
+def test_the_front_is_what_nothing_beats_in_both():
+    assert pareto_front([(1, 9), (2, 5), (3, 5), (3, 7), (4, 1), (5, 2)]) == [(1, 9), (2, 5), (4, 1)]
+    assert pareto_front([(1, 1), (1, 2), (1, 1)]) == [(1, 1)]
+    assert pareto_front([]) == []
+
+
+def test_points_on_the_front_are_filled_and_the_others_hollow():
+    figure = draw_pareto(*judged(points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]), (128, 8.0, [25.0, 26.0]))))
+    (axes,) = figure.axes
+    assert marks(axes, "o") == [(2.0, 30.5), (4.0, 20.5), (8.0, 25.5)]
+    fills = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
+    assert [fill == "white" for fill in fills] == [False, False, True]
+    (front,) = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
+    assert list(zip(front.get_xdata(), front.get_ydata(), strict=True))[:2] == [(2.0, 30.5), (4.0, 20.5)]  # pyright: ignore
+    assert sorted(labels_of(figure)) == ["128/8/128", "32/8/128", "64/8/128"]
+    assert "from 30.5 s with 2.00 GB (32/8/128) to 20.5 s with 4.00 GB (64/8/128)" in texts(figure).replace("\n", " ")
+
+
+def test_a_censored_run_is_an_open_arrow_at_its_budget_and_its_point_is_not_on_the_front():
+    figure = draw_pareto(*judged(points((32, 2.0, [30.0, None]), (64, 4.0, [40.0, 41.0]))))
+    (axes,) = figure.axes
+    assert marks(axes, "^") == [(2.0, 60.0)]
+    (arrow,) = [line for line in axes.lines if line.get_marker() == "^"]
+    assert arrow.get_markerfacecolor() == "white"
+    assert marks(axes, "o") == [(4.0, 40.5)]
+    assert "64/8/128 alone on the front" in texts(figure) and "budget spent first" in texts(figure)
+    assert any(isinstance(text, Annotation) and text.arrow_patch is not None for text in axes.texts)
+
+
+def test_nothing_but_censored_runs_has_no_front():
+    figure = draw_pareto(*judged(points((32, 2.0, [None, None]))))
+    assert "no point reached the target with every seed" in texts(figure)
+    assert not [line for line in figure.axes[0].lines if line.get_drawstyle() == "steps-post"]
+
+
+def test_the_librarys_batch_and_out_of_memory():
+    trials = [
+        *learning_trials({32: [9.0]}, batch_size=None, memory_gb=2.0, device=GPU),
+        a_trial(4096, number=9, kind="learning", status="oom", device=GPU),
+    ]
+    assert labels_of(draw_pareto(*judged(trials))) == ["32/8/lib"]
+    assert "No learning trial lived long enough" in texts(draw_pareto(*judged(trials[1:])))
+    assert "This study has no learning trial." in texts(draw_pareto(*judged([])))
+
+
+def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():
+    study = a_study(arms={"stock": {}, "lean": {}})
+    trials = [*points((32, 2.0, [30.0])), *points((32, 1.0, [10.0]), first=50, arm="lean")]
+    figure = draw_pareto(*judged(trials, study))
+    assert marks(figure.axes[0], "s") == [(1.0, 10.0)]
+    assert "lean: 32/8/128 alone on the front, 10.0 s with 1.00 GB" in texts(figure).replace("\n", " ")
+
+
+def _crowd(count: int) -> list[Trial]:
+    generator = np.random.default_rng(6)
+    spots = [(16 * (i + 1), 4.0 + generator.random(), [20.0 + 3 * generator.random()]) for i in range(count)]
+    return points(*spots)
+
+
+@pytest.mark.parametrize("count", [1, 3, 9, 40])
+def test_no_label_touches_another_or_leaves_the_panel(count: int):
+    figure = draw_pareto(*judged(_crowd(count)))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    words = [text for text in axes.texts if isinstance(text, Annotation) and text.get_text()]
+    for text in words:
+        text.arrowprops = text.arrow_patch = None  # an annotation's extent would take in its line
+    boxes = [text.get_window_extent() for text in words]
+    assert boxes
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    panel = axes.get_window_extent()
+    assert all(panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1 for box in boxes)
+    missing = count - len(boxes)
+    assert ("no room for" in texts(figure)) is (missing > 0)
+    assert missing == 0 or f"no room for {missing} more labels" in texts(figure)
+
+
+def test_labels_avoid_what_is_drawn_and_are_left_out_where_nothing_is_free():
+    free = places([(50.0, 50.0)], ["256"], (100.0, 100.0))
+    assert free[0] is not None and (free[0].ha, free[0].va) == ("left", "bottom")
+    blocked = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(52.0, 0.0, 100.0, 100.0)])
+    assert blocked[0] is not None and blocked[0].ha == "right"
+    # A line is covered rather than a label left out.
+    crossed = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(0.0, 0.0, 100.0, 100.0)])
+    assert crossed == free
+    aside = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(57.0, 0.0, 59.0, 100.0)])
+    assert aside[0] is not None and aside[0].ha == "right"
+    assert places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(0.0, 0.0, 100.0, 100.0)]) == [None]
+    assert places([(5.0, 5.0)], ["a label wider than its panel"], (40.0, 40.0)) == [None]
+    assert Offset(20.0, 0.0, "left", "top").is_far and not Offset(6.0, 6.0, "left", "top").is_far
+
+
+def test_the_same_records_give_the_same_bytes():
+    verdict, records = judged(_crowd(9))
+    assert svg_of(draw_pareto(verdict, records)) == svg_of(draw_pareto(verdict, records))

@@ -1,0 +1,205 @@
+"""Critical batch size: what made the data comes back with its interval, and censored runs are bounds, not points."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from envknee.config import Decide
+from envknee.files import canonical_json
+from envknee.limits import batch
+from envknee.limits.batch import BatchLaw
+from records import GPU, Trial, a_trial, learning_trials, records_of
+
+STUDIES = 500
+
+SIZES = [128, 256, 512, 1024, 2048]
+
+E_MIN, B_NOISE = 20_000.0, 600.0
+
+
+def needed(batch_size: int, factor: float = 1.0) -> int:
+    return round(E_MIN * (1.0 + batch_size / B_NOISE) * factor)
+
+
+def trials_of(
+    frames: Mapping[int, Sequence[int | None]], *, first: int = 0, spent: int = 1000, **fields: Any
+) -> list[Trial]:
+    """Return learning trials: batch size -> frames to target of each seed, None for a budget spent after `spent` frames."""
+    points = [(size, seed, value) for size, values in frames.items() for seed, value in enumerate(values)]
+    return [
+        a_trial(
+            fields.get("num_envs", 256), number=first + i, kind="learning", repeat=seed, batch_size=size,
+            seconds=None if value is None else 20.0, frames=value or spent,
+            **{"horizon": 16, **{name: field for name, field in fields.items() if name != "num_envs"}},
+        )
+        for i, (size, seed, value) in enumerate(points)
+    ]  # fmt: skip
+
+
+def three(sizes: Sequence[int] = SIZES) -> dict[int, list[int | None]]:
+    return {size: [needed(size, factor) for factor in (0.97, 1.0, 1.03)] for size in sizes}
+
+
+def analyse(trials: list[Trial]) -> BatchLaw:
+    (law,) = batch.analyse(records_of(trials), Decide())
+    return law
+
+
+def test_the_law_recovers_what_made_the_data():
+    law = analyse(trials_of({size: [needed(size)] * 3 for size in SIZES}))
+    assert (law.state, law.num_envs, law.horizon, law.used) == ("fitted", 256, 16, True)
+    assert law.b_noise == pytest.approx(B_NOISE, rel=1e-3)
+    assert law.e_min_frames == pytest.approx(E_MIN, rel=1e-3)
+    assert law.s_min == pytest.approx(E_MIN / B_NOISE, rel=1e-3)
+    # McCandlish et al., equation 2.11: (S / S_min - 1) (E / E_min - 1) = 1 at every batch size.
+    assert law.s_min is not None and law.e_min_frames is not None
+    for point in law.points:
+        steps, frames = point.steps_to_target, point.frames_to_target.value
+        assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
+
+
+def test_seeds_give_an_interval_and_one_seed_gives_none():
+    law = analyse(trials_of(three()))
+    assert law.b_noise_lower is not None and law.b_noise_upper is not None
+    assert law.b_noise_lower < B_NOISE < law.b_noise_upper
+    assert (
+        f"B_noise {law.b_noise:,.0f} transitions ({law.b_noise_lower:,.0f} to {law.b_noise_upper:,.0f})"
+        in law.statement
+    )
+    assert "5 batch sizes, 3 seeds or more each; 256 environments, horizon 16" in law.statement
+    single = analyse(trials_of({size: [needed(size)] for size in SIZES}))
+    assert single.b_noise == pytest.approx(B_NOISE, rel=1e-3)
+    assert (single.b_noise_lower, single.b_noise_upper, single.s_min_lower) == (None, None, None)
+    assert "one seed per batch size: no interval" in single.notes and "no interval" in single.statement
+
+
+def test_fewer_seeds_widen_the_interval():
+    def width(trials: list[Trial]) -> float:
+        law = analyse(trials)
+        assert law.b_noise_lower is not None and law.b_noise_upper is not None
+        return math.log(law.b_noise_upper / law.b_noise_lower)
+
+    factors = (0.9, 1.1, 0.95, 1.05, 0.9, 1.1)
+    many = {size: [needed(size, factor) for factor in factors] for size in SIZES}
+    few = {size: values[:2] for size, values in many.items()}
+    assert width(trials_of(few)) > 1.5 * width(trials_of(many))
+
+
+def test_a_censored_batch_size_is_a_bound_and_no_point_of_the_fit():
+    complete = analyse(trials_of(three()))
+    censored = [needed(4096), None, needed(4096)]
+    law = analyse(trials_of({**three(), 4096: censored}, spent=needed(4096)))
+    assert (law.b_noise, law.b_noise_lower) == (complete.b_noise, complete.b_noise_lower)
+    last = law.points[-1]
+    assert (last.batch_size, last.seeds, last.reached, last.frames_to_target.lower_bound) == (4096, 3, 2, True)
+    assert law.used
+    assert any("left out of the fit" in note and "4,096 (2 of 3)" in note for note in law.notes)
+
+
+def test_a_bound_above_what_the_law_expects_contradicts_it():
+    law = analyse(trials_of({**three(), 4096: [None] * 3}, spent=3 * needed(4096)))
+    assert not law.used and law.statement.startswith("not used: ")
+    assert "at batch 4,096 the law expects" in law.notes[-1]
+
+
+def test_a_law_that_misses_is_shown_but_not_used():
+    humped = {128: 20_000, 256: 60_000, 512: 20_000, 1024: 60_000}
+    law = analyse(trials_of({size: [value] * 3 for size, value in humped.items()}))
+    assert law.largest_relative_error is not None and law.largest_relative_error > 0.10
+    assert not law.used and "more than 10%" in law.notes[-1]
+
+
+def test_noise_of_the_seeds_is_no_miss():
+    wide = {size: [needed(size, f * (1.2 if size == 512 else 1.0)) for f in (0.7, 1.0, 1.4)] for size in SIZES}
+    law = analyse(trials_of(wide))
+    assert law.largest_relative_error is not None and law.largest_relative_error > 0.10
+    assert law.used
+
+
+def test_two_batch_sizes_say_what_to_measure():
+    law = analyse(trials_of(three([256, 512])))
+    assert (law.state, law.b_noise, law.s_min, law.used) == ("too few batch sizes", None, None, False)
+    assert law.statement == (
+        "batch 256, 512 alone: for B_noise measure 1 more batch size, such as 2,048, at one num_envs and horizon, with 3 seeds"
+        " each that reach the target"
+    )
+    nothing = analyse(trials_of({256: [None], 512: [None]}))
+    assert nothing.statement.startswith(
+        "no batch size at which every seed reached the target: for B_noise measure 3 more"
+    )
+
+
+def test_batch_sizes_are_compared_at_the_same_num_envs_and_horizon_where_that_is_possible():
+    other = trials_of({256: [90_000] * 3}, num_envs=64, first=50)
+    law = analyse([*trials_of(three()), *other])
+    assert (law.num_envs, law.horizon) == (256, 16)
+    assert law.b_noise == analyse(trials_of(three())).b_noise
+    both = batch.analyse(records_of([*trials_of(three()), *trials_of(three(), num_envs=512, first=50)]), Decide())
+    assert [law.num_envs for law in both] == [256, 512]
+
+
+def test_otherwise_they_are_pooled_and_that_is_said():
+    trials = [
+        trial
+        for i, (size, num_envs) in enumerate(zip(SIZES, (64, 64, 256, 256, 512), strict=True))
+        for trial in trials_of({size: three()[size]}, num_envs=num_envs, first=10 * i)
+    ]
+    law = analyse(trials)
+    assert (law.num_envs, law.horizon, law.state) == (None, None, "fitted")
+    assert law.notes[0].startswith("pooled over 64, 256, 512 environments and horizon 16")
+    assert "all num_envs and horizons pooled" in law.statement
+
+
+def test_frames_that_do_not_grow_leave_b_noise_open():
+    law = analyse(trials_of({size: [30_000, 31_000, 29_000] for size in SIZES}))
+    assert law.b_noise_upper is None
+    canonical_json(law)
+
+
+def test_the_librarys_batch_counts_as_what_it_was():
+    trials = [
+        trial
+        for i, num_envs in enumerate((64, 128, 256))
+        for trial in learning_trials({num_envs: [20.0] * 3}, batch_size=None, first=10 * i, horizon=16)
+    ]
+    law = analyse(trials)
+    assert [point.batch_size for point in law.points] == [64, 128, 256]
+    assert "the library's own batch counts" in law.notes[-1]
+
+
+def test_batches_of_several_gpus_are_those_of_all():
+    law = analyse(trials_of(three(), gpus=2, device=GPU))
+    assert [point.batch_size for point in law.points] == SIZES
+    assert "256 environments per GPU" in law.statement
+
+
+def test_throughput_and_infeasible_trials_take_no_part():
+    more = [
+        a_trial(256, number=90, batch_size=64),
+        a_trial(256, number=91, kind="learning", batch_size=64, status="oom"),
+    ]
+    assert analyse([*trials_of(three()), *more]) == analyse(trials_of(three()))
+    assert batch.analyse(records_of(more), Decide()) == []
+
+
+def test_the_order_of_records_changes_nothing():
+    trials = trials_of(three())
+    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
+
+
+@pytest.mark.parametrize(("seeds", "noise"), [(3, 0.10), (5, 0.15)])
+def test_intervals_of_b_noise_cover(seeds: int, noise: float):
+    generator = np.random.default_rng(13)
+    covered = 0
+    for _ in range(STUDIES):
+        frames = {
+            size: [E_MIN * (1.0 + size / B_NOISE) * math.exp(noise * z) for z in generator.standard_normal(seeds)]
+            for size in SIZES
+        }
+        line = batch.fit(frames, 0.95)
+        lower, upper = batch.affine.interval(line.ratio_draws, 0.95)
+        assert lower is not None
+        covered += lower <= B_NOISE <= (math.inf if upper is None else upper)
+    assert covered >= 0.93 * STUDIES

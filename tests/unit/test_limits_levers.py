@@ -1,0 +1,90 @@
+"""Longer horizon, larger batch, more GPUs: what the measurements support, and what they leave open."""
+
+import pytest
+from envknee.config import Decide
+from envknee.limits import Series, levers, scaling
+from envknee.limits.levers import Lever
+from records import GPU, Trial, a_study, fps_trials, learning_trials, records_of
+
+HERE = Series("stock", 16, 128)
+
+
+def analyse(trials: list[Trial], num_envs: int = 64, series: Series = HERE) -> dict[str, Lever]:
+    return {lever.name: lever for lever in levers.analyse(records_of(trials), series, num_envs, [], Decide())}
+
+
+def test_a_longer_horizon_that_lifts_fps_is_supported_with_its_numbers():
+    trials = [
+        *fps_trials({64: [100.0, 101.0, 102.0]}, horizon=8),
+        *fps_trials({64: [120.0, 121.0, 122.0]}, horizon=16, first=10),
+    ]
+    lever = analyse(trials)["longer horizon"]
+    assert lever.verdict == "supported" and lever.fps is not None
+    assert lever.fps.value == pytest.approx((120 * 121 * 122 / (100 * 101 * 102)) ** (1 / 3) - 1)
+    assert lever.fps.lower is not None and 0.0 < lever.fps.lower < lever.fps.value
+    assert lever.evidence.startswith("8 to 16 at 64 environments: +20% FPS, ")
+
+
+def test_one_repeat_shows_nothing_and_a_loss_is_not_supported():
+    single = [*fps_trials({64: [100.0]}, horizon=8), *fps_trials({64: [150.0]}, horizon=16, first=10)]
+    assert analyse(single)["longer horizon"].verdict == "not shown"
+    assert "one repeat" in analyse(single)["longer horizon"].evidence
+    loss = [*fps_trials({64: [100, 101, 102]}, horizon=8), *fps_trials({64: [80, 81, 82]}, horizon=16, first=10)]
+    assert analyse(loss)["longer horizon"].verdict == "not supported"
+
+
+def test_fps_that_cost_time_to_the_target_are_not_supported():
+    trials = [
+        *fps_trials({64: [100, 101, 102]}, horizon=16, batch_size=64),
+        *fps_trials({64: [120, 121, 122]}, horizon=16, batch_size=128, first=10),
+        *learning_trials({64: [10.0, 10.1, 10.2]}, horizon=16, batch_size=64, first=20),
+        *learning_trials({64: [20.0, 20.1, 20.2]}, horizon=16, batch_size=128, first=30),
+    ]
+    lever = analyse(trials)["larger batch"]
+    assert lever.verdict == "not supported"
+    assert lever.seconds_to_target is not None and lever.seconds_to_target.value == pytest.approx(1.0, rel=0.02)
+    assert "64 to 128 at 64 environments: +20% FPS" in lever.evidence and "+99% seconds to target" in lever.evidence
+    sooner = analyse([trial for trial in trials if trial.request.kind == "throughput"])["larger batch"]
+    assert sooner.verdict == "supported"
+
+
+def test_censored_seconds_are_no_evidence():
+    trials = [
+        *learning_trials({64: [10.0, 10.1, 10.2]}, horizon=8, first=20),
+        *learning_trials({64: [None, 9.1, 9.2]}, horizon=16, first=30),
+    ]
+    assert analyse(trials)["longer horizon"].verdict == "not measured"
+
+
+def test_the_pair_at_the_point_in_question_comes_first_else_the_largest():
+    trials = [
+        trial
+        for i, (size, horizon, fps) in enumerate([(32, 8, 50.0), (32, 16, 60.0), (64, 8, 90.0), (64, 16, 91.0)])
+        for trial in fps_trials({size: [fps, fps * 1.01]}, horizon=horizon, first=10 * i)
+    ]
+    assert "at 32 environments: +20%" in analyse(trials, num_envs=32)["longer horizon"].evidence
+    assert "at 64 environments: +1%" in analyse(trials, num_envs=256)["longer horizon"].evidence
+
+
+def test_more_gpus_rest_on_the_scaling_of_either_partner():
+    study = a_study(arms={"one": {"gpus": 1}, "two": {"gpus": 2}})
+    trials = [
+        *fps_trials({64: [100, 101, 102]}, arm="one", gpus=1, device=GPU),
+        *fps_trials({64: [190, 191, 192]}, arm="two", gpus=2, device=GPU, first=10),
+    ]
+    scalings = scaling.analyse(records_of(trials), study.arms, study.decide)
+    for arm in study.arms:
+        lever = levers.analyse([], Series(arm, 8, 128), 64, scalings, study.decide)[2]
+        assert lever.verdict == "supported" and lever.evidence.startswith("1 to 2 at 64 environments each: +89% FPS")
+    assert analyse(trials)["more GPUs"].verdict == "not measured"
+
+
+def test_one_sentence_says_what_is_supported_and_what_is_not():
+    trials = [
+        *fps_trials({64: [100, 101, 102]}, horizon=8),
+        *fps_trials({64: [120, 121, 122]}, horizon=16, first=10),
+    ]
+    words = levers.in_words(list(analyse(trials).values()))
+    assert words.startswith("The data support longer horizon (8 to 16 at 64 environments: +20% FPS, ")
+    assert words.endswith("; not measured: larger batch and more GPUs.")
+    assert levers.in_words(list(analyse([]).values())) == "Not measured: longer horizon and larger batch and more GPUs."

@@ -1,0 +1,195 @@
+"""FPS against num_envs with repeats, thresholds and law, and what each doubling gains."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from envknee.figures.canvas import (
+    canvas,
+    dodge_of,
+    in_words,
+    key,
+    legend,
+    num_envs_label,
+    readable,
+    series_legend,
+    sizes_axis,
+    thousands,
+)
+from envknee.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.limits import Series
+from envknee.limits.throughput import ThroughputLimit
+from envknee.limits.verdict import ArmVerdict, Verdict
+
+
+def draw_throughput(verdict: Verdict) -> Figure:
+    """Return FPS against num_envs with every repeat, and below it the gain from each doubling with its interval."""
+    limits = [limit for arm in verdict.arms for limit in arm.throughput if limit.points or limit.infeasible]
+    if not any(limit.points for limit in limits):
+        failed = sum(point.oom + point.refused for limit in limits for point in limit.infeasible)
+        why = (
+            f"All {failed} trials ran out of memory or were refused."
+            if failed
+            else "This study has no throughput trial."
+        )
+        return in_words("Throughput", why, verdict)
+    shown = {limit.series for limit in limits}
+    looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
+    figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+    sizes = sorted({point.num_envs for limit in limits for point in limit.points})
+    best = max(max(point.fps_repeats) for limit in limits for point in limit.points)
+    thresholds = _thresholds(limits, looks)
+    upper.set_ylim(0, best * (1.12 + 0.06 * min(len(thresholds), 3)))
+    for limit in limits:
+        _fps_line(upper, limit, looks[limit.series])
+        _gains(lower, limit, looks[limit.series], dodge_of(limit.series, looks))
+    for place, (size, colours) in enumerate(thresholds.items()):
+        for axes in (upper, lower):
+            # Several series with one threshold: their colours take turns along one line.
+            for turn, colour in enumerate(colours):
+                line = axes.axvline(size, color=colour, linewidth=1.3, zorder=1)
+                if len(colours) > 1:
+                    line.set_linestyle((6.0 * turn, (6.0, 6.0 * (len(colours) - 1))))
+        upper.annotate(
+            f" threshold {size:,}",
+            (size, 1.0 - 0.06 * (place % 3)),
+            xycoords=("data", "axes fraction"),
+            va="top",
+            color=colours[0] if len(colours) == 1 else INK,
+            fontsize=9,
+        )
+    sizes_axis(lower, sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
+    several = any(arm.world_size > 1 for arm in verdict.arms)
+    upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
+    upper.yaxis.set_major_formatter(FuncFormatter(thousands))
+    lower.set_ylabel("Gain from doubling")
+    lower.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    lower.axhline(0.0, color=GREY, linewidth=0.8)
+    lower.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    lower.annotate(
+        f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
+    )
+    lower.set_ylim(*_gain_range(limits, verdict.delta))
+    lower.set_xlabel(num_envs_label(verdict))
+    series_legend(upper, looks, _throughput_keys(limits))
+    legend(
+        lower,
+        [
+            key("o", GREY, f"shown to be\nbelow δ (Holm, {verdict.confidence:.0%})"),
+            key("o", GREY, "not shown", hollow=True),
+        ],
+    )
+    return figure
+
+
+def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
+    """Draw every repeat, the geometric mean through them with its interval, and the fitted law."""
+    sizes = [point.num_envs for point in limit.points]
+    fps = [point.fps for point in limit.points]
+    for point in limit.points:
+        axes.plot(
+            [point.num_envs] * len(point.fps_repeats), point.fps_repeats, look.marker, color=look.colour, markersize=3.2,
+            alpha=0.55, markeredgewidth=0,
+        )  # fmt: skip
+        if point.fps_lower is not None and point.fps_upper is not None:
+            axes.plot(
+                [point.num_envs] * 2, [point.fps_lower, point.fps_upper], color=look.colour, linewidth=1.3, alpha=0.9
+            )
+    axes.plot(sizes, fps, color=look.colour, linewidth=1.8)
+    axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
+    for point in limit.infeasible:
+        axes.plot(
+            point.num_envs,
+            0,
+            STATUS_MARKERS["oom"],
+            color=look.colour,
+            markersize=8,
+            markeredgewidth=0,
+            clip_on=False,
+            zorder=5,
+        )
+    if limit.law is not None:
+        dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
+        transitions = limit.world_size * limit.horizon
+        law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
+        axes.plot(
+            dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
+        )
+
+
+def _thresholds(limits: Sequence[ThroughputLimit], looks: dict[Series, Look]) -> dict[int, list[str]]:
+    """Return the colours of the series whose threshold lies at each num_envs, ascending."""
+    found: dict[int, list[str]] = {}
+    for limit in limits:
+        if limit.threshold_num_envs is not None:
+            found.setdefault(limit.threshold_num_envs, []).append(looks[limit.series].colour)
+    return dict(sorted(found.items()))
+
+
+def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
+    """Draw the gain of each doubling at the num_envs that is doubled; filled where it is shown to be below delta."""
+    for gain in limit.gains:
+        x = gain.num_envs * dodge
+        if gain.gain_lower is not None and gain.gain_upper is not None:
+            axes.plot([x, x], [gain.gain_lower, gain.gain_upper], color=look.colour, linewidth=1.3, alpha=0.9)
+        axes.plot(
+            x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
+            markerfacecolor=look.colour if gain.shown_below_delta else "white",
+        )  # fmt: skip
+
+
+def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
+    """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
+    gains = [gain.gain for limit in limits for gain in limit.gains] or [delta]
+    bounds = [
+        b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
+    ]
+    return readable([*gains, -0.05, 3 * delta], bounds)
+
+
+def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
+    if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
+        keys = [key("o", GREY, "one repeat per point:\nno interval, no threshold")]
+    else:
+        keys = [
+            key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
+            key("o", GREY, "one repeat", size=3.2),
+        ]
+    laws = [limit.law for limit in limits if limit.law is not None]
+    if laws:
+        ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
+        label = f"law {ranks}N·T / (t₀ + c·N)"
+        dashed = Line2D([], [], color=GREY, linewidth=1.0, linestyle=(0, (3, 2)), label=label)
+        keys.append(dashed)
+        unused = [law.largest_relative_error for law in laws if not law.used]
+        if unused:
+            keys.append(
+                Line2D([], [], linestyle="none", label=f"(faint: not used,\nmisses by up to {max(unused):.0%})")
+            )
+    if any(limit.infeasible for limit in limits):
+        keys.append(key(STATUS_MARKERS["oom"], GREY, "did not fit the memory"))
+    return keys
+
+
+def _throughput_title(verdict: Verdict) -> str:
+    def of(arm: ArmVerdict) -> tuple[str, str]:
+        """Return the threshold, and the series it is read from."""
+        headline = arm.headline
+        if headline is None:
+            return "nothing measured", ""
+        series = Series(arm.arm, headline.horizon, headline.batch_size)
+        if headline.threshold_num_envs is not None:
+            return f"{headline.threshold_num_envs:,} environments{arm.ranks.each}", str(series)
+        largest = next(limit.at_least for limit in arm.throughput if limit.series == series)
+        return f"not reached, at least {largest:,} environments{arm.ranks.each}", str(series)
+
+    found = {arm.arm: of(arm) for arm in verdict.arms}
+    if len(found) == 1:
+        ((threshold, series),) = found.values()
+        return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
+    lines = (f"{arm}: {threshold}" + (f" ({series})" if series else "") for arm, (threshold, series) in found.items())
+    return "Throughput threshold of each arm's fastest series\n" + "\n".join(lines)

@@ -1,0 +1,135 @@
+"""What would move the limit that binds an arm: which phase to make cheaper, what else to turn, or what to measure.
+
+Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from envknee.limits import Ranks, levers, percent
+from envknee.limits.levers import Lever
+from envknee.limits.phase_law import PhaseLaws
+from envknee.limits.throughput import ThroughputLimit
+from envknee.record import Phase
+
+Binds = Literal[
+    "throughput",
+    "memory",
+    "learning",
+    "none yet: measure more environments",
+    "none yet: measure more repeats",
+]
+"""What a person meets first when adding environments."""
+
+CHEAPER: dict[Phase, str] = {
+    "physics": "fewer solver iterations or substeps, or a simpler scene",
+    "render": "a lower resolution, or fewer cameras and render passes",
+    "observation": "a leaner observation path: fewer stacked frames, uint8 instead of float32, less preprocessing",
+    "inference": "a smaller network, or mixed precision",
+    "storage": "leaner observations: fewer stacked frames, uint8 instead of float32",
+    "learning": "fewer epochs or mini-batches, mixed precision, or a smaller network",
+    "other": "cheaper rewards, resets and logging",
+}
+"""How an environment more costs less in each phase."""
+
+ONCE_PER_ITERATION = frozenset({"learning"})
+"""Phases that run once per iteration: a longer horizon spreads what they cost whatever num_envs. The others run once per step."""
+
+MOST = 0.5
+"""From this share of an iteration on, what does not grow with num_envs is said to bind."""
+
+
+def what_would_move_it(
+    limit: ThroughputLimit,
+    num_envs: int,
+    binds: Binds,
+    ranks: Ranks,
+    laws: PhaseLaws | None,
+    turned: Sequence[Lever],
+) -> str:
+    """Return what to change, or to measure, so that the limit lies elsewhere.
+
+    Args:
+        limit: of the recommended series
+        num_envs: the recommended point
+        binds: which limit
+        ranks: of the arm
+        laws: of the phases of that series, where they are known
+        turned: what a longer horizon, a larger batch and more GPUs were measured to give
+    """
+    sentences = [_first_of_all(limit, binds, ranks, laws)]
+    waits = _waits(num_envs, ranks, laws)
+    if waits:
+        sentences.append(waits)
+    if (waits or binds == "memory") and any(lever.verdict != "not measured" for lever in turned):
+        sentences.append(levers.in_words(turned))
+    return " ".join(sentences)
+
+
+def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
+    """Return what an iteration mostly waits for at `num_envs`, where that does not grow with num_envs."""
+    if (
+        laws is None
+        or laws.few_wait_for is None
+        or not all(law.used for law in laws.laws if (law.share_of_t0 or 0) > 0.1)
+    ):
+        return None
+    fixed = sum(law.t0_s for law in laws.laws)
+    share = fixed / (fixed + num_envs * sum(law.s_per_env for law in laws.laws))
+    if share < MOST:
+        return None
+    phase = laws.few_wait_for
+    part = laws.law(phase).share_of_t0 or 0.0
+    cure = "or a longer horizon, spread it" if phase in ONCE_PER_ITERATION else "spread it"
+    return (
+        f"At {num_envs:,} environments{ranks.each} {share:.0%} of an iteration does not grow with their number,"
+        f" {part:.0%} of that in {phase}: more environments{',' if phase in ONCE_PER_ITERATION else ''} {cure}."
+    )
+
+
+def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: PhaseLaws | None) -> str:
+    largest = limit.points[-1].num_envs
+    if binds == "memory":
+        return (
+            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or"
+            f" {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
+        )
+    if binds == "learning":
+        return (
+            "More environments stop shortening the time to the target before they stop adding FPS:"
+            " try another batch size, learning rate or horizon, more seeds, or a harder task."
+        )
+    if binds == "throughput":
+        law = limit.law
+        of_each = f" of each {ranks.word}" if ranks.world_size > 1 else ""
+        if law is not None and law.used and law.asymptote_fps:
+            bound = (
+                f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment{of_each},"
+                f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{ranks.together}:"
+            )
+        else:
+            bound = "More environments no longer help:"
+        if laws is not None and laws.sets_the_knee is not None:
+            phase = laws.sets_the_knee
+            share = laws.law(phase).share_of_slope or 0.0
+            return f"{bound} {phase} takes {share:.0%} of what each one adds. Try {CHEAPER[phase]}; or add a device."
+        return (
+            f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
+        )
+    repeats = min(len(point.fps_repeats) for point in limit.points)
+    if binds == "none yet: measure more repeats":
+        unsure = [gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta]
+        gain = unsure[0]
+        bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
+        return (
+            f"Measure more repeats (at least {max(3, repeats + 2)}): doubling {gain.num_envs:,} gains {percent(gain.gain)},"
+            f" but its upper bound is {bound}."
+        )
+    if limit.gains:
+        last = limit.gains[-1]
+        why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
+    else:
+        why = "no doubling is measured yet"
+    more = f"Measure {2 * largest:,} environments{ranks.each}: {why}"
+    few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
+    return f"{more}{few}."

@@ -1,0 +1,129 @@
+"""What a point saves on the way to the target: GPU-hours beside those of larger num_envs, from measured trials alone.
+
+Input: records of learning trials, and the point in question. Output: `Saving`s. Pure.
+
+A point is compared with others of its horizon and batch size: with the one whose learning trials ran at the most FPS, and with twice
+as many environments. Costs are interquartile means over seeds with Welch's t on their logarithms, as in `learning`; hours are
+those of every GPU that takes part, or of the CPU.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from envknee.config import Decide
+from envknee.limits import Ranks, Series, by_series, doublings, learning, percent
+from envknee.record import Frozen, Record
+
+HOUR_S = 3600.0
+
+
+class Saving(Frozen):
+    """What one point spends to the target beside another: 0.25 stands for a quarter fewer hours."""
+
+    num_envs: int
+    horizon: int
+    batch_size: int | None
+    against: Literal["largest FPS", "twice as many environments"]
+    against_num_envs: int
+    device: Literal["GPU", "CPU"]
+    hours: float
+    """Seconds to the target x GPUs / 3600."""
+    against_hours: float
+    """A lower bound where `at_least`."""
+    saved: float
+    """1 - hours / against_hours; below 0 where the other point spends less."""
+    saved_lower: float | None
+    """Two-sided interval; None with one seed at either point, or where `at_least`."""
+    saved_upper: float | None
+    at_least: bool
+    """True where a seed of the other point did not reach the target."""
+    seeds: int
+    """Of that point which has fewer."""
+    statement: str
+
+
+def analyse(records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> list[Saving]:
+    """Return what the point saves, where learning trials were run at it and at the other; maybe none.
+
+    Args:
+        records: of a study, of all kinds
+        series: of the point: its arm, horizon and batch size
+        num_envs: of the point, of each rank
+        settings: the confidence
+    """
+    by_size = {
+        size: ran
+        for size, group in by_series(records, "learning").get(series, {}).items()
+        if (ran := learning.that_ran(group))
+    }
+    own = by_size.get(num_envs)
+    if own is None or learning.seconds_of(own).censored:
+        return []
+    others: dict[int, Literal["largest FPS", "twice as many environments"]] = {}
+    if 2 * num_envs in by_size:
+        others[2 * num_envs] = "twice as many environments"
+    fastest = _fastest(by_size)
+    if fastest is not None and fastest != num_envs:
+        others[fastest] = "largest FPS"
+    return [_saving(series, num_envs, other, by_size, against, settings) for other, against in sorted(others.items())]
+
+
+def _fastest(by_size: Mapping[int, Sequence[Record]]) -> int | None:
+    fps = {
+        size: statistics.geometric_mean(values)
+        for size, group in by_size.items()
+        if (values := [record.fps_total.median for record in group if record.fps_total])
+    }
+    return max(fps, key=lambda size: (fps[size], -size), default=None)
+
+
+def _saving(
+    series: Series,
+    num_envs: int,
+    other: int,
+    by_size: Mapping[int, Sequence[Record]],
+    against: Literal["largest FPS", "twice as many environments"],
+    settings: Decide,
+) -> Saving:
+    first = by_size[num_envs][0]
+    # On the CPU, hours of the whole machine part.
+    devices = learning.gpus_of(first) or 1
+    costs = [learning.seconds_of(by_size[size]) for size in (num_envs, other)]
+    one, two = (learning.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
+    hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (one, two))
+    noise = None if two.at_most else doublings.welch(one, two)
+    lower = upper = None
+    if noise is not None:
+        width = doublings.half_width(*noise, (1.0 - settings.confidence) / 2)
+        log_ratio = two.log_value - one.log_value
+        lower, upper = (-math.expm1(min(log_ratio + side * width, 700.0)) for side in (1, -1))
+    saved = 1.0 - hours / against_hours
+    device = "GPU" if learning.gpus_of(first) else "CPU"
+    seeds = min(one.repeats, two.repeats)
+    ranks = Ranks.of(first.request)
+    why = " (the most FPS of these trials)" if against == "largest FPS" else ""
+    bound = "at least " if two.at_most else ""
+    more_or_less = "less" if saved >= 0.0 else "more"
+    ends = "" if lower is None or upper is None else f"; saved {percent(lower, 0)} to {percent(upper, 0)}"
+    return Saving(
+        num_envs=num_envs,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        against=against,
+        against_num_envs=other,
+        device=device,
+        hours=hours,
+        against_hours=against_hours,
+        saved=saved,
+        saved_lower=lower,
+        saved_upper=upper,
+        at_least=two.at_most,
+        seeds=seeds,
+        statement=(
+            f"{num_envs:,} environments{ranks.each} spend {hours:.3g} {device}-hours to the target,"
+            f" {bound if saved >= 0.0 else ''}{abs(saved):.0%} {more_or_less} than {other:,}{why} with {bound}{against_hours:.3g}"
+            f" ({seeds} seed{'' if seeds == 1 else 's'}{ends})"
+        ),
+    )

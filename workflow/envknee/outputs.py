@@ -1,0 +1,26 @@
+"""Which figures a study has: known from the study alone, before anything runs, for Snakemake and for what draws them."""
+
+from envknee.config import Study
+
+ALWAYS = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
+"""A kind of trial that the study does not have gives a figure that says so."""
+
+PHASES, SCALING, PARETO, BATCH = "phases.svg", "scaling.svg", "pareto.svg", "batch.svg"
+
+
+def figures_of(study: Study) -> list[str]:
+    """Return the names of all figures of a study.
+
+    phases    where throughput trials tell their phases
+    scaling   where some arm trains on several ranks
+    pareto    where there are learning trials
+    batch     where these have different batch sizes
+    """
+    learning = study.learning
+    some = {
+        PHASES: study.throughput is not None and study.phases != "off",
+        SCALING: max(study.world_sizes) > 1,
+        PARETO: learning is not None,
+        BATCH: learning is not None and learning.batch_size != "library" and len(learning.batch_size) > 1,
+    }
+    return [*ALWAYS, *(name for name, planned in some.items() if planned)]
