@@ -1,9 +1,13 @@
 """The gradient noise scale comes out of gradients whose noise is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from envknee.limits.noise_scale import noise_scale
+from envknee.config import Decide
+from envknee.limits.noise_scale import analyse, noise_scale
 from envknee.record import GradientSquares
+from records import a_trial
 
 DIMENSIONS = 400
 
@@ -55,3 +59,17 @@ def test_noise_without_a_gradient_has_no_end():
 def test_ranks_that_agree_have_no_noise():
     found = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
     assert found is not None and (found.transitions, found.lower, found.upper) == (0.0, None, None)
+
+
+def test_learning_trials_of_several_ranks_tell_it_point_by_point():
+    records = []
+    for number, (num_envs, scale) in enumerate([(64, 500.0)] * 3 + [(128, 5_000.0)] * 3):
+        trial = a_trial(num_envs, number=number, kind="learning", cpu_ranks=4, repeat=number % 3, seconds=20.0)
+        squares = iterations(scale, len(trial.rows), seed=number)
+        rows = [row.model_copy(update={"gradients": one}) for row, one in zip(trial.rows, squares, strict=True)]
+        records.append(replace(trial, rows=rows).record)
+    alone = a_trial(256, number=9, kind="learning", seconds=20.0).record
+    found = analyse([*records, alone], Decide())
+    assert [(noise.num_envs, noise.scale.samples) for noise in found] == [(64, 3), (128, 3)]
+    for noise, scale in zip(found, (500.0, 5_000.0), strict=True):
+        assert noise.scale.transitions == pytest.approx(scale, rel=0.25)

@@ -8,6 +8,8 @@ from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.verdict import decide
 from envknee.record import load_records
+from envknee.summary import print_summary
+from rich.console import Console
 
 FOLDER = StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu")
 
@@ -61,3 +63,10 @@ def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
     (saving,) = arm.headline.saves
     assert (saving.num_envs, saving.against_num_envs, round(saving.saved, 2)) == (512, 4096, 0.50)
     assert saving.hours == pytest.approx(46.6 / 3600, rel=1e-3)
+
+
+def test_the_summary_has_a_line_for_other_cards(capsys):
+    study = config.load(FOLDER.study)
+    print_summary(decide(load_records(FOLDER), study), FOLDER, Console(width=400))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
+    assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line

@@ -348,6 +348,8 @@ class Record(Frozen):
     num_envs_total: int | None = None
     """On all ranks: `request.num_envs` is each rank's. None only in files of earlier versions."""
     ranks: list[RankSpread] | None = None
+    gradients: GradientSquares | None = None
+    """Means over the iterations after the warm-up; None where one rank trains alone."""
     num_mini_batches: int | None
     fps_env_step: Spread | None
     fps_env_step_inference: Spread | None
@@ -393,6 +395,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
         world_size=request.world_size,
         num_envs_total=request.num_envs * request.world_size,
         ranks=rank_spreads(timed, request.num_envs * request.horizon),
+        gradients=mean_gradients(timed),
         fps_env_step=spread([row.fps_env_step for row in timed]),
         fps_env_step_inference=spread([row.fps_env_step_inference for row in timed]),
         fps_total=spread([row.fps_total for row in timed]),
@@ -428,6 +431,15 @@ def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | No
         )
         for rank, parts in sorted(by_rank.items())
     ] or None
+
+
+def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
+    """Return the means over `rows`, which all have the same batches, or None where one rank trained alone."""
+    told = [row.gradients for row in rows if row.gradients is not None]
+    if not told:
+        return None
+    means = {name: statistics.fmean(getattr(one, name) for one in told) for name in ("rank_mean", "shared")}
+    return told[0].model_copy(update=means)
 
 
 def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:

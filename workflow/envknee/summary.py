@@ -111,12 +111,39 @@ def _lines(arm: ArmVerdict, verdict: Verdict) -> list[tuple[str, str]]:
     if headline is not None and headline.phases:
         lines.append(("phases", headline.phases))
     lines += [("scaling", _scaling(one, arm)) for one in verdict.scaling if one.arm == arm.arm]
-    lines.append(("learning", "; ".join([_learning(arm.learning, arm.ranks), *_critical_batch(arm)])))
+    lines.append(
+        ("learning", "; ".join([_learning(arm.learning, arm.ranks), *_critical_batch(arm), *_noise_scale(arm)]))
+    )
     lines.append(("memory", arm.memory.statement if arm.memory else "no trial tells"))
+    if headline is not None and (cards := _cards(arm, headline)):
+        lines.append(("cards", cards))
     if headline is not None:
         lines.append(("next", headline.what_would_move_it))
     lines += [("note", note) for note in arm.notes]
     return lines
+
+
+def _noise_scale(arm: ArmVerdict) -> list[str]:
+    """Return the gradient noise scale of the point where most trials tell it."""
+    known = [noise for noise in arm.noise_scales if noise.scale.transitions is not None]
+    if not known:
+        return []
+    most = max(known, key=lambda noise: noise.scale.samples)
+    ends = "" if most.scale.lower is None else f" ({most.scale.lower:,.0f} to {_or_more(most.scale.upper)})"
+    return [
+        f"gradient noise scale {most.scale.transitions:,.0f}{ends} at {most.num_envs:,} envs, horizon {most.horizon}"
+    ]
+
+
+def _cards(arm: ArmVerdict, headline: Headline) -> str:
+    """Return how many environments fit cards of other sizes, at the recommended horizon and batch."""
+    point = (headline.horizon, headline.batch_size)
+    cards = [card for card in arm.memory.cards if (card.horizon, card.batch_size) == point] if arm.memory else []
+    sizes = " · ".join(f"{card.card.partition(' (')[0]}: {card.largest_num_envs:,}" for card in cards)
+    return (
+        sizes
+        and f"environments predicted to fit, horizon {headline.horizon}, {shown_batch(headline.batch_size)}: {sizes}"
+    )
 
 
 def _scaling(scaling: Scaling, arm: ArmVerdict) -> str:

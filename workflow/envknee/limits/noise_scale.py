@@ -1,6 +1,7 @@
 """The gradient noise scale of trials on several ranks: about how large a batch still pays.
 
-Input: each iteration's squared gradient norms (`GradientSquares`). Output: B_simple = tr(Sigma) / |G|^2, in transitions.
+Input: squared gradient norms (`GradientSquares`), of learning trials or of iterations. Output: B_simple = tr(Sigma) / |G|^2, in
+transitions.
 Source: McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", arXiv:1812.06162, section 2.2 and appendix A.1:
 unbiased estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes, averaged before they are divided. Pure.
 
@@ -13,29 +14,59 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from envknee.record import Frozen, GradientSquares
+from envknee.config import Decide
+from envknee.record import Frozen, GradientSquares, Record
 
 RESAMPLES = 2000
 
 
 class NoiseScale(Frozen):
-    """The gradient noise scale over some iterations."""
+    """The gradient noise scale over some trials, or iterations."""
 
     transitions: float | None
     """None where the estimate of |G|^2 is not above 0: noise hides the gradient, and the scale is beyond what was seen."""
     lower: float | None
-    """Two-sided interval; None: unbounded, or one iteration."""
+    """Two-sided interval; None: unbounded, or a single sample."""
     upper: float | None
     confidence: float
-    iterations: int
-    method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: bootstrap over iterations"
+    samples: int
+    """Trials, or iterations."""
+    method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: bootstrap over samples"
+
+
+class PointNoise(Frozen):
+    """The gradient noise scale of the learning trials at one point, over the whole of their training."""
+
+    num_envs: int
+    """Of each rank."""
+    horizon: int
+    batch_size: int | None
+    scale: NoiseScale
+
+
+def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
+    """Return the noise scale at every point where several ranks learned together."""
+    by_point: dict[tuple[int, int, int | None], list[GradientSquares]] = {}
+    for record in records:
+        request = record.request
+        if request.kind == "learning" and record.gradients is not None:
+            point = (request.num_envs, request.horizon, request.batch_size)
+            by_point.setdefault(point, []).append(record.gradients)
+    found = []
+    for (num_envs, horizon, batch_size), squares in sorted(
+        by_point.items(), key=lambda one: (*one[0][:2], one[0][2] or 0)
+    ):
+        scale = noise_scale(squares, settings.confidence)
+        assert scale is not None, "a point is there because a trial told its gradients"
+        found.append(PointNoise(num_envs=num_envs, horizon=horizon, batch_size=batch_size, scale=scale))
+    return found
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float, seed: int = 0) -> NoiseScale | None:
-    """Return the noise scale over iterations that all had the same batch sizes, or None without any.
+    """Return the noise scale over samples that all had the same batch sizes, or None without any.
 
     Args:
-        squares: of each iteration
+        squares: of each trial or iteration
         confidence: of the interval
         seed: of the bootstrap
     """
@@ -53,9 +84,7 @@ def noise_scale(squares: Sequence[GradientSquares], confidence: float, seed: int
         ratios = _ratio(noise[draws].mean(axis=1), signal[draws].mean(axis=1))
         tail = (1.0 - confidence) / 2
         lower, upper = (_finite(np.quantile(ratios, share, method="nearest")) for share in (tail, 1.0 - tail))
-    return NoiseScale(
-        transitions=_finite(value), lower=lower, upper=upper, confidence=confidence, iterations=len(squares)
-    )
+    return NoiseScale(transitions=_finite(value), lower=lower, upper=upper, confidence=confidence, samples=len(squares))
 
 
 def _ratio(noise: NDArray[np.float64], signal: NDArray[np.float64]) -> NDArray[np.float64]:

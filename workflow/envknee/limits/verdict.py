@@ -26,6 +26,7 @@ from envknee.limits import (
     levers,
     listed,
     memory,
+    noise_scale,
     phase_law,
     savings,
     scaling,
@@ -38,6 +39,7 @@ from envknee.limits.batch import BatchLaw
 from envknee.limits.learning import BestPoint, Cost, LearningLimit
 from envknee.limits.levers import Lever
 from envknee.limits.memory import MemoryLimit
+from envknee.limits.noise_scale import PointNoise
 from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
@@ -119,6 +121,8 @@ class ArmVerdict(Frozen):
     """Of each series whose trials tell their phases."""
     batch: list[BatchLaw] = []
     """How optimizer steps and frames to the target answer the batch size."""
+    noise_scales: list[PointNoise] = []
+    """Gradient noise scale, where several ranks learned together."""
     notes: list[str]
 
     @property
@@ -213,6 +217,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         learning=learned,
         memory=memory_limit,
         phases=laws,
+        noise_scales=noise_scale.analyse(records, settings),
         batch=batch.analyse(records, settings),
         notes=notes,
     )
