@@ -46,6 +46,9 @@ class Ranks(NamedTuple):
         return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
 
 
+ONE_GPU = Ranks(1, "GPU")
+
+
 def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
     """Return the least and the most of the ranks' own FPS, or None where one rank trained alone."""
     ranks = sorted(fps)
