@@ -6,6 +6,10 @@ learning     the rule on the seconds to a target reward
 memory       what a trial needs, and the largest num_envs that fits
 scaling      what share of k times one rank's FPS k ranks give
 verdict      all of it, and one recommendation per arm
+
+table, table_verdict, table_summary     the same for a person's own CSV file: python -m envknee.limits fps.csv
+references   what kneed and the Universal Scalability Law say about a curve, for comparison
+prove        how often all this is right, in simulated studies with known truth
 """
 
 from collections.abc import Iterable
