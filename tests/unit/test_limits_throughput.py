@@ -193,6 +193,13 @@ def test_law_that_misses_is_flagged_and_two_points_have_none():
     assert fit_law({16: [100.0, 101.0], 32: [200.0, 201.0]}, 8, 0.95) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_law_of_absurd_numbers_is_finite_and_not_used():
+    law = fit_law({1: [1e-9], 2: [1e15], 4: [1.0], 8: [1.0]}, 1, 0.95)
+    assert law is not None and not law.used
+    canonical_json(law)
+
+
 def test_law_without_saturation_has_no_asymptote():
     law = fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95)
     assert law is not None

@@ -450,7 +450,11 @@ def _solve(a: NDArray[np.float64], b: NDArray[np.float64], target: NDArray[np.fl
     """Return the (t0, c), both at least 0, that minimize sum (t0 a + c b - target)^2 of every row; all of shape (fits, trials)."""
     aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), (a * target).sum(1), (b * target).sum(1)
     determinant = aa * bb - ab * ab
-    t0, slope = (a1 * bb - b1 * ab) / determinant, (b1 * aa - a1 * ab) / determinant
+    # Times many orders of magnitude apart leave one trial to decide, which cannot tell t0 from c: all of it is taken for c.
+    singular = determinant <= 1e-14 * aa * bb
+    divisor = np.where(singular, 1.0, determinant)
+    t0 = np.where(singular, 0.0, (a1 * bb - b1 * ab) / divisor)
+    slope = np.where(singular, b1 / bb, (b1 * aa - a1 * ab) / divisor)
     # Outside the quadrant the best point lies on the axis that was crossed (the function is convex).
     t0, slope = np.where(slope < 0.0, a1 / aa, t0), np.maximum(slope, 0.0)
     slope, t0 = np.where(t0 < 0.0, b1 / bb, slope), np.maximum(t0, 0.0)
