@@ -20,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify keep overhead test gpu-test check schema
+.PHONY: help setup sweep ui publish verify keep overhead prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +48,9 @@ keep: setup ## copy the measurements of STUDY (a results folder) to results-publ
 
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)
+
+prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"
+	@python -m envknee.limits.prove $(ARGS)
 
 test: setup ## all tests that this machine can run
 	@pytest

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from envknee.config import Decide
 from envknee.files import canonical_json
-from envknee.limits import learning
+from envknee.limits import learning, prove
 from envknee.limits.learning import LearningLimit, Seeds, best_of, cost, interquartile_mean, threshold
 from records import GPU, Trial, a_trial, learning_trials, records_of
 from scipy.stats import trim_mean
 
 STUDIES = 1000
 
-SIZES = [16, 32, 64, 128]
+SIZES = prove.LEARNING_SIZES
 
-DELTA = 0.10
+DELTA = prove.DELTA
 
 
 def analyse(trials: list[Trial], **settings: float) -> LearningLimit:
@@ -184,40 +184,25 @@ def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
 
 # --- Simulated studies with known truth
 
-SCENARIOS = [
-    pytest.param([40.0, 22.0, 20.0, 19.5], 0.15, math.inf, id="saturating"),
-    pytest.param([80.0, 40.0, 20.0, 10.0], 0.15, math.inf, id="linear"),
-    pytest.param([40.0, 38.0, 20.0, 30.0], 0.15, math.inf, id="non-monotone"),
-    pytest.param([40.0, 22.0, 20.0, 19.5], 0.50, math.inf, id="noisy"),
-    pytest.param([40.0 * 0.9**i for i in range(4)], 0.20, math.inf, id="every doubling at delta"),
-    pytest.param(
-        [40.0 * 0.9**i for i in range(4)], 0.20, 46.0, id="at delta, every fourth seed of the first point censored"
-    ),
-]
+SCENARIOS = [pytest.param(one, id=one.name) for one in prove.LEARNING if min(one.seeds) >= learning.LEAST_SEEDS]
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
-@pytest.mark.parametrize(("truth", "noise", "budget_s"), SCENARIOS)
-def test_simulated_studies(truth: list[float], noise: float, budget_s: float, seeds: int):
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_simulated_studies(scenario: prove.LearningScenario, seeds: int):
     generator = np.random.default_rng(9)
-    savings = [1 - two / one for one, two in zip(truth[:-1], truth[1:], strict=True)]
-    still_paying = {n for n, saving in zip(SIZES, savings, strict=False) if saving >= DELTA - 1e-9}
     wrong = covered = intervals = 0
     for _ in range(STUDIES):
-        seconds = np.array(truth)[:, None] * np.exp(noise * generator.standard_normal((len(SIZES), seeds)))
-        costs = {
-            n: Seeds(tuple(row[row < budget_s]), tuple(np.full((row >= budget_s).sum(), budget_s)))
-            for n, row in zip(SIZES, seconds, strict=True)
-        }
+        costs = prove.simulated_seeds(scenario, seeds, generator)
         decision = threshold(costs, DELTA, 0.95)
-        wrong += decision.threshold in still_paying
-        for doubling, saving in zip(decision.doublings, savings, strict=True):
+        wrong += decision.threshold in scenario.still_paying
+        for doubling, saving in zip(decision.doublings, scenario.savings, strict=True):
             if doubling.lower is not None and doubling.upper is not None:
                 intervals += 1
                 covered += doubling.lower <= -math.log(1 - saving) <= doubling.upper
     assert wrong <= 0.05 * STUDIES
     # A point whose seeds all arrived before the budget was lucky: intervals are judged where nothing was censored.
-    assert budget_s < math.inf or covered >= 0.93 * intervals > 0
+    assert scenario.budget_s < math.inf or covered >= 0.93 * intervals > 0
 
 
 def test_a_clear_threshold_is_found_with_ten_seeds():

@@ -8,13 +8,8 @@ from envknee.config import Decide
 from envknee.files import canonical_json
 from envknee.limits import memory
 from envknee.limits.memory import MemoryLimit, batch_transitions
+from envknee.limits.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 from records import CPU, GPU, Trial, a_trial, records_of
-
-BASE_GB, PER_ENV_GB, PER_TRANSITION_GB, PER_BATCH_GB = 1.5, 2e-3, 2.2e-4, 5e-5
-
-
-def peak_gb(num_envs: int, horizon: int, batch: float, base_gb: float = BASE_GB) -> float:
-    return base_gb + PER_ENV_GB * num_envs + PER_TRANSITION_GB * num_envs * horizon + PER_BATCH_GB * batch
 
 
 def grid(

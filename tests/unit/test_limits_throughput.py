@@ -1,22 +1,20 @@
 """Throughput limit: edge cases by hand, a published curve, and simulated studies with known truth."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from envknee.config import Decide
 from envknee.files import canonical_json
-from envknee.limits import throughput
+from envknee.limits import prove, throughput
+from envknee.limits.prove import ALL_AT_DELTA, FALLING, SIZES, Noise, normal
 from envknee.limits.throughput import ThroughputLimit, fit_law, threshold
-from numpy.typing import NDArray
 from records import GPU, Trial, a_trial, fps_trials, records_of
 
 STUDIES = 1000
 
-SIZES = [16, 32, 64, 128, 256, 512, 1024]
-
-DELTA = 0.10
+DELTA = prove.DELTA
 
 
 def analyse(trials: list[Trial], **settings: float) -> ThroughputLimit:
@@ -195,6 +193,13 @@ def test_law_that_misses_is_flagged_and_two_points_have_none():
     assert fit_law({16: [100.0, 101.0], 32: [200.0, 201.0]}, 8, 0.95) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_law_of_absurd_numbers_is_finite_and_not_used():
+    law = fit_law({1: [1e-9], 2: [1e15], 4: [1.0], 8: [1.0]}, 1, 0.95)
+    assert law is not None and not law.used
+    canonical_json(law)
+
+
 def test_law_without_saturation_has_no_asymptote():
     law = fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95)
     assert law is not None
@@ -242,45 +247,16 @@ def test_several_gpus_are_told_per_gpu():
 
 # --- Simulated studies with known truth
 
-Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
-"""(generator, repeats) -> deviations of ln FPS, shape (sizes, repeats)."""
-
-
-def normal(*scales: float) -> Noise:
-    per_size = np.resize(np.array(scales), len(SIZES))[:, None]
-    return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
-
-
-def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
-    """One repeat in twelve shares the machine and loses 14%."""
-    shape = (len(SIZES), repeats)
-    return 0.01 * generator.standard_normal(shape) - 0.15 * (generator.random(shape) < 0.08)
-
-
-SATURATING = [n / (1 + n / 64) for n in SIZES]
-LINEAR = [float(n) for n in SIZES]
-FALLING = [1.0, 1.8, 3.0, 4.0, 4.1, 3.6, 3.5]
-RESUMING = [1.0, 1.8, 1.9, 1.95, 3.2, 3.3, 3.4]
-ALL_AT_DELTA = [(1 + DELTA) ** i for i in range(len(SIZES))]
-"""The worst case: every doubling gains exactly delta, so that every rejection is wrong."""
-
 SCENARIOS = [
-    pytest.param(SATURATING, normal(0.02), 512, id="saturating"),
-    pytest.param(LINEAR, normal(0.02), None, id="linear"),
-    pytest.param(FALLING, normal(0.02), 128, id="non-monotone, falling"),
-    pytest.param(RESUMING, normal(0.02), 32, id="non-monotone, resuming"),
-    pytest.param(SATURATING, normal(0.10), 512, id="noisy"),
-    pytest.param(ALL_AT_DELTA, normal(0.02), None, id="every doubling at delta"),
-    pytest.param(
-        ALL_AT_DELTA, normal(0.06, 0.06, 0.03, 0.02, 0.01, 0.01, 0.005), None, id="at delta, noise falls with N"
-    ),
-    pytest.param(ALL_AT_DELTA, sometimes_slow, None, id="at delta, some repeats slow"),
+    pytest.param(one.fps, one.noise, one.true_threshold, id=one.name)
+    for one in prove.THROUGHPUT
+    if one.fits == len(SIZES) and min(one.repeats) > 1
 ]
 
 
 @pytest.mark.parametrize("repeats", [3, 5])
 @pytest.mark.parametrize(("truth", "noise", "true_threshold"), SCENARIOS)
-def test_simulated_studies(truth: list[float], noise: Noise, true_threshold: int | None, repeats: int):
+def test_simulated_studies(truth: Sequence[float], noise: Noise, true_threshold: int | None, repeats: int):
     generator = np.random.default_rng(5)
     gains = [math.log(two / one) for one, two in zip(truth[:-1], truth[1:], strict=True)]
     wrong = uncorrected = covered = threshold_covered = 0

@@ -20,6 +20,7 @@ from envknee.files import StudyFolder, read_model
 from envknee.limits import Ranks, Series, percent, shown_batch
 from envknee.limits.learning import LearningLimit, best_of
 from envknee.limits.scaling import Scaling
+from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Headline, Verdict
 
 
@@ -67,7 +68,11 @@ def _table(verdict: Verdict) -> Table:
             table.add_row(arm.arm, "nothing timed yet", "", "", "")
         else:
             table.add_row(
-                arm.arm, _threshold(arm, headline), _interval(headline), _recommended(arm, headline), headline.binds
+                arm.arm,
+                _threshold(arm, headline),
+                threshold_interval(headline),
+                _recommended(arm, headline),
+                headline.binds,
             )
     return table
 
@@ -80,7 +85,8 @@ def _threshold(arm: ArmVerdict, headline: Headline) -> str:
     return f"not reached: at least {largest or headline.num_envs:,} envs{arm.ranks.each}"
 
 
-def _interval(headline: Headline) -> str:
+def threshold_interval(headline: Headline | ThroughputLimit) -> str:
+    """Return `512 to 2,048`, `512 alone` or `512 or more`."""
     if headline.threshold_lowest is None:
         return "no doubling measured"
     if headline.threshold_highest is None:

@@ -11,6 +11,10 @@ savings      GPU-hours to the target beside those of larger num_envs
 levers       what a longer horizon, a larger batch and more GPUs were measured to give
 advice       what would move the limit that binds
 verdict      all of it, and one recommendation per arm
+
+table, table_verdict, table_summary     the same for a person's own CSV file: python -m envknee.limits fps.csv
+references   what kneed and the Universal Scalability Law say about a curve, for comparison
+prove        how often all this is right, in simulated studies with known truth
 """
 
 from collections.abc import Iterable
@@ -49,6 +53,9 @@ class Ranks(NamedTuple):
     def __str__(self) -> str:
         """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
         return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
+
+
+ONE_GPU = Ranks(1, "GPU")
 
 
 def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:

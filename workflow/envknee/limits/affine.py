@@ -2,8 +2,8 @@
 
 Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure, and the same for the same measurements.
 
-Iteration times over num_envs and frames to target over batch sizes both have this form. Relative errors are minimized: the
-measurements span orders of magnitude, and their noise grows with them.
+Iteration times over num_envs and frames to target over batch sizes both have this form. They span orders of magnitude, and
+their noise grows with them.
 """
 
 import math
@@ -19,6 +19,14 @@ ERROR_LIMIT = 0.10
 """A line that misses a measured point by more than this share is shown but not used."""
 
 RESAMPLES = 1000
+
+HUBER = 1.345
+"""Residuals beyond this many standard deviations count less: 95% efficient where noise is normal (Huber 1964; Holland and
+Welsch 1977)."""
+
+HUBER_STEPS = 6
+RESAMPLED_STEPS = 4
+"""Replicates start at the fit and share its scale; with two steps their intervals are 2% short of what they promise."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,12 @@ class Line:
 
 
 def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
-    """Fit a line; its draws come from a bootstrap of relative residuals.
+    """Fit a line robustly; its draws come from a bootstrap of residuals.
+
+    Errors of the logarithm are minimized. Relative errors, fit / y - 1, would favour small measurements: with 10% noise the
+    asymptote of the law of the iteration time was 1.5% too high and its intervals covered 81 to 88%. Huber's weights keep one
+    slow process from bending the line: without them intervals covered 90% where one repeat of a study lost a quarter. Both as
+    `prove` simulates them.
 
     Lines through measurements of the same x, equally many each, draw the residuals of the same trials: draws of several
     phases of the same iterations belong together, row by row.
@@ -52,10 +65,14 @@ def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
     """
     pairs = [(x, value) for x, values in measured.items() for value in values]
     sizes, times = np.array([x for x, _ in pairs], dtype=float), np.array([value for _, value in pairs])
-    fixed, slope = solve(sizes, times[None])[0]
+    found = _robust(sizes, times[None])
+    fixed, slope = (float(value) for value in found[0])
     fitted = fixed + slope * sizes
-    drawn = residuals.draws(times / fitted - 1.0, 2, confidence, (RESAMPLES, len(pairs)))
-    return Line(float(fixed), float(slope), solve(sizes, fitted * np.maximum(1.0 + drawn, 0.05)))
+    errors = np.log(times / fitted)
+    drawn = residuals.draws(errors, 2, confidence, (RESAMPLES, len(pairs)), centred=False)
+    # A factor of twenty either way: two residuals can leave draws of any size.
+    resampled = _robust(sizes, fitted * np.exp(np.clip(drawn, -3.0, 3.0)), found, _scale(errors[None]))
+    return Line(fixed, slope, resampled)
 
 
 def interval(draws: NDArray[np.float64], confidence: float) -> tuple[float | None, float | None]:
@@ -81,11 +98,53 @@ def solve(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.
     Returns:
         shape (fits, 2)
     """
-    # With rows scaled by 1/t: minimize sum (t0 a + c b - 1)^2 where a = 1/t, b = N/t.
-    a, b = 1.0 / times, sizes / times
-    aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), a.sum(1), b.sum(1)
+    return _weighted(1.0 / times, sizes / times, np.ones_like(times))
+
+
+def _robust(
+    sizes: NDArray[np.float64],
+    times: NDArray[np.float64],
+    start: NDArray[np.float64] | None = None,
+    scale: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return (fixed, slope), both at least 0, of every row of `times`: Huber's estimate on logarithms, reweighted steps.
+
+    Args:
+        sizes: x, shape (trials,)
+        times: measurements, shape (fits, trials), above 0
+        start: a (fixed, slope) close by, shape (1, 2); None starts at the least squares of relative errors
+        scale: standard deviation of the errors of the logarithm, shape (1, 1); None estimates it, for each row
+
+    Returns:
+        shape (fits, 2)
+    """
+    found = solve(sizes, times) if start is None else start
+    for _ in range(HUBER_STEPS if start is None else RESAMPLED_STEPS):
+        fitted = found[:, :1] + found[:, 1:] * sizes
+        errors = np.log(times / fitted)
+        limit = HUBER * (_scale(errors) if scale is None else scale)
+        # No scale at all: more than half of the errors are nothing, and none is an outlier's.
+        size = np.maximum(np.abs(errors), 1e-300)
+        weights = np.where(limit > 0.0, np.sqrt(np.minimum(1.0, limit / size)), 1.0)
+        # Gauss-Newton: ln t = ln f + (t0 + c N - f) / f. The floor keeps the target, and with it the fit, above 0.
+        found = _weighted(weights / fitted, weights * sizes / fitted, weights * (1.0 + np.maximum(errors, -0.9)))
+    return found
+
+
+def _scale(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation that the median absolute error of each row stands for, shape (rows, 1)."""
+    return 1.4826 * np.median(np.abs(errors), axis=1, keepdims=True)
+
+
+def _weighted(a: NDArray[np.float64], b: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (t0, c), both at least 0, that minimize sum (t0 a + c b - target)^2 of every row; all of shape (fits, trials)."""
+    aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), (a * target).sum(1), (b * target).sum(1)
     determinant = aa * bb - ab * ab
-    t0, slope = (a1 * bb - b1 * ab) / determinant, (b1 * aa - a1 * ab) / determinant
+    # Times many orders of magnitude apart leave one trial to decide, which cannot tell t0 from c: all of it is taken for c.
+    singular = determinant <= 1e-14 * aa * bb
+    divisor = np.where(singular, 1.0, determinant)
+    t0 = np.where(singular, 0.0, (a1 * bb - b1 * ab) / divisor)
+    slope = np.where(singular, b1 / bb, (b1 * aa - a1 * ab) / divisor)
     # Outside the quadrant the best point lies on the axis that was crossed (the function is convex).
     t0, slope = np.where(slope < 0.0, a1 / aa, t0), np.maximum(slope, 0.0)
     slope, t0 = np.where(t0 < 0.0, b1 / bb, slope), np.maximum(t0, 0.0)

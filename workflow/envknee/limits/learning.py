@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Ranks, Series, by_series, doublings, listed, percent
+from envknee.limits import ONE_GPU, Ranks, Series, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 
 LEAST_SEEDS = 3
@@ -229,11 +229,37 @@ def cost(costs: Seeds, confidence: float) -> Cost:
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
     points = [_point(num_envs, records, settings.confidence) for num_envs, records in by_size.items()]
-    ran = [point for point in points if point.seeds]
-    decision = threshold(
-        {point.num_envs: seconds_of(by_size[point.num_envs]) for point in ran}, settings.delta, settings.confidence
-    )
+    seconds = {point.num_envs: seconds_of(by_size[point.num_envs]) for point in points if point.seeds}
     first = next(iter(by_size.values()))[0].request
+    return limit_of(
+        series, points, seconds, settings,
+        target_reward=first.target_reward, budget_s=first.budget_s, ranks=Ranks.of(first),
+    )  # fmt: skip
+
+
+def limit_of(
+    series: Series,
+    points: Sequence[LearningPoint],
+    seconds: Mapping[int, Seeds],
+    settings: Decide,
+    *,
+    target_reward: float | None = None,
+    budget_s: float | None = None,
+    ranks: Ranks = ONE_GPU,
+) -> LearningLimit:
+    """Return the limit of one series from plain numbers: what `analyse` does without its records.
+
+    Args:
+        series: what they were measured at
+        points: what is to be reported of each num_envs, ascending
+        seconds: num_envs -> seconds to the target of its seeds, of the points where any ran
+        settings: delta and confidence
+        target_reward: that was to be reached, where it is known
+        budget_s: after which a run ended, where it is known and the same for all
+        ranks: that trained together; num_envs are those of each
+    """
+    ran = [point for point in points if point.seeds]
+    decision = threshold(seconds, settings.delta, settings.confidence)
     if not ran:
         state = "no data"
     elif decision.threshold is not None:
@@ -246,8 +272,8 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
         arm=series.arm,
         horizon=series.horizon,
         batch_size=series.batch_size,
-        target_reward=first.target_reward,
-        budget_s=first.budget_s,
+        target_reward=target_reward,
+        budget_s=budget_s,
         delta=settings.delta,
         confidence=settings.confidence,
         state=state,
@@ -256,12 +282,12 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
         threshold_highest=decision.highest,
         at_least=ran[-1].num_envs if state == "not reached" else None,
         resumes_at=list(decision.resumes_at),
-        points=points,
+        points=list(points),
         savings=[_saving(doubling) for doubling in decision.doublings],
         best=_best(series, ran),
         method=METHOD,
         notes=_notes(points, decision, settings),
-        statement=_statement(ran, state, decision, Ranks.of(first), settings),
+        statement=_statement(ran, state, decision, ranks, settings),
     )
 
 

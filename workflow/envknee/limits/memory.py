@@ -12,7 +12,7 @@ rank has a GPU of its own; on a CPU they share the host's memory in equal parts.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from envknee.config import Decide
-from envknee.limits import Ranks, Series, listed, residuals, shown_batch, times
-from envknee.record import Frozen, Record
+from envknee.limits import ONE_GPU, Ranks, Series, listed, residuals, shown_batch, times
+from envknee.record import Frozen, Record, Status
 from envknee.space import rollout_size
 
 RESAMPLES = 500
@@ -169,6 +169,39 @@ NAMES: tuple[Literal["base", "per_environment", "per_transition", "per_batch_tra
 
 
 @dataclass(frozen=True)
+class Sample:
+    """What one trial says about memory: all that this module needs of a record."""
+
+    kind: str
+    num_envs: int
+    """Of each rank."""
+    horizon: int
+    batch_size: int | None
+    """Of all ranks together; None for the library's own."""
+    mini_batches: int | None
+    """Optimizer steps per epoch that the library ran with, where that is known."""
+    status: Status
+    peak_gb: float | None
+    """Of the fullest rank; None where none was measured."""
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether the peak is that of a whole trial: out of memory cuts it short, whatever it says."""
+        return self.peak_gb is not None and self.status not in ("oom", "refused")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The memory that one rank may use."""
+
+    memory_gb: float | None
+    device: str | None = None
+    on_gpu: bool = True
+    unknown_because: str = "no trial tells the memory of its device"
+    """What to say where `memory_gb` is None."""
+
+
+@dataclass(frozen=True)
 class _Fit:
     """A fitted model and its bootstrap replicates, in GB per unit of each term in `columns`."""
 
@@ -188,6 +221,61 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[MemoryLimit]:
         _limit(arm, [record for record in records if record.request.arm == arm], settings)
         for arm in sorted({record.request.arm for record in records})
     ]
+
+
+def at_point(horizon: int, batch_size: int | None) -> str:
+    """Return ` at horizon 16, batch 128`, to stand behind "environments fit"."""
+    return f" at horizon {horizon}, {shown_batch(batch_size)}"
+
+
+def limit_of(
+    arm: str,
+    samples: Sequence[Sample],
+    room: Room,
+    settings: Decide,
+    *,
+    ranks: Ranks = ONE_GPU,
+    device_notes: Sequence[str] = (),
+    at: Callable[[int, int | None], str] = at_point,
+) -> MemoryLimit:
+    """Return the limit of one arm from plain numbers: what `analyse` does without its records.
+
+    Args:
+        arm: its name
+        samples: of every kind of trial, in any order
+        room: what one rank may use
+        settings: margin and confidence
+        ranks: that trained together, each with num_envs environments of its own
+        device_notes: what a reader must know about the devices
+        at: how horizon and batch size are said in the statement
+    """
+    measured = [sample for sample in samples if sample.whole]
+    failed = [sample for sample in samples if sample.status in ("oom", "refused")]
+    fit, why_not = _fit(measured, ranks.world_size, settings.confidence)
+    notes = [f"not identifiable: {why_not}"] if why_not else []
+    notes += device_notes
+    walls = _walls(arm, samples, measured, failed, fit, room.memory_gb, ranks.world_size, settings)
+    if fit is not None:
+        notes += _fit_notes(fit, measured, walls)
+    return MemoryLimit(
+        arm=arm,
+        quantity="device memory used" if room.on_gpu else "resident set of the process",
+        device=room.device,
+        device_memory_gb=room.memory_gb,
+        world_size=ranks.world_size,
+        margin=settings.memory_margin,
+        confidence=settings.confidence,
+        identifiable=fit is not None,
+        terms=_terms(fit, settings.confidence) if fit else [],
+        trials=len(measured),
+        largest_error_gb=fit.largest_error_gb if fit else None,
+        walls=walls,
+        cards=_cards(arm, samples, measured, fit, ranks.world_size, settings) if room.on_gpu else [],
+        infeasible=_infeasible(failed),
+        method=METHOD,
+        notes=notes,
+        statement=_statement(walls, fit, why_not, room, ranks, settings, at),
+    )
 
 
 def batch_transitions(
@@ -211,66 +299,52 @@ def batch_transitions(
 
 def measured_peaks(records: Sequence[Record]) -> list[Record]:
     """Return the records whose peak is that of a whole trial: out of memory cuts it short, whatever it says."""
-    return [
-        record
-        for record in records
-        if record.memory_peak_gb is not None and record.outcome.status not in ("oom", "refused")
-    ]  # fmt: skip
+    return [record for record in records if _sample(record).whole]
 
 
 def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit:
-    measured = measured_peaks(records)
     devices = [record.outcome.environment.device for record in records if record.outcome.environment is not None]
-    on_gpu = any(device.type == "cuda" for device in devices)
     smallest = min(devices, key=lambda device: device.memory_gb, default=None)
-    failed = [record for record in records if record.outcome.status in ("oom", "refused")]
-    fit, why_not = _fit(measured, settings.confidence)
-    notes = [f"not identifiable: {why_not}"] if why_not else []
+    room = Room(
+        memory_gb=min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None),
+        device=smallest.name if smallest else None,
+        on_gpu=any(device.type == "cuda" for device in devices),
+    )
     ranks = Ranks.of(records[0].request)
-    memory_gb = min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None)
-    if memory_gb is not None and not on_gpu and ranks.world_size > 1:
-        notes.append(f"{ranks} share the host's memory: {memory_gb:,.1f} GB for each")
-    walls = _walls(records, measured, failed, fit, memory_gb, settings)
+    notes = []
+    if room.memory_gb is not None and not room.on_gpu and ranks.world_size > 1:
+        notes.append(f"{ranks} share the host's memory: {room.memory_gb:,.1f} GB for each")
     if len({device.name for device in devices}) > 1:
         notes.append(f"{len({device.name for device in devices})} kinds of device: the smallest memory is taken")
-    if fit is not None:
-        notes += _fit_notes(fit, measured, walls)
-    return MemoryLimit(
-        arm=arm,
-        quantity="device memory used" if on_gpu else "resident set of the process",
-        device=smallest.name if smallest else None,
-        device_memory_gb=memory_gb,
-        world_size=ranks.world_size,
-        margin=settings.memory_margin,
-        confidence=settings.confidence,
-        identifiable=fit is not None,
-        terms=_terms(fit, settings.confidence) if fit else [],
-        trials=len(measured),
-        largest_error_gb=fit.largest_error_gb if fit else None,
-        walls=walls,
-        cards=_cards(records, measured, fit, settings) if on_gpu else [],
-        infeasible=_infeasible(failed),
-        method=METHOD,
-        notes=notes,
-        statement=_statement(walls, fit, why_not, memory_gb, on_gpu, ranks, settings),
-    )
+    return limit_of(arm, [_sample(record) for record in records], room, settings, ranks=ranks, device_notes=notes)
 
 
-def _design(record: Record) -> tuple[float, float, float, float]:
-    """Return how many units of each term of `NAMES` a trial needs."""
+def _sample(record: Record) -> Sample:
     request = record.request
-    batch = batch_transitions(
-        request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
+    return Sample(
+        kind=request.kind,
+        num_envs=request.num_envs,
+        horizon=request.horizon,
+        batch_size=request.batch_size,
+        mini_batches=record.num_mini_batches,
+        status=record.outcome.status,
+        peak_gb=record.memory_peak_gb,
     )
-    return 1.0, float(request.num_envs), float(rollout_size(request.num_envs, request.horizon)), batch
 
 
-def _fit(records: Sequence[Record], confidence: float) -> tuple[_Fit | None, str]:
+def _design(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
+    """Return how many units of each term of `NAMES` a trial needs."""
+    batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, sample.mini_batches, world_size)
+    return 1.0, float(sample.num_envs), float(rollout_size(sample.num_envs, sample.horizon)), batch
+
+
+def _fit(samples: Sequence[Sample], world_size: int, confidence: float) -> tuple[_Fit | None, str]:
     """Return the fitted model, or None and why there is none."""
-    if len({record.request.num_envs for record in records}) < 2:
-        return None, f"{len({record.request.num_envs for record in records})} different num_envs measured, 2 are needed"
+    sizes = len({sample.num_envs for sample in samples})
+    if sizes < 2:
+        return None, f"{sizes} different num_envs measured, 2 are needed"
     # Sorted: the order in which trials ran must not reach the draws of the interval.
-    rows = np.array(sorted((*_design(record), record.memory_peak_gb or 0.0) for record in records))
+    rows = np.array(sorted((*_design(sample, world_size), sample.peak_gb or 0.0) for sample in samples))
     design, peaks = rows[:, :-1], rows[:, -1]
     columns = _independent(design)
     points = len(np.unique(design, axis=0))
@@ -321,21 +395,23 @@ def _terms(fit: _Fit, confidence: float) -> list[MemoryTerm]:
 
 
 def _walls(
-    records: Sequence[Record],
-    measured: Sequence[Record],
-    failed: Sequence[Record],
+    arm: str,
+    samples: Sequence[Sample],
+    measured: Sequence[Sample],
+    failed: Sequence[Sample],
     fit: _Fit | None,
     memory_gb: float | None,
+    world_size: int,
     settings: Decide,
 ) -> list[MemoryWall]:
     walls = []
-    for series in _all_series(records):
+    for series in _all_series(arm, samples):
         largest, lower, upper = (None, None, None)
         if fit is not None and memory_gb is not None:
-            largest, lower, upper = _largest(fit, series, measured, records[0].world_size, memory_gb, settings)
-        fitted = max((record.request.num_envs for record in _at(series, measured)), default=None)
-        broken = min((record.request.num_envs for record in _at(series, failed)), default=None)
-        far = max((record.request.num_envs for record in measured), default=None)
+            largest, lower, upper = _largest(fit, series, measured, world_size, memory_gb, settings)
+        fitted = max((one.num_envs for one in _at(series, measured)), default=None)
+        broken = min((one.num_envs for one in _at(series, failed)), default=None)
+        far = max((one.num_envs for one in measured), default=None)
         walls.append(
             MemoryWall(
                 horizon=series.horizon,
@@ -353,17 +429,22 @@ def _walls(
 
 
 def _cards(
-    records: Sequence[Record], measured: Sequence[Record], fit: _Fit | None, settings: Decide
+    arm: str,
+    samples: Sequence[Sample],
+    measured: Sequence[Sample],
+    fit: _Fit | None,
+    world_size: int,
+    settings: Decide,
 ) -> list[CardPrediction]:
     """Return what the model says of cards of other sizes: memory use does not depend on how much there is."""
     if fit is None:
         return []
-    far = max(record.request.num_envs for record in measured)
+    far = max(sample.num_envs for sample in measured)
     predictions = []
     for card, mebibytes in CARDS_MIB.items():
         memory_gb = mebibytes * GB_PER_MIB
-        for series in _all_series(records):
-            largest, lower, upper = _largest(fit, series, measured, records[0].world_size, memory_gb, settings)
+        for series in _all_series(arm, samples):
+            largest, lower, upper = _largest(fit, series, measured, world_size, memory_gb, settings)
             if largest is not None:
                 predictions.append(
                     CardPrediction(
@@ -380,25 +461,25 @@ def _cards(
     return predictions
 
 
-def _all_series(records: Sequence[Record]) -> list[Series]:
-    found = {Series(r.request.arm, r.request.horizon, r.request.batch_size) for r in records}
+def _all_series(arm: str, samples: Sequence[Sample]) -> list[Series]:
+    found = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
     return sorted(found, key=lambda series: (series.horizon, series.batch_size or 0))
 
 
-def _at(series: Series, candidates: Sequence[Record]) -> list[Record]:
-    return [r for r in candidates if (r.request.horizon, r.request.batch_size) == (series.horizon, series.batch_size)]
+def _at(series: Series, candidates: Sequence[Sample]) -> list[Sample]:
+    return [one for one in candidates if (one.horizon, one.batch_size) == (series.horizon, series.batch_size)]
 
 
 def _largest(
     fit: _Fit,
     series: Series,
-    measured: Sequence[Record],
+    measured: Sequence[Sample],
     world_size: int,
     memory_gb: float,
     settings: Decide,
 ) -> tuple[int | None, int | None, int | None]:
     """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval."""
-    mini_batches = Counter(r.num_mini_batches for r in _at(series, measured) if r.num_mini_batches)
+    mini_batches = Counter(one.mini_batches for one in _at(series, measured) if one.mini_batches)
     usual = mini_batches.most_common(1)[0][0] if mini_batches else None
     available_gb = memory_gb * (1.0 - settings.memory_margin)
     # The library's batch grows with num_envs, a fixed one does not.
@@ -423,11 +504,8 @@ def _largest(
     return largest, whole(lower), whole(upper)
 
 
-def _infeasible(failed: Sequence[Record]) -> list[InfeasibleTrial]:
-    counts = Counter(
-        (r.request.kind, r.request.horizon, r.request.batch_size or 0, r.request.num_envs, r.outcome.status)
-        for r in failed
-    )
+def _infeasible(failed: Sequence[Sample]) -> list[InfeasibleTrial]:
+    counts = Counter((one.kind, one.horizon, one.batch_size or 0, one.num_envs, one.status) for one in failed)
     return [
         InfeasibleTrial(
             kind=kind,
@@ -441,9 +519,9 @@ def _infeasible(failed: Sequence[Record]) -> list[InfeasibleTrial]:
     ]
 
 
-def _fit_notes(fit: _Fit, measured: Sequence[Record], walls: Sequence[MemoryWall]) -> list[str]:
+def _fit_notes(fit: _Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall]) -> list[str]:
     notes = []
-    horizons = {record.request.horizon for record in measured}
+    horizons = {sample.horizon for sample in measured}
     if 2 not in fit.columns:
         notes.append(
             f"one horizon ({listed(horizons)}): the rollout's part is within per_environment"
@@ -466,29 +544,29 @@ def _statement(
     walls: Sequence[MemoryWall],
     fit: _Fit | None,
     why_not: str,
-    memory_gb: float | None,
-    on_gpu: bool,
+    room: Room,
     ranks: Ranks,
     settings: Decide,
+    at: Callable[[int, int | None], str],
 ) -> str:
     failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
     measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
-    if fit is None or memory_gb is None:
-        return f"not identifiable: {why_not or 'no trial tells the memory of its device'}{measured}"
+    if fit is None or room.memory_gb is None:
+        return f"not identifiable: {why_not or room.unknown_because}{measured}"
     alone = ranks.world_size == 1
-    whose = ("the GPU's" if alone else "each GPU's") if on_gpu else ("the host's" if alone else "each rank's")
-    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {memory_gb:,.1f} GB"
+    whose = ("the GPU's" if alone else "each GPU's") if room.on_gpu else ("the host's" if alone else "each rank's")
+    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {room.memory_gb:,.1f} GB"
     known = [wall for wall in walls if wall.largest_num_envs is not None]
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
-    where = f"at horizon {tightest.horizon}, {shown_batch(tightest.batch_size)}"
+    where = at(tightest.horizon, tightest.batch_size)
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
-        return f"far from binding: {share} would take {largest} {where}, an extrapolation{measured}"
+        return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
-    return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share} {where}{_interval(tightest)}{measured}"
+    return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{_interval(tightest)}{measured}"
 
 
 def _interval(wall: MemoryWall) -> str:

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from envknee.config import Decide
-from envknee.limits import Ranks, Series, affine, by_series, doublings, listed, percent
+from envknee.limits import ONE_GPU, Ranks, Series, affine, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -97,7 +97,10 @@ class Law(Frozen):
     """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
     num_envs: list[int]
     trials: int
-    method: str = "least squares of relative errors, t0 and c at least 0; intervals: bootstrap of relative residuals"
+    method: str = (
+        "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
+        " intervals: bootstrap of its residuals"
+    )
 
 
 class ThroughputLimit(Frozen):
@@ -166,6 +169,63 @@ def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: floa
     return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
 
 
+def limit_of(
+    series: Series,
+    fps: Mapping[int, Sequence[float]],
+    failures: Mapping[int, Counter[str]],
+    settings: Decide,
+    *,
+    not_counted: Mapping[str, int] | None = None,
+    ranks: Ranks = ONE_GPU,
+    measure: Measure = "fps_total",
+) -> ThroughputLimit:
+    """Return the limit of one series from plain numbers: what `analyse` does without its records.
+
+    Args:
+        series: what they were measured at
+        fps: num_envs -> one FPS per repeat that was timed to its end, num_envs ascending
+        failures: num_envs -> how many repeats ended as "oom" and "refused"
+        settings: delta and confidence
+        not_counted: trials that ended otherwise, by status
+        ranks: that trained together; num_envs are those of each
+        measure: which FPS these are
+    """
+    decision = threshold(fps, settings.delta, settings.confidence)
+    not_counted = dict(sorted((not_counted or {}).items()))
+    infeasible = [
+        InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
+        for num_envs, failed in failures.items()
+        if failed.total() and num_envs not in fps
+    ]
+    at_least = max(fps, default=None) if decision.threshold is None else None
+    return ThroughputLimit(
+        arm=series.arm,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        world_size=ranks.world_size,
+        measure=measure,
+        delta=settings.delta,
+        confidence=settings.confidence,
+        state="no data" if not fps else "not reached" if decision.threshold is None else "reached",
+        threshold_num_envs=decision.threshold,
+        threshold_lowest=decision.lowest,
+        threshold_highest=decision.highest,
+        at_least=at_least,
+        resumes_at=list(decision.resumes_at),
+        points=[
+            _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence)
+            for num_envs, values in fps.items()
+        ],
+        infeasible=infeasible,
+        not_counted=not_counted,
+        gains=[_gain(doubling) for doubling in decision.doublings],
+        law=fit_law(fps, series.horizon, settings.confidence, ranks.world_size),
+        method=METHOD,
+        notes=_notes(fps, decision, infeasible, not_counted, ranks, settings),
+        statement=_statement(fps, decision, ranks, settings),
+    )
+
+
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
     """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs."""
     if len(fps) < 3:
@@ -207,40 +267,8 @@ def _limit(
         values = measured_fps(records, measure)
         if values:
             fps[num_envs] = values
-    decision = threshold(fps, settings.delta, settings.confidence)
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
-    infeasible = [
-        InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
-        for num_envs, failed in failures.items()
-        if failed.total() and num_envs not in fps
-    ]
-    at_least = max(fps, default=None) if decision.threshold is None else None
-    return ThroughputLimit(
-        arm=series.arm,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
-        world_size=ranks.world_size,
-        measure=measure,
-        delta=settings.delta,
-        confidence=settings.confidence,
-        state="no data" if not fps else "not reached" if decision.threshold is None else "reached",
-        threshold_num_envs=decision.threshold,
-        threshold_lowest=decision.lowest,
-        threshold_highest=decision.highest,
-        at_least=at_least,
-        resumes_at=list(decision.resumes_at),
-        points=[
-            _point(num_envs, values, failures[num_envs].total(), settings.confidence)
-            for num_envs, values in fps.items()
-        ],
-        infeasible=infeasible,
-        not_counted=dict(sorted(not_counted.items())),
-        gains=[_gain(doubling) for doubling in decision.doublings],
-        law=fit_law(fps, series.horizon, settings.confidence, ranks.world_size),
-        method=METHOD,
-        notes=_notes(fps, decision, infeasible, not_counted, ranks, settings),
-        statement=_statement(fps, decision, ranks, settings),
-    )
+    return limit_of(series, fps, failures, settings, not_counted=not_counted, ranks=ranks, measure=measure)
 
 
 def _fps(record: Record, measure: Measure) -> float:
@@ -315,7 +343,7 @@ def _notes(
             f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments{ranks.each}"
         )
     if not_counted:
-        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in sorted(not_counted.items())))
+        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
     return notes
 
 

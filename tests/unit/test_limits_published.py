@@ -1,0 +1,86 @@
+"""Published curves: one figure per point, so that nothing is decided, and what they show is shown."""
+
+from pathlib import Path
+
+import pytest
+from envknee.config import Decide
+from envknee.limits.__main__ import read_table
+from envknee.limits.table_verdict import SeriesVerdict, TableVerdict, decide
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures/published"
+
+FILES = sorted(PUBLISHED.glob("*.csv"))
+
+
+def verdict(name: str, device_gb: float | None = None) -> TableVerdict:
+    path = PUBLISHED / f"{name}.csv"
+    return decide(read_table(path), path.name, Decide(), device_gb)
+
+
+def only_series(name: str) -> SeriesVerdict:
+    (one,) = verdict(name).series
+    return one
+
+
+def gains(name: str) -> list[float]:
+    return [round(100 * gain.gain, 1) for gain in only_series(name).throughput.gains]
+
+
+def law_error(name: str) -> float:
+    law = only_series(name).throughput.law
+    assert law is not None
+    return law.largest_relative_error
+
+
+def test_there_are_four_and_each_names_its_source():
+    assert len(FILES) == 4
+    for path in FILES:
+        comments = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+        assert any("Source: " in line for line in comments), path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_one_figure_per_point_is_never_reached(path: Path):
+    (one,) = decide(read_table(path), path.name, Decide(), 85.0).series
+    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("not reached", None)
+    assert "one repeat" in one.throughput.statement
+    assert "one repeat per point" in one.throughput.notes[0]
+    assert all(gain.gain_upper_one_sided is None for gain in one.throughput.gains)
+    assert "3 repeats of each point (now 1)" in (one.measure_next or "")
+
+
+def test_isaac_lab_still_gains_at_the_end():
+    # 22325 / 13870, 33922 / 22325 and 40591 / 33922
+    assert gains("isaac-lab-rtx-4090") == [61.0, 51.9, 19.7]
+    assert law_error("isaac-lab-rtx-4090") < 0.10
+    assert (only_series("isaac-lab-rtx-4090").measure_next or "").startswith(
+        "Measure 2,048 environments, and at least 3"
+    )
+
+
+def test_the_fall_of_madrona_is_seen():
+    # 44.1 / 40.9, 47.8 / 44.1 and 42.4 / 47.8: less than delta everywhere, and a loss at the end
+    assert gains("madrona-rtx-4090") == [7.8, 8.4, -11.3]
+    one = only_series("madrona-rtx-4090")
+    usl = one.references.scalability
+    assert usl is not None and usl.peak_num_envs is not None
+    assert 128 < usl.peak_num_envs < 1024, "only the law with coherency can fall"
+    law = one.throughput.law
+    assert law is not None and law.largest_relative_error > usl.largest_relative_error
+
+
+def test_maniskill_has_long_stopped_paying_but_one_figure_cannot_show_it():
+    # 29.7 / 27.1, 31.4 / 29.7 and 32.2 / 31.4
+    assert gains("maniskill-rtx-4090") == [9.6, 5.7, 2.5]
+    assert law_error("maniskill-rtx-4090") < 0.02
+
+
+def test_the_h100_table_with_its_memory():
+    said = verdict("h100-stock", 85.0)
+    assert gains("h100-stock") == [86.9, 53.1, 39.7, 26.7, 14.8, 6.9]
+    assert law_error("h100-stock") < 0.10
+    assert said.series[0].label == "horizon 32"
+    assert said.memory is not None
+    wall = said.memory.wall(32, None)
+    # 8,192 took 71.0 GB of 85, and 16,384 do not fit (README).
+    assert wall is not None and wall.largest_num_envs is not None and 8192 < wall.largest_num_envs < 16_384

@@ -1,0 +1,342 @@
+"""A person's own table: what is read, every way to be wrong, the verdict over it, and the command."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from envknee.config import Decide
+from envknee.errors import UserError
+from envknee.files import canonical_json
+from envknee.limits import learning, memory, throughput
+from envknee.limits.__main__ import main
+from envknee.limits.table import COLUMNS, Table, decode, parse
+from envknee.limits.table_verdict import TableVerdict, decide
+from hypothesis import given
+from hypothesis import strategies as st
+from records import GPU, fps_trials, learning_trials, records_of
+
+REACHED = {16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0], 64: [202.0, 203.0, 204.0]}
+
+
+def table(*lines: str) -> Table:
+    return parse("\n".join(lines), "fps.csv")
+
+
+def repeats(fps: dict[int, list[float]], header: str = "num_envs,repeat,fps") -> list[str]:
+    return [header, *(f"{n},{repeat},{value}" for n, values in fps.items() for repeat, value in enumerate(values))]
+
+
+def verdict(lines: Sequence[str], device_gb: float | None = None, **settings: float) -> TableVerdict:
+    return decide(table(*lines), "fps.csv", Decide(**settings), device_gb)
+
+
+def error(*lines: str) -> str:
+    with pytest.raises(UserError) as raised:
+        table(*lines)
+    return str(raised.value)
+
+
+# --- What is read
+
+
+def test_columns_in_any_order_and_case_with_comments_blank_lines_and_spaces():
+    read = table('# mine, "unfinished', "", "FPS , Num_Envs", "# half way", "200.5, 32", "", "1e2,16")
+    assert [(row.num_envs, row.fps, row.line) for row in read.rows] == [(16, 100.0, 7), (32, 200.5, 5)]
+    assert read.columns == {"num_envs", "fps"}
+
+
+def test_whole_numbers_as_spreadsheets_write_them():
+    (row,) = table("num_envs,fps,batch_size", "64.0,5,1.28e2").rows
+    assert (row.num_envs, row.batch_size) == (64, 128)
+
+
+def test_empty_cells_are_missing_and_not_zero():
+    (row,) = table("num_envs,fps,vram_gb,batch_size,seconds_to_target,budget_s", "64,5,,,,").rows
+    assert (row.vram_gb, row.batch_size, row.seconds_to_target, row.budget_s) == (None, None, None, None)
+
+
+def test_a_byte_order_mark_is_let_through():
+    assert parse(decode(b"\xef\xbb\xbfnum_envs,fps\n16,1\n", "x"), "x").rows[0].num_envs == 16
+
+
+def test_other_columns_are_named_and_left_out():
+    assert table("num_envs,fps,vram,gpu", "16,1,n/a,A100").not_read == (
+        "column 'vram' is not read (did you mean 'vram_gb'?)",
+        "column 'gpu' is not read",
+    )
+
+
+# --- Every way to be wrong: the line, the column, the value, what was expected and what to do
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((), ["fps.csv is empty", "num_envs,fps"]),
+        (("# only this",), ["holds only comments"]),
+        (("num_envs,fps",), ["a header and no rows", "a row per measurement"]),
+        (("envs,fps", "16,1"), ["line 1", "no column 'num_envs'", "did you mean 'envs'?", "Rename it"]),
+        (("num_envs,fps_total", "16,1"), ["no column 'fps'", "did you mean 'fps_total'?"]),
+        (("num_envs,speed", "16,1"), ["no column 'fps'", "'num_envs', 'speed'", "Add it"]),
+        (("num_envs;fps", "16;1"), ["no column 'num_envs'", "commas instead of semicolons"]),
+        (("num_envs,fps,fps", "16,1,2"), ["column 'fps' stands there 2 times"]),
+        (("num_envs,fps,budget_s", "16,1,2"), ["'budget_s' needs a column 'seconds_to_target'"]),
+        (("num_envs,fps", "16,fast"), ["line 2", "column 'fps' is 'fast'", "a number above 0", "in digits"]),
+        (("num_envs,fps", "16,1", "many,2"), ["line 3", "column 'num_envs' is 'many'", "a whole number of at least 1"]),
+        (("num_envs,fps", "16,1_000"), ["'1_000'", "separators of thousands"]),
+        (("num_envs,fps", "16,1,000"), ["line 2: 3 cells, and the header has 2", "no comma within a number"]),
+        (("num_envs,fps", "16"), ["line 2: 1 cells, and the header has 2"]),
+        (("num_envs,fps", "16,"), ["column 'fps' is empty", "Fill it in"]),
+        (("num_envs,fps", "16,nan"), ["column 'fps' is nan", "Measure it again"]),
+        (("num_envs,fps", "16,-inf"), ["column 'fps' is -inf"]),
+        (("num_envs,fps,vram_gb", "16,1,NaN"), ["column 'vram_gb' is NaN", "Leave the cell empty"]),
+        (("num_envs,fps", "16,0"), ["column 'fps' is 0", "above 0", "write oom"]),
+        (("num_envs,fps", "16,-3.5"), ["column 'fps' is -3.5", "above 0"]),
+        (("num_envs,fps", "16,1e999"), ["column 'fps' is 1e999", "at most 1e+15"]),
+        (("num_envs,fps", "0,5"), ["column 'num_envs' is 0", "at least 1"]),
+        (("num_envs,fps", "16.5,5"), ["column 'num_envs' is 16.5", "a whole number", "Round it"]),
+        (("num_envs,fps,repeat", "16,5,"), ["column 'repeat' is empty"]),
+        (("num_envs,fps", "16,5", "32,6", "16,7"), ["line 4", "line 2", "num_envs 16", "no column 'repeat'"]),
+        (
+            ("num_envs,fps,repeat,horizon,batch_size", "16,5,1,8,64", "16,6,1,8,64"),
+            ["line 3", "line 2", "num_envs 16, horizon 8, batch_size 64, repeat 1", "remove one"],
+        ),
+        (("num_envs,fps,seconds_to_target", "16,oom,5"), ["fps is oom and seconds_to_target 5"]),
+        (("num_envs,fps,seconds_to_target,budget_s", "16,1,70,60"), ["70 is above budget_s 60"]),
+        (("num_envs,fps", '16,"1'), ["not CSV", "Close every quote"]),
+    ],
+)  # fmt: skip
+def test_an_error_says_where_what_and_what_to_do(lines: tuple[str, ...], said: list[str]):
+    text = error(*lines)
+    assert text.startswith("fps.csv")
+    for part in said:
+        assert part in text
+
+
+def test_the_same_num_envs_at_another_horizon_batch_or_repeat_is_no_duplicate():
+    assert len(table("num_envs,fps,horizon", "16,5,8", "16,6,16").rows) == 2
+    assert len(table("num_envs,fps,batch_size", "16,5,8", "16,6,16").rows) == 2
+    assert len(table("num_envs,fps,repeat", "16,5,0", "16,6,1").rows) == 2
+
+
+@pytest.mark.parametrize("data", [b"num_envs,fps\n16,\xff\n", "num_envs,fps\n16,1\n".encode("utf-16"), b"a\0b"])
+def test_not_utf_8(data: bytes):
+    with pytest.raises(UserError, match=r"fps\.csv .*UTF-8"):
+        decode(data, "fps.csv")
+
+
+@given(st.text(alphabet='num_evsfp,0123456789.\n"#-;oe \t\r', max_size=60).map(lambda text: f"num_envs,fps\n{text}"))
+def test_any_text_is_a_table_or_a_user_error(text: str):
+    try:
+        read = parse(text, "fps.csv")
+    except UserError:
+        return
+    canonical_json(decide(read, "fps.csv", Decide(), 80.0))
+
+
+# --- The verdict
+
+
+def test_reached_is_the_verdict_of_the_same_records():
+    (one,) = verdict(repeats(REACHED)).series
+    (limit,) = throughput.analyse(records_of(fps_trials(REACHED, horizon=1, batch_size=None)), Decide())
+    assert one.throughput.model_copy(update={"arm": "stock"}) == limit
+    assert (limit.state, limit.threshold_num_envs, one.measure_next) == ("reached", 32, None)
+
+
+def test_learning_and_memory_are_those_of_the_same_records():
+    seconds = {16: [40.0, 41.0, None], 32: [20.0, 20.5, 21.0], 64: [19.0, 20.0, 21.0]}
+    lines = ["num_envs,repeat,fps,horizon,batch_size,vram_gb,seconds_to_target,budget_s"]
+    for n, values in seconds.items():
+        lines += [f"{n},{i},{n},8,128,{1 + n / 10 + i / 100},{'' if s is None else s},60" for i, s in enumerate(values)]
+    said = verdict(lines, device_gb=85.0)
+    trials = [
+        trial
+        for n, values in seconds.items()
+        for i, s in enumerate(values)
+        for trial in learning_trials({n: [s]}, memory_gb=1 + n / 10 + i / 100, device=GPU, first=10 * n + i)
+    ]
+    (learned,) = learning.analyse(records_of(trials), Decide())
+    (limit,) = memory.analyse(records_of(trials), Decide())
+    ours = said.series[0].learning
+    assert ours is not None and said.memory is not None
+    assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
+    assert ours.statement == learned.statement
+    assert [point.timeout for point in ours.points] == [1, 0, 0]
+    assert (said.memory.terms, said.memory.walls, said.memory.statement) == (limit.terms, limit.walls, limit.statement)
+
+
+def test_one_repeat_never_reaches_a_threshold_and_says_so():
+    said = verdict(["num_envs,fps", "16,100", "32,100", "64,100", "128,100"])
+    (one,) = said.series
+    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("not reached", None)
+    assert "one repeat per point" in one.throughput.notes[0]
+    assert one.measure_next == (
+        "Measure at least 3 repeats of each point (now 1): doubling 16 gains 0.0%, but nothing bounds it with one repeat."
+    )
+
+
+def test_one_point_only():
+    (one,) = verdict(["num_envs,fps", "64,100"]).series
+    assert one.throughput.statement.endswith("one point (64 environments): a doubling needs two")
+    assert one.measure_next == (
+        "Measure 128 environments (twice 64), and at least 3 repeats of each point (now 1): there is no doubling yet."
+    )
+
+
+def test_unsorted_rows_change_nothing():
+    lines = repeats(REACHED)
+    assert verdict([lines[0], *lines[:0:-1]]).series == verdict(lines).series
+
+
+def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
+    lines = repeats({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
+    (one,) = verdict(lines).series
+    assert [(gain.num_envs, gain.doubled) for gain in one.throughput.gains] == [(100, 200)]
+    assert "300 environments: measured, but neither half nor double was; in no doubling" in one.throughput.notes
+    assert one.measure_next == "Measure 600 environments (twice 300): 300 is in no doubling yet."
+    alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
+    assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
+    assert (alone.measure_next or "").startswith("Measure 700 environments (twice 350)")
+
+
+def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
+    lines = ["num_envs,fps,vram_gb", "100,10,1", "200,20,2", "400,oom,"]
+    said = verdict(lines, device_gb=4.0)
+    (one,) = said.series
+    assert [(point.num_envs, point.oom) for point in one.throughput.infeasible] == [(400, 1)]
+    assert (one.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
+    assert said.memory is not None and said.memory.walls[0].smallest_failed == 400
+    lonely = verdict(["num_envs,fps", "100,10", "150,oom"]).series[0]
+    assert (lonely.measure_next or "").startswith("Measure 50 environments (half of 100)")
+    nothing = verdict(["num_envs,fps", "100,oom"]).series[0]
+    assert (nothing.throughput.state, nothing.measure_next) == (
+        "no data", "Measure a num_envs that fits the memory, and twice as many."
+    )  # fmt: skip
+
+
+def test_noise_asks_for_repeats_and_growth_for_more_environments():
+    (noisy,) = verdict(repeats({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
+    assert (noisy.measure_next or "").startswith("Measure at least 5 repeats of each point (now 3): doubling 16")
+    (growing,) = verdict(repeats({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
+    assert (growing.measure_next or "").startswith("Measure 64 environments: the last doubling, 16 to 32")
+
+
+def test_horizons_and_batches_are_series_of_their_own():
+    said = verdict(["num_envs,fps,horizon,batch_size", "16,1,8,64", "32,2,8,64", "16,3,16,64", "16,4,8,"])
+    assert [(one.label, len(one.throughput.points)) for one in said.series] == [
+        ("horizon 8, library batch", 1), ("horizon 8, batch 64", 2), ("horizon 16, batch 64", 1)
+    ]  # fmt: skip
+
+
+def test_without_a_horizon_only_the_seconds_of_the_law_differ():
+    fps = {n: [8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64, 128)}
+    (plain,) = verdict(["num_envs,fps", *(f"{n},{value[0]}" for n, value in fps.items())]).series
+    (given_one,) = verdict(["num_envs,fps,horizon", *(f"{n},{value[0]},8" for n, value in fps.items())]).series
+    one, eight = plain.throughput.law, given_one.throughput.law
+    assert one is not None and eight is not None
+    assert one.asymptote_fps == pytest.approx(eight.asymptote_fps) == pytest.approx(8000)
+    assert one.half_saturation_num_envs == pytest.approx(eight.half_saturation_num_envs)
+    assert eight.t0_s == pytest.approx(8 * one.t0_s)
+
+
+def test_an_empty_time_without_a_budget_is_not_measured_and_said():
+    said = verdict(["num_envs,fps,seconds_to_target", "16,1,5", "32,2,"])
+    learned = said.series[0].learning
+    assert learned is not None and [point.num_envs for point in learned.points] == [16]
+    assert "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured" in said.notes[1]
+
+
+def test_memory_without_a_device_and_without_a_column():
+    lines = ["num_envs,fps,vram_gb", "16,1,1", "32,2,2", "64,3,4"]
+    without = verdict(lines).memory
+    assert without is not None and without.statement.endswith("the GPU's memory is not given (--device-gb)")
+    assert verdict(["num_envs,fps", "16,1"]).memory is None
+    assert "library" not in (verdict(lines, device_gb=80.0).memory or without).statement
+
+
+# --- The command
+
+
+def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "envknee.limits", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(Path(memory.__file__).parents[2]), "COLUMNS": str(columns)},
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "fps.csv"
+    lines = [f"{line},{float(line.split(',')[0]) / 10}" for line in repeats(REACHED)[1:]]
+    path.write_text("\n".join(["num_envs,repeat,fps,vram_gb", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_command_prints_threshold_interval_gains_law_memory_and_references(file: Path):
+    done = command(file, "--device-gb", "80", columns=200)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    for start in (
+        "fps.csv: 9 rows; a doubling stops paying below 10%, confidence 95%",
+        "32 201 199 to 203 3 +1.0% +1.9% threshold",
+        "throughput reached at 32 environments: doubling to 64 gains 1.0%",
+        "interval the threshold is 32 alone",
+        "law ",
+        "kneed for comparison: kneed ",
+        "USL needs four different num_envs",
+        "memory far from binding: 95% of the GPU's 80.0 GB",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+
+
+def test_the_command_prints_json(file: Path):
+    done = command(file, "--json", "--delta", "0.005", "--confidence", "0.9")
+    said = TableVerdict.model_validate(json.loads(done.stdout))
+    assert (said.delta, said.confidence, said.source) == (0.005, 0.9, "fps.csv")
+    assert said.series[0].throughput.threshold_num_envs is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.csv"], "none.csv cannot be read: No such file or directory"),
+        (["."], "cannot be read: Is a directory"),
+        (["fps.csv", "--delta", "10"], "--delta is 10.0: Input should be less than 1. Give a share such as 0.1."),
+        (["fps.csv", "--confidence", "0.1"], "--confidence is 0.1"),
+        (["fps.csv", "--device-gb", "-1"], "--device-gb is -1: expected GB above 0"),
+        (["fps.csv", "--device-gb", "nan"], "--device-gb is nan: expected GB above 0"),
+    ],
+)
+def test_the_command_explains_what_is_wrong(
+    arguments: list[str], said: str, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(sys, "argv", ["limits", *arguments])
+    with pytest.raises(UserError) as raised:
+        main()
+    assert said in str(raised.value)
+
+
+def test_an_error_is_a_line_and_an_exit_status(tmp_path: Path):
+    done = command(tmp_path / "none.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("envknee: ") and done.stderr.count("\n") == 1
+
+
+def test_help_names_every_column_and_how_to_censor():
+    text = command("--help").stdout
+    for column in COLUMNS:
+        assert f"  {column.name} " in text
+    assert "leave\nseconds_to_target empty and give its budget_s" in text
+
+
+def test_the_example_of_help_is_a_table():
+    text = command("--help").stdout.partition("example:\n")[2]
+    assert len(parse("\n".join(line.strip() for line in text.splitlines()), "help").rows) == 4

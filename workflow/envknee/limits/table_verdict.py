@@ -1,0 +1,247 @@
+"""The verdict over a person's own table: what `verdict` is to a study, without its records.
+
+Input: a `Table`. Output: a frozen `TableVerdict`. Pure.
+
+The statistics are those of `throughput`, `learning` and `memory`. Rows with another horizon or batch size are another
+series. A table says less than a study: nothing of phases, devices or ranks, so nothing is said of them here either.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from envknee.config import Decide
+from envknee.limits import Series, learning, listed, memory, percent, shown_batch, throughput
+from envknee.limits.learning import LearningLimit, LearningPoint, Seeds
+from envknee.limits.memory import MemoryLimit, Room, Sample
+from envknee.limits.references import References, references
+from envknee.limits.table import Table, TableRow
+from envknee.limits.throughput import ThroughputLimit
+from envknee.record import Frozen
+
+SCHEMA_VERSION = 1
+
+WANTED_REPEATS = 3
+"""Two can decide in principle; with three, intervals are narrow enough to."""
+
+NO_HORIZON = 1
+"""Without a horizon an iteration is one environment step of all environments: t = N / FPS. FPS, asymptote and half-saturation
+are the same for any horizon; only the law's seconds are then those of a step."""
+
+
+class SeriesVerdict(Frozen):
+    """What one series of the table says: rows with the same horizon and batch size."""
+
+    label: str
+    """`horizon 32, batch 1,024`; "" where the table has neither column."""
+    throughput: ThroughputLimit
+    learning: LearningLimit | None
+    """None where no row tells anything about learning."""
+    references: References
+    """What other methods say, for comparison."""
+    measure_next: str | None
+    """What would decide an open threshold; None where it is reached."""
+
+
+class TableVerdict(Frozen):
+    """What a table says."""
+
+    schema_version: int = SCHEMA_VERSION
+    source: str
+    rows: int
+    columns: list[str]
+    delta: float
+    confidence: float
+    memory_margin: float
+    series: list[SeriesVerdict]
+    memory: MemoryLimit | None
+    """None without any vram_gb."""
+    notes: list[str]
+
+
+def decide(table: Table, source: str, settings: Decide, device_gb: float | None = None) -> TableVerdict:
+    """Return the verdict over a table.
+
+    Args:
+        table: what was measured
+        source: its name, for the reader
+        settings: delta, confidence and the share of memory to keep free
+        device_gb: what the GPU holds, GB (1e9 bytes); None where it is not known
+    """
+    grouped: dict[Series, list[TableRow]] = {}
+    for row in table.rows:
+        grouped.setdefault(_series(row, source), []).append(row)
+    ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
+    return TableVerdict(
+        source=source,
+        rows=len(table.rows),
+        columns=sorted(table.columns),
+        delta=settings.delta,
+        confidence=settings.confidence,
+        memory_margin=settings.memory_margin,
+        series=[_series_verdict(series, grouped[series], table, settings) for series in ordered],
+        memory=_memory(table, source, settings, device_gb),
+        notes=_notes(table),
+    )
+
+
+def measure_next(limit: ThroughputLimit) -> str | None:
+    """Return what to measure so that an open threshold is decided, or None where it is reached.
+
+    Doublings exist only where 2N was measured beside N, so that is what is asked for.
+    """
+    if limit.state == "reached":
+        return None
+    if not limit.points:
+        return "Measure a num_envs that fits the memory, and twice as many."
+    repeats = min(len(point.fps_repeats) for point in limit.points)
+    few = f", and at least {WANTED_REPEATS} repeats of each point (now {repeats})" if repeats < WANTED_REPEATS else ""
+    sizes = [point.num_envs for point in limit.points]
+    failed = min((point.num_envs for point in limit.infeasible), default=None)
+    if not limit.gains:
+        return f"Measure {_partner(sizes[-1], failed)}{few}: there is no doubling yet."
+    unsure = next((gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta), None)
+    if unsure is not None:
+        bound = unsure.gain_upper_one_sided
+        known = "nothing bounds it with one repeat" if bound is None else f"its upper bound is {percent(bound)}"
+        return (
+            f"Measure at least {max(WANTED_REPEATS, repeats + 2)} repeats of each point (now {repeats}): doubling"
+            f" {unsure.num_envs:,} gains {percent(unsure.gain)}, but {known}."
+        )
+    if failed is not None and failed <= 2 * sizes[-1]:
+        more = f" Measure at least {WANTED_REPEATS} repeats of each point (now {repeats})." if few else ""
+        return (
+            f"Memory ends the curve: {failed:,} did not fit, and the last doubling measured still gained"
+            f" {percent(limit.gains[-1].gain)}. More memory, or less per environment, would show where it stops paying.{more}"
+        )
+    paired = {size for gain in limit.gains for size in (gain.num_envs, gain.doubled)}
+    if sizes[-1] not in paired:
+        return f"Measure {_partner(sizes[-1], failed)}{few}: {sizes[-1]:,} is in no doubling yet."
+    last = limit.gains[-1]
+    return (
+        f"Measure {2 * sizes[-1]:,} environments{few}: the last doubling, {last.num_envs:,} to {last.doubled:,}, still"
+        f" gained {percent(last.gain)}."
+    )
+
+
+def _partner(num_envs: int, failed: int | None) -> str:
+    """Return which num_envs makes a doubling with this one: the double where nothing says that it cannot fit."""
+    if failed is not None and failed <= 2 * num_envs and num_envs % 2 == 0:
+        return f"{num_envs // 2:,} environments (half of {num_envs:,})"
+    return f"{2 * num_envs:,} environments (twice {num_envs:,})"
+
+
+def _series(row: TableRow, source: str) -> Series:
+    return Series(source, row.horizon or NO_HORIZON, row.batch_size)
+
+
+def _label(series: Series, columns: frozenset[str]) -> str:
+    parts = [f"horizon {series.horizon}"] if "horizon" in columns else []
+    return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
+
+
+def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, settings: Decide) -> SeriesVerdict:
+    fps: dict[int, list[float]] = {}
+    failures: dict[int, Counter[str]] = {}
+    for row in rows:
+        if row.fps is None:
+            failures.setdefault(row.num_envs, Counter())["oom"] += 1
+        else:
+            fps.setdefault(row.num_envs, []).append(row.fps)
+    limit = throughput.limit_of(series, fps, failures, settings)
+    return SeriesVerdict(
+        label=_label(series, table.columns),
+        throughput=limit,
+        learning=_learning(series, rows, settings),
+        references=references({point.num_envs: point.fps for point in limit.points}),
+        measure_next=measure_next(limit),
+    )
+
+
+def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> LearningLimit | None:
+    learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
+    if not learned:
+        return None
+    seconds = {
+        num_envs: Seeds(
+            tuple(row.seconds_to_target for row in of_size if row.seconds_to_target is not None),
+            tuple(row.budget_s for row in of_size if row.seconds_to_target is None and row.budget_s is not None),
+        )
+        for num_envs, of_size in _by_size(learned).items()
+    }
+    failed = Counter(row.num_envs for row in rows if row.fps is None)
+    points = [
+        _learning_point(num_envs, seconds.get(num_envs, Seeds(())), failed[num_envs], settings.confidence)
+        for num_envs in sorted({*seconds, *failed})
+    ]
+    budgets = {row.budget_s for row in learned}
+    return learning.limit_of(series, points, seconds, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
+
+
+def _by_size(rows: Sequence[TableRow]) -> Mapping[int, list[TableRow]]:
+    grouped: dict[int, list[TableRow]] = {}
+    for row in rows:
+        grouped.setdefault(row.num_envs, []).append(row)
+    return grouped
+
+
+def _learning_point(num_envs: int, seconds: Seeds, oom: int, confidence: float) -> LearningPoint:
+    reached, censored = len(seconds.reached), len(seconds.censored)
+    ran = reached + censored
+    return LearningPoint(
+        num_envs=num_envs,
+        seeds=ran,
+        reached=reached,
+        share_reached=reached / ran if ran else None,
+        timeout=censored,
+        failed=0,
+        oom=oom,
+        refused=0,
+        seconds_to_target=learning.cost(seconds, confidence) if ran else None,
+        gpu_seconds_to_target=None,
+        frames_to_target=None,
+    )
+
+
+def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
+    if all(row.vram_gb is None for row in table.rows):
+        return None
+    samples = [
+        Sample(
+            kind="throughput",
+            num_envs=row.num_envs,
+            horizon=row.horizon or NO_HORIZON,
+            batch_size=row.batch_size,
+            mini_batches=None,
+            status="oom" if row.fps is None else "ok",
+            peak_gb=row.vram_gb,
+        )
+        for row in table.rows
+    ]
+
+    def at(horizon: int, batch_size: int | None) -> str:
+        label = _label(Series(source, horizon, batch_size), table.columns)
+        return f" at {label}" if label else ""
+
+    room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
+    limit = memory.limit_of(source, samples, room, settings, at=at)
+    # Without a horizon column the fit has nothing to say about horizons.
+    notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
+    return limit.model_copy(update={"notes": notes})
+
+
+def _notes(table: Table) -> list[str]:
+    notes = list(table.not_read)
+    if "horizon" not in table.columns:
+        notes.append("no horizon column: seconds of the law are those of one step of all environments")
+    learned = [row for row in table.rows if row.seconds_to_target is not None]
+    unknown = [
+        row for row in table.rows if row.fps is not None and row.seconds_to_target is None and row.budget_s is None
+    ]
+    if learned and unknown:
+        sizes = listed(sorted({row.num_envs for row in unknown}))
+        rows = f"{len(unknown)} row{'' if len(unknown) == 1 else 's'} (at {sizes} environments)"
+        notes.append(
+            f"{rows} without seconds_to_target and budget_s: taken as not measured; give budget_s where the target was not"
+            " reached"
+        )
+    return notes
