@@ -26,7 +26,7 @@ def analyse(trials: list[Trial], **settings: float) -> ThroughputLimit:
 
 
 def test_published_curve_is_not_reached_and_says_that_it_has_one_repeat():
-    # Isaac Lab's published cart-pole RGB camera benchmark at 128 x 128 (/work/shared/thresholds.md): one figure per point.
+    # Isaac Lab's published cart-pole RGB camera benchmark at 128 x 128, rounded (tests/fixtures/published): one figure per point.
     limit = analyse(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
     assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("not reached", None, 1024)
     assert [round(gain.gain, 3) for gain in limit.gains] == [0.604, 0.520, 0.198]
@@ -178,7 +178,7 @@ def test_law_recovers_what_made_the_data():
 
 
 def test_law_of_the_h100_table():
-    # /work/shared/facts.md, stock Isaac Lab + RSL-RL on an H100, 96 x 96, horizon 32, one run per point.
+    # tests/fixtures/published/h100-stock.csv: stock Isaac Lab + RSL-RL on an H100, 96 x 96, horizon 32, one run per point.
     fps = {128: 9_816, 256: 18_345, 512: 28_082, 1024: 39_223, 2048: 49_697, 4096: 57_037, 8192: 60_974}
     law = fit_law({n: [float(value)] for n, value in fps.items()}, 32, 0.95)
     assert law is not None and law.asymptote_fps is not None and law.half_saturation_num_envs is not None

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from envknee.config import Arm, Kind
-from envknee.record import Record, Request
+from envknee.record import Frozen, Record, Request
 
 
 class Ranks(NamedTuple):
@@ -75,6 +75,19 @@ class Series(NamedTuple):
     def __str__(self) -> str:
         """Return `horizon 16, batch 128`."""
         return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
+
+
+class OfSeries(Frozen):
+    """What is known of one series."""
+
+    arm: str
+    horizon: int
+    batch_size: int | None
+
+    @property
+    def series(self) -> Series:
+        """What stays the same while num_envs is doubled."""
+        return Series(self.arm, self.horizon, self.batch_size)
 
 
 def shown_batch(batch_size: int | None) -> str:

@@ -18,6 +18,12 @@ from envknee.limits import residuals
 ERROR_LIMIT = 0.10
 """A line that misses a measured point by more than this share is shown but not used."""
 
+METHOD = (
+    "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
+    " intervals: bootstrap of its residuals"
+)
+"""What `fit` does, for a reader of the law of the iteration time or of a phase of it."""
+
 RESAMPLES = 1000
 
 HUBER = 1.345

@@ -26,6 +26,9 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr, stdtrit
 
+LARGEST_LOG = 700.0
+"""Just below what a float holds the exponential of."""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -146,6 +149,26 @@ def welch(one: Level, two: Level) -> tuple[float, float] | None:
     variance = one.variance + two.variance
     spread = one.variance**2 / (one.repeats - 1) + two.variance**2 / (two.repeats - 1)
     return variance, variance**2 / spread if spread > 0.0 else math.inf
+
+
+def difference(one: Level, two: Level, confidence: float) -> tuple[float, float | None, float | None]:
+    """Return ln(two / one) with Welch's two-sided interval; no interval where either has one repeat."""
+    log_ratio = two.log_value - one.log_value
+    noise = welch(one, two)
+    if noise is None:
+        return log_ratio, None, None
+    width = half_width(*noise, (1.0 - confidence) / 2)
+    return log_ratio, log_ratio - width, log_ratio + width
+
+
+def exp(log_ratio: float) -> float:
+    """Return the ratio of a logarithm, kept finite: two repeats can leave an interval hundreds of orders of magnitude wide."""
+    return math.exp(min(log_ratio, LARGEST_LOG))
+
+
+def expm1(log_ratio: float) -> float:
+    """Return the same less 1: a gain."""
+    return math.expm1(min(log_ratio, LARGEST_LOG))
 
 
 def half_width(variance: float, degrees: float, tail: float) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import ONE_GPU, Ranks, Series, by_series, doublings, listed, percent
+from envknee.limits import ONE_GPU, OfSeries, Ranks, Series, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 
 LEAST_SEEDS = 3
@@ -102,12 +102,9 @@ class BestPoint(Frozen):
     share_reached: float
 
 
-class LearningLimit(Frozen):
+class LearningLimit(OfSeries):
     """The learning limit of one series."""
 
-    arm: str
-    horizon: int
-    batch_size: int | None
     target_reward: float | None
     budget_s: float | None
     delta: float
@@ -126,11 +123,6 @@ class LearningLimit(Frozen):
     method: str
     notes: list[str]
     statement: str
-
-    @property
-    def series(self) -> Series:
-        """What stays the same while num_envs is doubled."""
-        return Series(self.arm, self.horizon, self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -354,7 +346,7 @@ def gpus_of(record: Record) -> int:
 
 def _saving(doubling: doublings.Doubling) -> Saving:
     def share(log_gain: float | None) -> float | None:
-        return None if log_gain is None else -math.expm1(min(-log_gain, 700.0))
+        return None if log_gain is None else -doublings.expm1(-log_gain)
 
     bounds: dict[tuple[bool, bool], Literal["exact", "at most", "at least", "unknown"]] = {
         (False, False): "exact",

@@ -150,13 +150,9 @@ def _neighbours(
 
 
 def _change(one: doublings.Level, two: doublings.Level, confidence: float, sign: int) -> Change:
-    log_ratio = sign * (two.log_value - one.log_value)
-    noise = doublings.welch(one, two)
-    if noise is None:
-        return Change(value=math.expm1(log_ratio), lower=None, upper=None)
-    width = doublings.half_width(*noise, (1.0 - confidence) / 2)
-    lower, upper = (math.expm1(min(log_ratio + side * width, 700.0)) for side in (-1, 1))
-    return Change(value=math.expm1(log_ratio), lower=lower, upper=upper)
+    value, *ends = doublings.difference(one, two, confidence)
+    lower, upper = (None if end is None else doublings.expm1(sign * end) for end in ends[::sign])
+    return Change(value=math.expm1(sign * value), lower=lower, upper=upper)
 
 
 def _judged(

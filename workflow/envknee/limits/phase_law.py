@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.config import Decide
-from envknee.limits import Ranks, Series, affine, by_series, listed
+from envknee.limits import OfSeries, Ranks, Series, affine, by_series, listed
 from envknee.limits.throughput import measured_fps
 from envknee.record import PHASES, Frozen, Phase, Record
 from envknee.space import rollout_size
@@ -30,10 +30,7 @@ LEAST_SIZES = 3
 RESOLUTION_S = 1e-6
 """A phase that takes less than the clocks can tell counts as this long: a relative error of nothing is infinite."""
 
-METHOD = (
-    "per phase least squares of relative errors of seconds per iteration, t0 and c at least 0; intervals: bootstrap of relative"
-    " residuals, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
-)
+METHOD = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
 
 
 class PhasePoint(Frozen):
@@ -74,12 +71,9 @@ class PhaseLaw(Frozen):
     """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
 
 
-class PhaseLaws(Frozen):
+class PhaseLaws(OfSeries):
     """Where the time of one series goes, and which phase holds it down."""
 
-    arm: str
-    horizon: int
-    batch_size: int | None
     world_size: int = 1
     confidence: float
     points: list[PhasePoint]
@@ -95,11 +89,6 @@ class PhaseLaws(Frozen):
     method: str = METHOD
     notes: list[str]
     statement: str
-
-    @property
-    def series(self) -> Series:
-        """What stays the same while num_envs is doubled."""
-        return Series(self.arm, self.horizon, self.batch_size)
 
     def law(self, phase: Phase) -> PhaseLaw:
         """Return the law of a phase, which must have one."""

@@ -93,12 +93,8 @@ def _saving(
     costs = [learning.seconds_of(by_size[size]) for size in (num_envs, other)]
     one, two = (learning.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
     hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (one, two))
-    noise = None if two.at_most else doublings.welch(one, two)
-    lower = upper = None
-    if noise is not None:
-        width = doublings.half_width(*noise, (1.0 - settings.confidence) / 2)
-        log_ratio = two.log_value - one.log_value
-        lower, upper = (-math.expm1(min(log_ratio + side * width, 700.0)) for side in (1, -1))
+    _, *ends_of_ratio = doublings.difference(one, two, settings.confidence)
+    upper, lower = (None if end is None or two.at_most else -doublings.expm1(end) for end in ends_of_ratio)
     saved = 1.0 - hours / against_hours
     device = "GPU" if learning.gpus_of(first) else "CPU"
     seeds = min(one.repeats, two.repeats)

@@ -130,13 +130,11 @@ def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size
         confidence: of the two-sided interval
     """
     one, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
-    log_share = together.log_value - one.log_value - math.log(world_size)
-    noise = doublings.welch(one, together)
-    if noise is None:
-        return Efficiency(math.exp(log_share), None, None)
-    width = doublings.half_width(*noise, (1.0 - confidence) / 2)
-    # Kept finite: two repeats can leave an interval hundreds of orders of magnitude wide.
-    return Efficiency(math.exp(log_share), math.exp(log_share - width), math.exp(min(log_share + width, 700.0)))
+    log_ratio, lower, upper = doublings.difference(one, together, confidence)
+    log_ranks = math.log(world_size)
+    if lower is None or upper is None:
+        return Efficiency(math.exp(log_ratio - log_ranks), None, None)
+    return Efficiency(math.exp(log_ratio - log_ranks), math.exp(lower - log_ranks), doublings.exp(upper - log_ranks))
 
 
 class _Side(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from envknee.config import Decide
-from envknee.limits import ONE_GPU, Ranks, Series, affine, by_series, doublings, listed, percent
+from envknee.limits import ONE_GPU, OfSeries, Ranks, Series, affine, by_series, doublings, listed, percent
 from envknee.record import Frozen, Record
 from envknee.space import rollout_size
 
@@ -97,18 +97,12 @@ class Law(Frozen):
     """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
     num_envs: list[int]
     trials: int
-    method: str = (
-        "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
-        " intervals: bootstrap of its residuals"
-    )
+    method: str = affine.METHOD
 
 
-class ThroughputLimit(Frozen):
+class ThroughputLimit(OfSeries):
     """The throughput limit of one series."""
 
-    arm: str
-    horizon: int
-    batch_size: int | None
     world_size: int = 1
     """Ranks that trained together: num_envs are those of each, FPS those of all."""
     measure: Measure
@@ -135,11 +129,6 @@ class ThroughputLimit(Frozen):
     notes: list[str]
     statement: str
     """The verdict in one sentence."""
-
-    @property
-    def series(self) -> Series:
-        """What stays the same while num_envs is doubled."""
-        return Series(self.arm, self.horizon, self.batch_size)
 
     def point(self, num_envs: int) -> ThroughputPoint:
         """Return the point at `num_envs`, which must have been measured."""
@@ -295,7 +284,7 @@ def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) 
 
 def _gain(doubling: doublings.Doubling) -> Gain:
     def share(log_gain: float | None) -> float | None:
-        return None if log_gain is None else _expm1(log_gain)
+        return None if log_gain is None else doublings.expm1(log_gain)
 
     return Gain(
         num_envs=doubling.num_envs,
@@ -360,7 +349,7 @@ def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision,
         return f"not reached: at least {max(fps):,} environments{ranks.each}; {_why_no_doubling(fps)}"
     shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
     gain = percent(math.expm1(shown.log_gain))
-    bound = "" if shown.upper_one_sided is None else f"upper bound {percent(_expm1(shown.upper_one_sided))}, "
+    bound = "" if shown.upper_one_sided is None else f"upper bound {percent(doublings.expm1(shown.upper_one_sided))}, "
     evidence = f"({bound}{'one repeat' if shown.repeats == 1 else f'{shown.repeats} repeats'})"
     if decision.threshold is None:
         return (
@@ -371,8 +360,3 @@ def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision,
         f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {2 * shown.num_envs:,} gains {gain} {evidence},"
         f" less than {settings.delta:.0%}"
     )
-
-
-def _expm1(log_gain: float) -> float:
-    """Return exp(log_gain) - 1, kept finite: two repeats can leave an interval hundreds of orders of magnitude wide."""
-    return math.expm1(min(log_gain, 700.0))
