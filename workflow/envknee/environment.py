@@ -17,6 +17,7 @@ import torch
 
 from envknee import nvml
 from envknee.errors import UserError
+from envknee.gpus import too_few
 from envknee.nvml import Gpu
 from envknee.record import Device, Environment
 
@@ -37,11 +38,7 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     if gpus != "auto" and gpus > visible:
         hidden = nvml.gpu_names()
         found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
-        raise UserError(
-            f"gpus: {gpus} was asked for, and {f'only {visible} of that' if visible else 'no GPU'} is visible here"
-            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}, torch {torch.__version__}{found})."
-            " Use gpus: auto or 0 to run on the CPU, or start on a machine with so many NVIDIA GPUs and a CUDA build of torch"
-        )
+        raise too_few(gpus, visible, f", torch {torch.__version__}{found}", " and a CUDA build of torch")
     if not visible or gpus == 0:
         return "cpu"
     problem = why_driver_too_old(torch.version.cuda, *nvml.driver_version())

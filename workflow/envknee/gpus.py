@@ -46,6 +46,15 @@ def visible_uuids() -> list[str]:
     return uuids
 
 
+def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
+    """Return the error of a machine with fewer GPUs than asked for; `seen` and `needed` add what else is known."""
+    return UserError(
+        f"gpus: {wanted} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible here"
+        f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}{seen})."
+        f" Use gpus: auto or 0 to run on the CPU, or start on a machine with {wanted} NVIDIA GPU{'s' if wanted > 1 else ''}{needed}"
+    )
+
+
 def lock_folder() -> Path:
     """Return the folder of this user's locks: on this machine's own disk, as its GPUs are."""
     return Path(tempfile.gettempdir()) / f"envknee-{os.getuid()}" / "gpus"
@@ -61,11 +70,7 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
         UserError: when there are not so many.
     """
     if count > len(uuids):
-        raise UserError(
-            f"gpus: {count} was asked for, and {len(uuids) or 'no'} GPU{'s are' if len(uuids) > 1 else ' is'} visible here"
-            f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')})."
-            f" Use gpus: auto or 0 to run on the CPU, or start on a machine with {count} NVIDIA GPUs"
-        )
+        raise too_few(count, len(uuids))
     folder = folder or lock_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_told = False

@@ -17,7 +17,7 @@ from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits.verdict import decide, hardware, records_csv
+from envknee.limits.verdict import decide, hardware, load_study, records_csv
 from envknee.record import Record, load_records
 
 
@@ -28,7 +28,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         UserError: when the folder holds no study or no record, a file was changed after its measurement, or another study
             of that name is kept already.
     """
-    study = config.load(folder.study)
+    study = load_study(folder)
     records = load_records(folder)
     if not records:
         raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")

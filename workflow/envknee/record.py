@@ -94,11 +94,6 @@ class Request(Frozen):
         """Ranks that train together, each with num_envs environments of its own."""
         return world_size(self.gpus, self.cpu_ranks)
 
-    @property
-    def point_key(self) -> tuple[str, str, int, int, int | None]:
-        """What repeats of one point share: (arm, kind, num_envs, horizon, batch_size)."""
-        return self.arm, self.kind, self.num_envs, self.horizon, self.batch_size
-
 
 class MemoryUse(Frozen):
     """Memory at one moment, in GB (1e9 bytes). Peaks count from the start of the process."""

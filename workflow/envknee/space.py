@@ -41,7 +41,7 @@ def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: i
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
     """
     rollout = rollout_size(num_envs, horizon)
-    if batch_size % world_size or rollout % (batch_size // world_size):
+    if not _divides(batch_size, rollout, world_size):
         ranks = f" x {world_size} ranks" if world_size > 1 else ""
         raise ValueError(
             f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
@@ -55,7 +55,12 @@ def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
     if point.batch_size is None:
         return True
     rollout = rollout_size(point.num_envs, point.horizon)
-    return all(point.batch_size % ranks == 0 and rollout % (point.batch_size // ranks) == 0 for ranks in world_sizes)
+    return all(_divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
+
+
+def _divides(batch_size: int, rollout: int, world_size: int) -> bool:
+    """Tell whether every rank can bring an equal part to each batch, and whole ones make up its rollout."""
+    return batch_size % world_size == 0 and rollout % (batch_size // world_size) == 0
 
 
 def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:

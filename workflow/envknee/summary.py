@@ -8,20 +8,21 @@ Input: verdict.json (and, for --where, study.json and the records' names). Outpu
 
 import argparse
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee import config, space
-from envknee.errors import UserError, run_command
+from envknee import space
+from envknee.errors import run_command
 from envknee.files import StudyFolder, read_model
 from envknee.limits import Ranks, Series, percent, shown_batch
 from envknee.limits.learning import LearningLimit, best_of
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
-from envknee.limits.verdict import ArmVerdict, Headline, Verdict
+from envknee.limits.verdict import ArmVerdict, Headline, Verdict, load_study
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
@@ -33,13 +34,18 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     console.print(_table(verdict))
     for arm in verdict.arms:
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
-        for name, text in _lines(arm, verdict):
-            lines = textwrap.wrap(text, max(console.width - 14, 26))
-            console.print(f"  {name:<11} " + ("\n" + " " * 14).join(lines), soft_wrap=True)
+        print_lines(_lines(arm, verdict), console)
     console.print()
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path is for copying: never broken into lines.
         console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
+
+
+def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
+    """Print (name, text) pairs, the texts wrapped beside their names."""
+    for name, text in lines:
+        wrapped = textwrap.wrap(text, max(console.width - 14, 26))
+        console.print(f"  {name:<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
 
 
 def where(folder: StudyFolder) -> str:
@@ -48,11 +54,7 @@ def where(folder: StudyFolder) -> str:
     Raises:
         UserError: when the folder holds no study.
     """
-    if not folder.study.exists():
-        raise UserError(
-            f"{folder.root} holds no {folder.study.name}. Expected the folder of a study, such as results/cartpole-cpu"
-        )
-    study = config.load(folder.study)
+    study = load_study(folder)
     measured, planned = len(list(folder.trials.glob("*/record.json"))), len(space.plan(study))
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
     return f"study {study.study}: {measured} of {planned} trials measured; {report}, `make ui` shows every run"

@@ -32,15 +32,14 @@ PR_SET_PDEATHSIG = 1
 """prctl(2)"""
 
 
-def run(trial: TrialFolder) -> Outcome:
-    """Run the trial whose request lies in `trial` and return how it ended.
+def run(trial: TrialFolder, this: Ranks) -> Outcome:
+    """Run the trial whose request lies in `trial`, as the rank that `this` says, and return how it ended.
 
     Raises:
         UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override).
     """
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    this = Ranks.here()
     device = environment.choose_device(request.gpus, this.rank)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
@@ -118,7 +117,8 @@ def main() -> None:
             parser.error("--ranks needs --meeting")
         ranks.torchrun(arguments.ranks, arguments.meeting, ["-m", "envknee.trial", str(trial.root)])
         return
-    outcome, this = run(trial), Ranks.here()
+    this = Ranks.here()
+    outcome = run(trial, this)
     path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))
     # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.

@@ -10,7 +10,6 @@ records give the same bytes. Which figures there are follows from the study (`ou
 without data says so.
 """
 
-import argparse
 from collections.abc import Callable
 
 from matplotlib.figure import Figure
@@ -28,8 +27,8 @@ from envknee.figures.style import COLOURS
 from envknee.figures.table import trials_html
 from envknee.figures.throughput import draw_throughput
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits.verdict import add_study_arguments, decide, load_study
-from envknee.record import Record, load_records, read_rows, reward_averages
+from envknee.limits.verdict import decide, measured_study
+from envknee.record import Record, read_rows, reward_averages
 
 __all__ = [
     "COLOURS",
@@ -51,12 +50,7 @@ __all__ = [
 
 def main() -> None:
     """Write every figure of a study, and the table of its trials."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    add_study_arguments(parser)
-    arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
-    study = load_study(folder, arguments.config)
-    records = load_records(folder)
+    folder, study, records = measured_study(main.__doc__)
     verdict = decide(records, study)
     folder.figures.mkdir(exist_ok=True)
     drawn: dict[str, Callable[[], Figure]] = {

@@ -116,10 +116,10 @@ def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: Phas
         return (
             f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
         )
-    repeats = min(len(point.fps_repeats) for point in limit.points)
+    repeats = limit.fewest_repeats
     if binds == "none yet: measure more repeats":
-        unsure = [gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta]
-        gain = unsure[0]
+        gain = limit.unsure
+        assert gain is not None, "more repeats are asked for because of one"
         bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
         return (
             f"Measure more repeats (at least {max(3, repeats + 2)}): doubling {gain.num_envs:,} gains {percent(gain.gain)},"

@@ -311,6 +311,24 @@ def _point(num_envs: int, records: Sequence[Record], confidence: float) -> Learn
     )
 
 
+def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
+    """Return a point of plain numbers: nothing is known but the seconds of its seeds, and how many ran out of memory."""
+    ran = len(seconds.values)
+    return LearningPoint(
+        num_envs=num_envs,
+        seeds=ran,
+        reached=len(seconds.reached),
+        share_reached=len(seconds.reached) / ran if ran else None,
+        timeout=len(seconds.censored),
+        failed=0,
+        oom=oom,
+        refused=0,
+        seconds_to_target=cost(seconds, confidence) if ran else None,
+        gpu_seconds_to_target=None,
+        frames_to_target=None,
+    )
+
+
 def that_ran(records: Sequence[Record]) -> list[Record]:
     """Return the trials that tell something about learning: those that had the memory to try."""
     return [record for record in records if record.outcome.status not in ("oom", "refused")]

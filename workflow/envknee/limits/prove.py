@@ -29,7 +29,7 @@ from envknee.config import Decide
 from envknee.errors import UserError, run_command
 from envknee.files import canonical_json, write_atomically
 from envknee.limits import Series, learning, memory, throughput
-from envknee.limits.learning import LearningPoint, Seeds
+from envknee.limits.learning import Seeds
 from envknee.limits.memory import Room, Sample
 from envknee.record import Frozen
 
@@ -206,8 +206,7 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
         start = time.process_time()
         limit = throughput.limit_of(series, measured, failures, SETTINGS)
         seconds += time.process_time() - start
-        count["false"] += limit.threshold_num_envs in scenario.still_paying
-        count["found"] += limit.threshold_num_envs is not None and limit.threshold_num_envs == scenario.true_threshold
+        _judge(limit.threshold_num_envs, scenario, count)
         for gain, truth in zip(limit.gains, scenario.log_gains, strict=True):
             if gain.gain_lower is not None and gain.gain_upper is not None:
                 count["intervals"] += 1
@@ -228,9 +227,7 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
         repeats=repeats,
         studies=studies,
         in_scope=scenario.in_scope,
-        false_reached=Share(hits=count["false"], of=studies),
-        found=Share(hits=count["found"], of=studies) if scenario.true_threshold is not None else None,
-        gain=Share(hits=count["gain"], of=count["intervals"]) if count["intervals"] else None,
+        **_decisions(count, studies, scenario),
         threshold=Share(hits=count["threshold"], of=studies),
         half_saturation=Share(hits=count["half"], of=studies) if scenario.follows_law else None,
         asymptote=Share(hits=count["asymptote"], of=studies) if scenario.follows_law else None,
@@ -302,24 +299,21 @@ def prove_learning(scenario: LearningScenario, seeds: int, studies: int, seed: i
     for _ in range(studies):
         costs = simulated_seeds(scenario, seeds, generator)
         start = time.process_time()
-        points = [_learning_point(num_envs, cost) for num_envs, cost in costs.items()]
+        points = [learning.point_of(num_envs, cost, SETTINGS.confidence) for num_envs, cost in costs.items()]
         limit = learning.limit_of(series, points, costs, SETTINGS)
         seconds += time.process_time() - start
-        count["false"] += limit.threshold_num_envs in scenario.still_paying
-        count["found"] += limit.threshold_num_envs is not None and limit.threshold_num_envs == scenario.true_threshold
+        _judge(limit.threshold_num_envs, scenario, count)
         for saving, truth in zip(limit.savings, scenario.savings, strict=True):
             if saving.saving_lower is not None and saving.saving_upper is not None:
                 count["intervals"] += 1
-                count["saving"] += saving.saving_lower <= truth <= saving.saving_upper
+                count["gain"] += saving.saving_lower <= truth <= saving.saving_upper
     return ProofRow(
         limit="learning",
         scenario=scenario.name,
         repeats=seeds,
         studies=studies,
         in_scope=scenario.in_scope,
-        false_reached=Share(hits=count["false"], of=studies),
-        found=Share(hits=count["found"], of=studies) if scenario.true_threshold is not None else None,
-        gain=Share(hits=count["saving"], of=count["intervals"]) if count["intervals"] else None,
+        **_decisions(count, studies, scenario),
         ms_per_verdict=1e3 * seconds / studies,
     )
 
@@ -334,22 +328,6 @@ def simulated_seeds(scenario: LearningScenario, seeds: int, generator: np.random
         )
         for n, row in zip(LEARNING_SIZES, seconds, strict=True)
     }
-
-
-def _learning_point(num_envs: int, seeds: Seeds) -> LearningPoint:
-    return LearningPoint(
-        num_envs=num_envs,
-        seeds=len(seeds.values),
-        reached=len(seeds.reached),
-        share_reached=len(seeds.reached) / len(seeds.values),
-        timeout=len(seeds.censored),
-        failed=0,
-        oom=0,
-        refused=0,
-        seconds_to_target=learning.cost(seeds, SETTINGS.confidence),
-        gpu_seconds_to_target=None,
-        frames_to_target=None,
-    )
 
 
 # --- Memory
@@ -439,6 +417,23 @@ def simulated_peaks(scenario: MemoryScenario, repeats: int, generator: np.random
 
 
 # --- All of it
+
+
+def _judge(named: int | None, scenario: ThroughputScenario | LearningScenario, count: Counter[str]) -> None:
+    """Count whether a study named a threshold wrongly, and whether it named the true one."""
+    count["false"] += named in scenario.still_paying
+    count["found"] += named is not None and named == scenario.true_threshold
+
+
+def _decisions(
+    count: Counter[str], studies: int, scenario: ThroughputScenario | LearningScenario
+) -> dict[str, Share | None]:
+    """Return the fields of a row that throughput and learning have in common."""
+    return {
+        "false_reached": Share(hits=count["false"], of=studies),
+        "found": Share(hits=count["found"], of=studies) if scenario.true_threshold is not None else None,
+        "gain": Share(hits=count["gain"], of=count["intervals"]) if count["intervals"] else None,
+    }
 
 
 def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row: None) -> Proof:

@@ -3,8 +3,6 @@
 Input: a `TableVerdict`. Output: text, without colours when piped.
 """
 
-import textwrap
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +12,7 @@ from envknee.limits.memory import MemoryLimit, MemoryTerm
 from envknee.limits.references import References
 from envknee.limits.table_verdict import SeriesVerdict, TableVerdict
 from envknee.limits.throughput import Gain, Law, ThroughputPoint
-from envknee.summary import threshold_interval
+from envknee.summary import print_lines, threshold_interval
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -34,14 +32,8 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
     for one in verdict.series:
         console.print(f"\n{one.label}" if one.label else "", soft_wrap=True)
         console.print(_points(one, verdict.confidence))
-        _print_lines(_limits(one), console)
-    _print_lines([("memory", _memory(verdict.memory)), *(("note", note) for note in _notes(verdict))], console)
-
-
-def _print_lines(lines: list[tuple[str, str]], console: Console) -> None:
-    for name, text in lines:
-        wrapped = textwrap.wrap(text, max(console.width - 14, 26))
-        console.print(f"  {name:<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
+        print_lines(_limits(one), console)
+    print_lines([("memory", _memory(verdict.memory)), *(("note", note) for note in _notes(verdict))], console)
 
 
 def _points(one: SeriesVerdict, confidence: float) -> Table:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from envknee.config import Decide
 from envknee.limits import Series, learning, listed, memory, percent, shown_batch, throughput
-from envknee.limits.learning import LearningLimit, LearningPoint, Seeds
+from envknee.limits.learning import LearningLimit, Seeds
 from envknee.limits.memory import MemoryLimit, Room, Sample
 from envknee.limits.references import References, references
 from envknee.limits.table import Table, TableRow
@@ -93,13 +93,13 @@ def measure_next(limit: ThroughputLimit) -> str | None:
         return None
     if not limit.points:
         return "Measure a num_envs that fits the memory, and twice as many."
-    repeats = min(len(point.fps_repeats) for point in limit.points)
+    repeats = limit.fewest_repeats
     few = f", and at least {WANTED_REPEATS} repeats of each point (now {repeats})" if repeats < WANTED_REPEATS else ""
     sizes = [point.num_envs for point in limit.points]
     failed = min((point.num_envs for point in limit.infeasible), default=None)
     if not limit.gains:
         return f"Measure {_partner(sizes[-1], failed)}{few}: there is no doubling yet."
-    unsure = next((gain for gain in limit.gains if gain.gain < limit.delta and not gain.shown_below_delta), None)
+    unsure = limit.unsure
     if unsure is not None:
         bound = unsure.gain_upper_one_sided
         known = "nothing bounds it with one repeat" if bound is None else f"its upper bound is {percent(bound)}"
@@ -170,7 +170,7 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     }
     failed = Counter(row.num_envs for row in rows if row.fps is None)
     points = [
-        _learning_point(num_envs, seconds.get(num_envs, Seeds(())), failed[num_envs], settings.confidence)
+        learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
         for num_envs in sorted({*seconds, *failed})
     ]
     budgets = {row.budget_s for row in learned}
@@ -182,24 +182,6 @@ def _by_size(rows: Sequence[TableRow]) -> Mapping[int, list[TableRow]]:
     for row in rows:
         grouped.setdefault(row.num_envs, []).append(row)
     return grouped
-
-
-def _learning_point(num_envs: int, seconds: Seeds, oom: int, confidence: float) -> LearningPoint:
-    reached, censored = len(seconds.reached), len(seconds.censored)
-    ran = reached + censored
-    return LearningPoint(
-        num_envs=num_envs,
-        seeds=ran,
-        reached=reached,
-        share_reached=reached / ran if ran else None,
-        timeout=censored,
-        failed=0,
-        oom=oom,
-        refused=0,
-        seconds_to_target=learning.cost(seconds, confidence) if ran else None,
-        gpu_seconds_to_target=None,
-        frames_to_target=None,
-    )
 
 
 def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:

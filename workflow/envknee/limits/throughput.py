@@ -130,6 +130,16 @@ class ThroughputLimit(OfSeries):
     statement: str
     """The verdict in one sentence."""
 
+    @property
+    def unsure(self) -> Gain | None:
+        """The first doubling that gains less than delta by its estimate, but is not shown to; None without one."""
+        return next((gain for gain in self.gains if gain.gain < self.delta and not gain.shown_below_delta), None)
+
+    @property
+    def fewest_repeats(self) -> int:
+        """Of all points, of which there must be one."""
+        return min(len(point.fps_repeats) for point in self.points)
+
     def point(self, num_envs: int) -> ThroughputPoint:
         """Return the point at `num_envs`, which must have been measured."""
         return next(point for point in self.points if point.num_envs == num_envs)

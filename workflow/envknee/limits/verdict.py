@@ -343,9 +343,7 @@ def _binds(
         return "throughput"
     if _next_does_not_fit(limit, wanted, memory_limit, study):
         return "memory"
-    return (
-        "none yet: measure more repeats" if _more_repeats_could_tell(limit) else "none yet: measure more environments"
-    )
+    return "none yet: measure more repeats" if limit.unsure is not None else "none yet: measure more environments"
 
 
 def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit | None, study: Study) -> bool:
@@ -354,11 +352,6 @@ def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: Memo
         return True
     wall = memory_limit.wall(limit.horizon, limit.batch_size) if memory_limit else None
     return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
-
-
-def _more_repeats_could_tell(limit: ThroughputLimit) -> bool:
-    """Tell whether some doubling gains less than delta by its estimate, but is not shown to."""
-    return any(gain.gain < limit.delta and not gain.shown_below_delta for gain in limit.gains)
 
 
 def _seconds_at(learned: Sequence[LearningLimit], series: Series, num_envs: int) -> Cost | None:
@@ -437,7 +430,7 @@ def _csv_row(record: Record) -> dict[str, Any]:
     return {column: special.get(column, plain.get(column)) for column in CSV_COLUMNS}
 
 
-def load_study(folder: StudyFolder, config_file: Path | None) -> Study:
+def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
     """Return the study that a folder was measured with, with the `decide` section of `config_file` where one is given.
 
     Raises:
@@ -459,22 +452,25 @@ def load_study(folder: StudyFolder, config_file: Path | None) -> Study:
     return study.model_copy(update={"decide": given.decide})
 
 
-def add_study_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what every command over a measured study takes: its folder, and optionally a current study file."""
+def measured_study(description: str | None) -> tuple[StudyFolder, Study, list[Record]]:
+    """Return what a command over a measured study is about, from its arguments: a folder, and maybe a current study file.
+
+    Raises:
+        UserError: as `load_study` and `load_records`.
+    """
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
     parser.add_argument(
         "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
     )
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    return folder, load_study(folder, arguments.config), load_records(folder)
 
 
 def main() -> None:
     """Write verdict.json and records.csv of a study."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    add_study_arguments(parser)
-    arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
-    study = load_study(folder, arguments.config)
-    records = load_records(folder)
+    folder, study, records = measured_study(main.__doc__)
     write_atomically(folder.verdict, canonical_json(decide(records, study)))
     write_atomically(folder.records_csv, records_csv(records))
     print(f"{folder.verdict}: {len(records)} of {len(space.plan(study))} trials")
