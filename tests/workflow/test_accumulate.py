@@ -109,7 +109,11 @@ def make(
     }
     env: Any = SimpleNamespace(num_envs=num_envs, num_actions=NUM_ACTIONS, unwrapped=SimpleNamespace(step_dt=0.02))
     algorithm_class: Any = resolve_callable(class_name)
-    return algorithm_class.construct_algorithm(observe(num_envs, device), env, cfg, device)
+    made = algorithm_class.construct_algorithm(observe(num_envs, device), env, cfg, device)
+    for group in made.optimizer.param_groups:
+        # A shared encoder's parameters are in the optimizer twice; on a GPU, all at once, the two updates race.
+        group["foreach"] = False
+    return made
 
 
 def train(algorithm: Any, iterations: int = 3, seed: int = 1) -> Trained:

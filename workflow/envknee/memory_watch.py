@@ -39,12 +39,19 @@ class CapExceeded(MemoryError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an exception means that device or host memory ran out.
 
-    PyTorch raises OutOfMemoryError on a GPU and a RuntimeError from its CPU allocator; Warp 1.17 a RuntimeError
-    "Failed to allocate N bytes on device"; NumPy and Python a MemoryError.
+    PyTorch raises OutOfMemoryError on a GPU, a RuntimeError from its CPU allocator, and one with CUBLAS_STATUS_ALLOC_FAILED
+    or CUDNN_STATUS_ALLOC_FAILED from libraries; Warp 1.17 a RuntimeError "Failed to allocate N bytes on device"; NumPy and
+    Python a MemoryError.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    texts = ("can't allocate memory", "failed to allocate", "out of memory", "cudaerrormemoryallocation")
+    texts = (
+        "can't allocate memory",
+        "failed to allocate",
+        "out of memory",
+        "cudaerrormemoryallocation",
+        "alloc_failed",
+    )
     return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in texts)
 
 
@@ -54,11 +61,13 @@ class MemoryWatch:
     def __init__(self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None) -> None:
         """Note what is in use already: on a GPU that is other processes, as this one has no context yet.
 
-        With `cap_gb` the device is to be as small as that for this process.
+        With `cap_gb` the device is to be as small as that for this process, from `environment_begins` on.
         """
         self._cap_gb = cap_gb
         self._device = device
         self._gpu = gpu
+        self._ballast: warp.array | None = None
+        self._ballast_gb = 0.0
         self._process = psutil.Process()
         self._before_gb = gpu.used_gb() if gpu else 0.0
         self._static_gb: float | None = None
@@ -77,6 +86,28 @@ class MemoryWatch:
         self._peak_outside_gb = 0.0
         self._peak_used_gb = 0.0
 
+    def environment_begins(self) -> None:
+        """Make the GPU as small as the cap, by taking the rest of its memory.
+
+        Every allocator (PyTorch's, Warp's, CUDA's own for kernels and libraries) then meets the end of the memory where it
+        would on a card of that size, and does there what it would do: PyTorch's frees its cache first, cuDNN takes an
+        algorithm that needs less.
+
+        Raises:
+            CapExceeded: when a CUDA context alone is larger than the cap.
+        """
+        if self._cap_gb is None or self._device.type != "cuda":
+            return
+        used_gb, total_gb = self._device_used_gb(), torch.cuda.get_device_properties(self._device).total_memory / GB
+        left_gb = self._cap_gb - (used_gb - self._before_gb)
+        if left_gb <= 0:
+            raise CapExceeded(f"a CUDA context alone takes more than memory_cap_gb, which is {self._cap_gb:g}")
+        rest_gb = total_gb - used_gb - left_gb
+        device = warp.device_from_torch(self._device)
+        with warp.ScopedMempool(device, enable=False):  # a pool's memory would serve Warp later
+            self._ballast = warp.empty((max(0, int(rest_gb * GB / 2**20)), 2**18), dtype=float, device=device)
+        self._ballast_gb = self._device_used_gb() - used_gb
+
     def environment_made(self) -> None:
         """Note that simulation and renderer exist."""
         self._static_allocated_gb = self._allocated_gb()
@@ -86,19 +117,14 @@ class MemoryWatch:
         self.check_cap()
 
     def check_cap(self) -> None:
-        """Keep PyTorch within its part of the cap, and say whether this process has used more than all of it.
+        """Say whether this process has used more than the cap, where nothing else does: on a CPU.
 
         Raises:
             CapExceeded: with the peak and the cap.
         """
         self._take_peaks()
-        if self._cap_gb is None:
+        if self._cap_gb is None or self._device.type == "cuda":
             return
-        if self._device.type == "cuda":
-            # PyTorch's allocator takes nearly all of what comes; the rest (libraries' kernels) grows a little meanwhile.
-            left_gb = max(0.0, self._cap_gb - self._outside_gb())
-            total_gb = torch.cuda.get_device_properties(self._device).total_memory / GB
-            torch.cuda.set_per_process_memory_fraction(min(1.0, left_gb / total_gb), self._device)
         used_gb = self._peak_used_gb - self._before_gb
         if used_gb > self._cap_gb:
             raise CapExceeded(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
@@ -136,7 +162,7 @@ class MemoryWatch:
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
             device_used_gb=self._device_used_gb(),
-            process_gb=self._gpu.process_gb(os.getpid()) if self._gpu else None,
+            process_gb=self._process_gb(),
             warp_pool_peak_gb=_warp_pool_peak_gb(self._device),
         )
 
@@ -197,7 +223,12 @@ class MemoryWatch:
         if self._device.type != "cuda":
             return self._process.memory_info().rss / GB
         free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
-        return (total_bytes - free_bytes) / GB
+        return (total_bytes - free_bytes) / GB - self._ballast_gb
+
+    def _process_gb(self) -> float | None:
+        """Return what the driver says that this process uses, or None where it does not say."""
+        found_gb = self._gpu.process_gb(os.getpid()) if self._gpu else None
+        return None if found_gb is None else found_gb - self._ballast_gb
 
     def _allocated_gb(self) -> float:
         if self._device.type != "cuda":

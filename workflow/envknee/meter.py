@@ -130,6 +130,8 @@ class Meter:
         self._startup_s[self.stage] = now_unix_s - self._stage_began_unix_s
         self.stage, self._stage_began_unix_s = stage, now_unix_s
         self.beat()
+        if stage == "environment":
+            self.memory.environment_begins()
 
     def beat(self) -> None:
         """Note that this rank gets on: called at each stage, environment step and optimizer step."""

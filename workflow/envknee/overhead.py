@@ -16,7 +16,7 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -26,7 +26,7 @@ from envknee import ask, config, environment, launch, trainers
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, write_atomically
-from envknee.record import Request, Row, read_rows, spread
+from envknee.record import Environment, Request, Row, Spread, read_rows, spread
 from envknee.space import Point, Slot, is_legal, legal_points
 
 STOCK, TRIAL = "isaaclab train", "trial"
@@ -112,6 +112,26 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
     return ask.request_for(study, slot, point, refusal=None).model_copy(update=changes)
 
 
+def write_result(
+    folder: Path, request: Request, machine: Environment, fps: Mapping[str, list[float]], alternating: Sequence[Row]
+) -> dict[str, Spread]:
+    """Write overhead.json with what is measured so far, and return each ratio's spread."""
+    ratios = {
+        f"{TRIAL} / {STOCK}": [trial / stock for trial, stock in zip(fps[TRIAL], fps[STOCK], strict=True)],
+        "phases: sampled / off": phases_ratios(alternating),
+    }
+    spreads = {name: found for name, values in ratios.items() if (found := spread(values))}
+    result = {
+        "request": request.model_dump(mode="json"),
+        "environment": machine.model_dump(mode="json"),
+        "fps": fps,
+        "ratios": ratios,
+        "spreads": {name: found.model_dump() for name, found in spreads.items()},
+    }
+    write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
+    return spreads
+
+
 def main() -> None:
     """Measure what measuring costs."""
     parser = argparse.ArgumentParser(description="Run `isaaclab train` and trials in turns and compare their FPS.")
@@ -133,6 +153,7 @@ def main() -> None:
     point = Point(arguments.num_envs or middle.num_envs, arguments.horizon or middle.horizon, middle.batch_size)
     request = request_at(study, arm, point, arguments.warmup, arguments.iterations)
     device = environment.choose_device(request.gpus)
+    machine = environment.observe(device)
     folder = arguments.output / time.strftime("%Y%m%dT%H%M%S")
     folder.mkdir(parents=True)
     frames = request.num_envs * request.horizon
@@ -146,30 +167,17 @@ def main() -> None:
             else:
                 seconds = [wall_s(row) for row in rows_of_trial(request, TrialFolder(folder / f"trial-{pair}"))]
             fps[side].append(frames / statistics.median(seconds))
+        write_result(folder, request, machine, fps, [])  # an interrupted comparison keeps its pairs
         print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[STOCK][-1]:.3f}", flush=True)
     changes = {"phases": "alternate", "iterations": 4 * arguments.iterations}
     alternating = rows_of_trial(request.model_copy(update=changes), TrialFolder(folder / "phases"))
 
-    ratios = {
-        f"{TRIAL} / {STOCK}": [trial / stock for trial, stock in zip(fps[TRIAL], fps[STOCK], strict=True)],
-        "phases: sampled / off": phases_ratios(alternating),
-    }
-    spreads = {name: spread(values) for name, values in ratios.items()}
-    machine = environment.observe(device)
-    result = {
-        "request": request.model_dump(mode="json"),
-        "environment": machine.model_dump(mode="json"),
-        "fps": fps,
-        "ratios": ratios,
-        "spreads": {name: found.model_dump() for name, found in spreads.items() if found},
-    }
-    write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
+    spreads = write_result(folder, request, machine, fps, alternating)
     table = Table("pair", f"{STOCK}, FPS", f"{TRIAL}, FPS", "ratio", title=f"{machine.device.name}: {point}")
     for pair, (stock, trial) in enumerate(zip(fps[STOCK], fps[TRIAL], strict=True), start=1):
         table.add_row(str(pair), f"{stock:,.0f}", f"{trial:,.0f}", f"{trial / stock:.3f}")
     Console().print(table)
     for name, found in spreads.items():
-        assert found is not None, "there is at least one pair"
         print(
             f"{name}: median {found.median:.3f} (quartiles {found.lower_quartile:.3f} to {found.upper_quartile:.3f},"
             f" {found.iterations} pairs; 1 means that it costs nothing)"

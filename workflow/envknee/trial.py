@@ -69,7 +69,9 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
             dump=None,
             requested_gb=requested_gb(str(error)),
         )
-        end = TrialDone("oom", f"memory ran out ({meter.stage}): {str(error).splitlines()[0]}", failure)
+        cap_gb = request.memory.memory_cap_gb
+        capped = "" if cap_gb is None or "memory_cap_gb" in str(error) else f", memory_cap_gb is {cap_gb:g}"
+        end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
     finally:
         meter.close()
     return Outcome(
