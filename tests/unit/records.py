@@ -104,13 +104,13 @@ def a_trial(
         trainer="rsl_rl", gpus=gpus, cpu_ranks=cpu_ranks, warmup_iterations=1, iterations=None if learning else 3,
         target_reward=target_reward if learning else None, target_episodes=10 if learning else None,
         budget_s=budget_s if learning else None, limit_s=600.0, sampler="grid",
-        refusal="it needs 100 GB" if status == "refused" else None,
+        refusal="it needs 100 GB" if status == "refused" else None, skip="decided" if status == "skipped" else None,
     )  # fmt: skip
-    ran = status not in ("oom", "refused")
+    ran = status not in ("oom", "refused", "skipped")
     outcome = Outcome(
         request_sha256="0" * 64, metrics_sha256=None, status=status,
         reason=None if status in ("ok", "target_reached") else f"it ended as {status}", failure=None,
-        environment=None if status == "refused" else _environment(device), started_unix_s=1_700_000_000.0 + 60.0 * number,
+        environment=None if status in ("refused", "skipped") else _environment(device), started_unix_s=1_700_000_000.0 + 60.0 * number,
         setup_s=5.0 if ran else None, total_s=20.0, num_mini_batches=max(mini_batches, 1) if ran else None,
         rollout_gb=rollout // ranks * 221_184e-9 if ran else None,
         ranks=_rank_results(ranks, status, device) if ran and ranks > 1 else None,

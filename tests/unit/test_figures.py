@@ -149,7 +149,7 @@ def test_scaling_is_written_for_studies_of_several_ranks_alone(tmp_path: Path, m
     folder = write_study(tmp_path / "demo", a_study(arms=ARMS), a_pair())
     monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
     figures.main()
-    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "scaling.svg"])
+    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "scaling.svg", "png"])
     assert ElementTree.fromstring((folder.figures / "scaling.svg").read_bytes()).tag.endswith("svg")  # noqa: S314 - our own
 
 
@@ -305,9 +305,11 @@ def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path, mo
     folder = write_study(tmp_path / "demo", a_study(), trials)
     monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
     figures.main()
-    first = {name: (folder.figures / name).read_bytes() for name in NAMES}
+    names = [*NAMES, *(f"png/{name.removesuffix('.svg')}.png" for name in NAMES if name.endswith(".svg"))]
+    first = {name: (folder.figures / name).read_bytes() for name in names}
+    assert all(content.startswith(b"\x89PNG") for name, content in first.items() if name.endswith(".png"))
     figures.main()
-    assert {name: (folder.figures / name).read_bytes() for name in NAMES} == first
+    assert {name: (folder.figures / name).read_bytes() for name in names} == first
     for name in NAMES[:5]:
         assert ElementTree.fromstring(first[name]).tag.endswith("svg")  # noqa: S314 - written a line above
         assert b"<dc:date>" not in first[name]
@@ -317,7 +319,7 @@ def test_command_writes_every_figure_of_a_study_without_trials(tmp_path: Path, m
     folder = write_study(tmp_path / "demo", a_study(), [])
     monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
     figures.main()
-    assert sorted(path.name for path in folder.figures.iterdir()) == sorted(NAMES)
+    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "png"])
 
 
 def test_delta_comes_from_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -91,6 +91,19 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     assert [record.outcome.status for record in load_records(folder)] == ["ok", "ok"]
 
 
+def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):
+    sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 2, "iterations": 1}
+    study = workspace.study(learning=None, throughput=sweep | {"adaptive": {"trials": 4, "delta": 0.99}})
+    result = workspace.sweep(study)
+    assert result.returncode == 0, result.stdout
+    records = load_records(workspace.results())
+    assert len(records) == 4
+    assert {record.outcome.status for record in records} <= {"ok", "skipped"}
+    assert sum(record.outcome.status == "ok" for record in records) >= 2
+    assert workspace.module("ask", "--verify", str(workspace.results().root)).returncode == 0
+    assert "Nothing to be done" in workspace.sweep(study).stdout
+
+
 def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: Workspace):
     study, folder = workspace.study(learning=None), workspace.results()
     sweep = workspace.start(study)

@@ -193,6 +193,31 @@ def world_size(gpus: Literal["auto"] | int, cpu_ranks: int) -> int:
     return cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus
 
 
+class Adaptive(Strict):
+    """When `sampler: adaptive` has seen enough.
+
+    Its own delta and confidence: those of `decide` may be changed after the measurement, and requests may not.
+    """
+
+    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(_number)] = Field(
+        default=0.10, description="Stop where two successive doublings are shown to gain less than this."
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(_number)] = Field(
+        default=0.95, description="Of what is shown."
+    )
+    within: Annotated[float, Field(ge=1), BeforeValidator(_number)] = Field(
+        default=2.0, description="Learning: stop as well where the threshold's interval spans at most this factor."
+    )
+    probes: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="When all is decided, at most this many trials of each horizon and batch size between the largest num_envs"
+        " that fitted the memory and the smallest that did not.",
+    )
+    trials: Positive | None = Field(
+        default=None, description="At most this many trials; without it, half of all points with all their repeats."
+    )
+
+
 class Sweep(Strict):
     """The points of one kind of trial, and how they are picked."""
 
@@ -202,8 +227,15 @@ class Sweep(Strict):
         description="Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, "
         "so that the batch grows with num_envs.",
     )
-    sampler: Literal["tpe", "gp", "sobol", "grid", "random"] = Field(
-        default="grid", description="Who picks the points: Optuna's tpe or gp after a Sobol start, or a fixed design."
+    sampler: Literal["tpe", "gp", "sobol", "grid", "random", "adaptive"] = Field(
+        default="grid",
+        description="Who picks the points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only those"
+        " doublings that decide the verdict, until it is decided.",
+    )
+    adaptive: Adaptive = Field(
+        default=Adaptive(),
+        description="With sampler: adaptive, when to stop.",
+        exclude_if=lambda value: value == Adaptive(),
     )
     points: Positive | None = Field(default=None, description="How many different points; without it every legal one.")
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
@@ -213,6 +245,18 @@ class Sweep(Strict):
     limit_s: Seconds = Field(
         description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
     )
+
+    @model_validator(mode="after")
+    def _adaptive_finds_its_points(self) -> "Sweep":
+        if self.sampler != "adaptive" and self.adaptive != Adaptive():
+            raise ValueError(f"'adaptive' is for sampler: adaptive, and the sampler is {self.sampler}")
+        if self.sampler == "adaptive" and self.points is not None:
+            raise ValueError(
+                f"points {self.points}: sampler adaptive finds its points itself; adaptive.trials limits how many trials it takes"
+            )
+        if self.sampler == "adaptive" and self.repeats < 2:
+            raise ValueError(f"repeats {self.repeats}: sampler adaptive needs at least 2 of a point to decide anything")
+        return self
 
 
 class Throughput(Sweep):

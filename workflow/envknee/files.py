@@ -135,13 +135,13 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader, or a crash, sees the old file or the new one and nothing between."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write `content` to `path` so that a reader, or a crash, sees the old file or the new one and nothing between."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)

@@ -65,6 +65,8 @@ def launch(trial: TrialFolder) -> Record:
                 )
         elif request.refusal is not None:
             _finish(trial, "refused", request.refusal, started_unix_s=time.time())
+        elif request.skip is not None:
+            _finish(trial, "skipped", request.skip, started_unix_s=time.time())
         else:
             _set_aside(trial.metrics)
             visible = gpus.visible_uuids()

@@ -8,6 +8,15 @@ ALWAYS = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials
 PHASES, SCALING, PARETO, BATCH = "phases.svg", "scaling.svg", "pareto.svg", "batch.svg"
 
 
+PNG = "png"
+"""Folder beside the figures that holds each of them as pixels, for slides."""
+
+
+def pixels_of(name: str) -> str:
+    """Return where the pixels of a figure lie: `png/throughput.png` for `throughput.svg`."""
+    return f"{PNG}/{name.removesuffix('.svg')}.png"
+
+
 def figures_of(study: Study) -> list[str]:
     """Return the names of all figures of a study.
 

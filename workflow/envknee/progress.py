@@ -14,6 +14,8 @@ from envknee.space import Slot
 
 def parameters(request: Request) -> str:
     """Return a trial's parameters in a few words: `throughput stock · 64 envs x 2 GPUs · T16 · B256 · repeat 1`."""
+    if request.skip is not None:
+        return f"{request.kind} {request.arm}"
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
     return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
@@ -34,6 +36,8 @@ def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
 
 def result(record: Record) -> str:
     """Return what a trial gave: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    if record.outcome.status == "skipped":
+        return f"skipped: {record.outcome.reason}"
     parts = []
     if record.fps_total is not None:
         parts.append(f"{record.fps_total.median:,.0f} FPS")

@@ -8,7 +8,7 @@ Output: record.json, a pure function of those three.
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -20,7 +20,7 @@ from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, 
 
 SCHEMA_VERSION = 1
 
-Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused"]
+Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped"]
 """How a trial ended. Each is a result:
 
 ok              a throughput trial timed all its iterations
@@ -29,7 +29,8 @@ oom             memory ran out: the point is infeasible on this device
 nan             an observation, reward or loss became NaN or infinite
 diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
-refused         not run, because its rollout alone cannot fit the memory of the device
+refused         not run, because it cannot fit the memory of the device
+skipped         not run, because what was measured before it decides already (sampler: adaptive)
 """
 
 
@@ -88,6 +89,8 @@ class Request(Frozen):
     phases: PhaseSwitch = Field(default="sampled", exclude_if=lambda value: value == "sampled")
     memory: Memory = Field(default=Memory(), exclude_if=lambda value: value == Memory())
     cpu_ranks: int = Field(default=1, exclude_if=lambda value: value == 1)
+    skip: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Why the trial need not be run (all is decided already), or None."""
 
     @property
     def world_size(self) -> int:
@@ -540,6 +543,11 @@ def rebuild_record(trial: TrialFolder) -> Record:
                 f"{path} was changed after the measurement: its sha256 is {found}, and {expected} was expected. {_remedy(trial)}"
             )
     return build_record(request, read_rows(trial), outcome)
+
+
+def without_skipped(records: Iterable[Record]) -> list[Record]:
+    """Return the records of trials that there was something to learn from: one that was skipped says nothing of its point."""
+    return [record for record in records if record.outcome.status != "skipped"]
 
 
 def load_records(folder: StudyFolder) -> list[Record]:

@@ -2,12 +2,12 @@
 
 Input: the records of an arm. Output: why a point is refused, or None. Pure. A refused trial still gets a record.
 
-Two ways to know: the observations of its rollout alone exceed the device (exact, from one record), or no larger a point ran
-out of memory twice.
+Three ways to know: the observations of its rollout alone exceed the device (exact, from one record), no larger a point ran
+out of memory twice, or the memory model fitted so far (`limits.memory`) says that it needs far more than there is.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from envknee import space
 from envknee.record import Record
@@ -16,6 +16,12 @@ from envknee.space import Point
 
 CERTAIN_FAILURES = 2
 """Trials that ran out of memory at no larger a point: once may have been a neighbour on the device."""
+
+MODEL_EXCESS = 0.10
+"""Share of the device's memory by which the model must exceed all of it: closer to the wall a trial is the better answer."""
+
+MODEL_ERROR = 0.05
+"""Share of the device's memory by which the model may miss any measured peak and still be believed."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class KnownMemory:
     """Of the largest device that any trial had: a refusal is for points that fit nowhere."""
     failed: tuple[Point, ...]
     """Points that ran out of memory, one entry for each trial."""
+    whole: tuple[Record, ...] = field(default=(), repr=False, compare=False)
+    """What the memory model is fitted to: trials that fitted; none where they learned in parts that fit what there was."""
 
     @staticmethod
     def of(arm: str, records: Iterable[Record]) -> "KnownMemory":
@@ -60,11 +68,14 @@ class KnownMemory:
             rollout=min(rollouts, key=lambda one: (one.gb_per_transition, one.num_envs, one.horizon), default=None),
             device_gb=device_gb,
             failed=tuple(sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))),
+            whole=()
+            if any(record.outcome.micro_batches for record in known)
+            else tuple(record for record in known if record.memory_peak_gb and record.outcome.status != "oom"),
         )
 
     def refusal(self, point: Point) -> str | None:
         """Return why a point cannot fit the device, or None when nothing rules it out."""
-        return self._rollout_alone(point) or self._failed_before(point)
+        return self._rollout_alone(point) or self._failed_before(point) or self._by_model(point)
 
     def _rollout_alone(self, point: Point) -> str | None:
         if self.rollout is None or self.device_gb is None:
@@ -86,6 +97,24 @@ class KnownMemory:
         return (
             f"{len(smaller)} trials ran out of memory at no larger a point: the smallest at num_envs {smaller[0].num_envs},"
             f" horizon {smaller[0].horizon}."
+        )
+
+    def _by_model(self, point: Point) -> str | None:
+        """Extrapolate to a larger rollout than any that fitted; within what fitted nothing is refused."""
+        largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
+        if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
+            return None
+        from envknee.limits import memory  # 0.8 s that a point known to fit should not pay
+
+        samples = [memory.sample_of(record) for record in self.whole]
+        found = memory.predict(samples, point, self.device_gb, self.whole[0].world_size)
+        if found is None or found.largest_error_gb > MODEL_ERROR * self.device_gb:
+            return None
+        if found.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
+            return None
+        return (
+            f"The memory model of {found.trials} trials (largest error {found.largest_error_gb:.2g} GB) says"
+            f" {found.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
 
 

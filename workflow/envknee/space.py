@@ -82,7 +82,8 @@ def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Poin
 class Slot:
     """What the plan fixes about a trial before any point is chosen.
 
-    `index` counts within (arm, kind); `repeat` 0 chooses new points, later repeats run the same ones again.
+    `index` counts within (arm, kind); `repeat` 0 chooses new points, later repeats run the same ones again. Where the sampler
+    is adaptive, which repeat of its point a trial is follows with the point.
     """
 
     number: int
@@ -96,6 +97,12 @@ def points_asked(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> int:
     """Return how many different points a sweep measures: all legal ones, or as many as the study asks for."""
     legal = len(legal_points(sweep, world_sizes))
     return legal if sweep.points is None else min(sweep.points, legal)
+
+
+def trials_asked(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> int:
+    """Return how many trials of a sweep each arm has at most: every point with all repeats, or what is enough to decide."""
+    every = points_asked(sweep, world_sizes) * sweep.repeats
+    return every if sweep.sampler != "adaptive" else min(every, sweep.adaptive.trials or -(-every // 2))
 
 
 def plan(study: Study) -> list[Slot]:
@@ -120,9 +127,10 @@ def plan(study: Study) -> list[Slot]:
                 f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
                 f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
             )
-        for index in range(points * sweep.repeats):
+        adaptive = sweep.sampler == "adaptive"
+        for index in range(trials_asked(sweep, study.world_sizes)):
             for arm in sorted(study.arms):
-                slots.append(Slot(len(slots), arm, kind, index, index // points))
+                slots.append(Slot(len(slots), arm, kind, index, 0 if adaptive else index // points))
     return slots
 
 

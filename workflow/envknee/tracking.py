@@ -38,7 +38,18 @@ from envknee.config import Study, load
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, sha256_of, write_atomically
 from envknee.limits import Ranks, slowest_and_fastest
-from envknee.record import Device, Environment, Record, Request, Row, Spread, load_records, read_rows, reward_averages
+from envknee.record import (
+    Device,
+    Environment,
+    Record,
+    Request,
+    Row,
+    Spread,
+    load_records,
+    read_rows,
+    reward_averages,
+    without_skipped,
+)
 from envknee.space import plan, rollout_size
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
@@ -205,7 +216,7 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
         UserError: when no trial has finished, a file was changed by hand, or the results are another study's.
     """
     check(study, folder)
-    records = load_records(folder)
+    records = without_skipped(load_records(folder))
     if not records:
         raise UserError(
             f"{folder.root} holds no finished trial, and at least one was expected."

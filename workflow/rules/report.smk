@@ -48,6 +48,7 @@ rule figures:
         memory=report(FOLDER.figures / "memory.svg", caption="../report/memory.rst", category="1 Thresholds"),
         learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
         history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
+        pixels=[FOLDER.figures / outputs.pixels_of(name) for name in outputs.figures_of(STUDY) if name.endswith(".svg")],
         trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
         extra=[
             report(FOLDER.figures / name, caption=EXTRA[name][0], category=EXTRA[name][1])

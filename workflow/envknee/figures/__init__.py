@@ -1,6 +1,7 @@
 """The figures of a study, and a table of its trials.
 
-Input: records, the iterations of learning trials, and the limits decided from them. Output: files in results/<study>/figures.
+Input: records, the iterations of learning trials, and the limits decided from them. Output: files in results/<study>/figures,
+as SVG and, in png/, as PNG.
 
     python -m envknee.figures results/<study>                       write every figure
     python -m envknee.figures results/<study> --config my.yaml      decided by another file's `decide:` section
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 
 from envknee import outputs
 from envknee.figures.batch import draw_batch
-from envknee.figures.canvas import svg_of
+from envknee.figures.canvas import png_of, svg_of
 from envknee.figures.history import draw_history
 from envknee.figures.learning import Curve, curve_of, draw_learning
 from envknee.figures.memory import draw_memory
@@ -28,7 +29,7 @@ from envknee.figures.table import trials_html
 from envknee.figures.throughput import draw_throughput
 from envknee.files import StudyFolder, write_atomically
 from envknee.limits.verdict import decide, measured_study
-from envknee.record import Record, read_rows, reward_averages
+from envknee.record import Record, read_rows, reward_averages, without_skipped
 
 __all__ = [
     "COLOURS",
@@ -43,6 +44,7 @@ __all__ = [
     "draw_scaling",
     "draw_throughput",
     "main",
+    "png_of",
     "svg_of",
     "trials_html",
 ]
@@ -52,6 +54,7 @@ def main() -> None:
     """Write every figure of a study, and the table of its trials."""
     folder, study, records = measured_study(main.__doc__)
     verdict = decide(records, study)
+    records = without_skipped(records)
     folder.figures.mkdir(exist_ok=True)
     drawn: dict[str, Callable[[], Figure]] = {
         "throughput.svg": lambda: draw_throughput(verdict),
@@ -65,9 +68,14 @@ def main() -> None:
         outputs.PARETO: lambda: draw_pareto(verdict, records),
         outputs.BATCH: lambda: draw_batch(verdict),
     }
+    (folder.figures / outputs.PNG).mkdir(exist_ok=True)
     for name in outputs.figures_of(study):
-        text = svg_of(drawn[name]()) if name in drawn else trials_html(verdict, records)
-        write_atomically(folder.figures / name, text)
+        if name not in drawn:
+            write_atomically(folder.figures / name, trials_html(verdict, records))
+            continue
+        figure = drawn[name]()
+        write_atomically(folder.figures / name, svg_of(figure))
+        write_atomically(folder.figures / outputs.pixels_of(name), png_of(figure))
 
 
 def _read_curve(folder: StudyFolder, record: Record) -> Curve:

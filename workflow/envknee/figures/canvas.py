@@ -99,6 +99,18 @@ def svg_of(figure: Figure) -> str:
     return stream.getvalue()
 
 
+PNG_DPI = 200
+"""1,960 pixels wide: a slide's worth."""
+
+
+def png_of(figure: Figure) -> bytes:
+    """Return a figure as a PNG file, the same for the same figure."""
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(stream, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return stream.getvalue()
+
+
 def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
     """Make the x axis logarithmic with the measured num_envs as its ticks, thinned where they would touch."""
     axes.set_xscale("log", base=2)

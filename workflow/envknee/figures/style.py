@@ -24,6 +24,7 @@ STATUS_MARKERS = {
     "refused": "_",
     "nan": "*",
     "diverged": "d",
+    "skipped": ".",
 }
 
 STATUS_WORDS = {
@@ -34,6 +35,7 @@ STATUS_WORDS = {
     "refused": "refused: cannot fit",
     "nan": "NaN",
     "diverged": "diverged",
+    "skipped": "not needed",
 }
 
 PHASE_LOOKS: dict[Phase, tuple[str, str]] = {

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from envknee.config import Decide
 from envknee.limits import ONE_GPU, Ranks, Series, listed, residuals, shown_batch, times
 from envknee.record import Frozen, Record, Status
-from envknee.space import rollout_size
+from envknee.space import Point, rollout_size
 
 RESAMPLES = 500
 
@@ -297,9 +297,51 @@ def batch_transitions(
     return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
 
 
+class Prediction(NamedTuple):
+    """What the fitted model says of one more trial, without an interval: milliseconds, where those take seconds."""
+
+    peak_gb: float
+    largest_num_envs: int | None
+    """That fits all of the memory at this horizon and batch size; None: no limit."""
+    trials: int
+    largest_error_gb: float
+
+
+def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
+    """Return what the model of `samples` says of a trial at `point` on a device of `memory_gb`; None where there is no model.
+
+    There is one where more trials than unknowns were measured.
+    """
+    measured = [sample for sample in samples if sample.whole]
+    fit, _ = _fit(measured, world_size, None)
+    if fit is None or len(measured) <= len(fit.columns):
+        return None
+    here = Sample(
+        "throughput", point.num_envs, point.horizon, point.batch_size, _usual_mini_batches(measured), "ok", None
+    )
+    series = Series("", point.horizon, point.batch_size)
+    largest, _, _ = _largest(fit, series, measured, world_size, memory_gb, Decide(memory_margin=0.0))
+    peak_gb = float(np.array(_design(here, world_size)) @ fit.values)
+    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb)
+
+
+def sample_of(record: Record) -> Sample:
+    """Return what a record says about memory."""
+    request = record.request
+    return Sample(
+        kind=request.kind,
+        num_envs=request.num_envs,
+        horizon=request.horizon,
+        batch_size=request.batch_size,
+        mini_batches=record.num_mini_batches,
+        status=record.outcome.status,
+        peak_gb=record.memory_peak_gb,
+    )
+
+
 def measured_peaks(records: Sequence[Record]) -> list[Record]:
     """Return the records whose peak is that of a whole trial: out of memory cuts it short, whatever it says."""
-    return [record for record in records if _sample(record).whole]
+    return [record for record in records if sample_of(record).whole]
 
 
 def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit:
@@ -316,20 +358,7 @@ def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit
         notes.append(f"{ranks} share the host's memory: {room.memory_gb:,.1f} GB for each")
     if len({device.name for device in devices}) > 1:
         notes.append(f"{len({device.name for device in devices})} kinds of device: the smallest memory is taken")
-    return limit_of(arm, [_sample(record) for record in records], room, settings, ranks=ranks, device_notes=notes)
-
-
-def _sample(record: Record) -> Sample:
-    request = record.request
-    return Sample(
-        kind=request.kind,
-        num_envs=request.num_envs,
-        horizon=request.horizon,
-        batch_size=request.batch_size,
-        mini_batches=record.num_mini_batches,
-        status=record.outcome.status,
-        peak_gb=record.memory_peak_gb,
-    )
+    return limit_of(arm, [sample_of(record) for record in records], room, settings, ranks=ranks, device_notes=notes)
 
 
 def _design(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
@@ -338,8 +367,8 @@ def _design(sample: Sample, world_size: int) -> tuple[float, float, float, float
     return 1.0, float(sample.num_envs), float(rollout_size(sample.num_envs, sample.horizon)), batch
 
 
-def _fit(samples: Sequence[Sample], world_size: int, confidence: float) -> tuple[_Fit | None, str]:
-    """Return the fitted model, or None and why there is none."""
+def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -> tuple[_Fit | None, str]:
+    """Return the fitted model, or None and why there is none; without `confidence` it has no bootstrap replicates."""
     sizes = len({sample.num_envs for sample in samples})
     if sizes < 2:
         return None, f"{sizes} different num_envs measured, 2 are needed"
@@ -353,7 +382,7 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float) -> tuple
     values = _solve(design, peaks, columns)
     errors = peaks - design @ values
     resampled = added = None
-    if len(peaks) > len(columns):
+    if confidence is not None and len(peaks) > len(columns):
         drawn = residuals.draws(errors, len(columns), confidence, (RESAMPLES, len(peaks) + 1))
         resampled = np.array([_solve(design, design @ values + noise, columns) for noise in drawn[:, 1:]])
         added = drawn[:, 0]
@@ -461,6 +490,12 @@ def _cards(
     return predictions
 
 
+def _usual_mini_batches(samples: Sequence[Sample]) -> int | None:
+    """Return how many mini-batches the library ran with most often."""
+    mini_batches = Counter(one.mini_batches for one in samples if one.mini_batches)
+    return mini_batches.most_common(1)[0][0] if mini_batches else None
+
+
 def _all_series(arm: str, samples: Sequence[Sample]) -> list[Series]:
     found = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
     return sorted(found, key=lambda series: (series.horizon, series.batch_size or 0))
@@ -479,8 +514,7 @@ def _largest(
     settings: Decide,
 ) -> tuple[int | None, int | None, int | None]:
     """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval."""
-    mini_batches = Counter(one.mini_batches for one in _at(series, measured) if one.mini_batches)
-    usual = mini_batches.most_common(1)[0][0] if mini_batches else None
+    usual = _usual_mini_batches(_at(series, measured))
     available_gb = memory_gb * (1.0 - settings.memory_margin)
     # The library's batch grows with num_envs, a fixed one does not.
     of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, world_size)

@@ -25,7 +25,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.config import Decide
+from envknee import economy
+from envknee.config import Adaptive, Decide
 from envknee.errors import UserError, run_command
 from envknee.files import canonical_json, write_atomically
 from envknee.limits import Series, learning, memory, throughput
@@ -75,6 +76,8 @@ class ProofRow(Frozen):
     asymptote: Share | None = None
     wall: Share | None = None
     """Coverage of the interval of the largest num_envs, for one more trial."""
+    trials: Share | None = None
+    """Trials that `sampler: adaptive` ran, of those of the whole grid."""
     ms_per_verdict: float
     """Of processor time, so that a busy machine does not tell."""
 
@@ -231,6 +234,54 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
         threshold=Share(hits=count["threshold"], of=studies),
         half_saturation=Share(hits=count["half"], of=studies) if scenario.follows_law else None,
         asymptote=Share(hits=count["asymptote"], of=studies) if scenario.follows_law else None,
+        ms_per_verdict=1e3 * seconds / studies,
+    )
+
+
+ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
+"""Scenarios in which `sampler: adaptive` chooses the trials, too."""
+
+
+def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
+    """Return how often the verdict was right where trials are chosen one by one, until it seems decided.
+
+    Args:
+        scenario: whose truth is known
+        repeats: of a point at most
+        studies: how many
+        seed: of all noise
+    """
+    name = f"adaptive: {scenario.name}"
+    generator = _generator(seed, name, repeats)
+    rule = economy.rule_of("throughput", Adaptive(delta=DELTA, confidence=SETTINGS.confidence), repeats)
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
+        start = time.process_time()
+        tried = {num_envs: economy.Tried() for num_envs in SIZES}
+        while (step := economy.next_step(SIZES, tried, rule, None, economy.law(1, DELTA))).num_envs is not None:
+            one = tried[step.num_envs]
+            one.fps.append(float(fps[SIZES.index(step.num_envs), one.asked]))
+            one.asked += 1
+        measured = {num_envs: one.fps for num_envs, one in tried.items() if one.fps}
+        limit = throughput.limit_of(Series("simulated", 1, None), measured, {}, SETTINGS)
+        seconds += time.process_time() - start
+        _judge(limit.threshold_num_envs, scenario, count)
+        truths = dict(zip(SIZES, scenario.log_gains, strict=False))
+        for gain in limit.gains:
+            if gain.gain_lower is not None and gain.gain_upper is not None:
+                count["intervals"] += 1
+                count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
+        count["trials"] += sum(map(len, measured.values()))
+    return ProofRow(
+        limit="throughput",
+        scenario=name,
+        repeats=repeats,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        **_decisions(count, studies, scenario),
+        trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
         ms_per_verdict=1e3 * seconds / studies,
     )
 
@@ -454,6 +505,9 @@ def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row
 def _rows(studies: int, seed: int) -> Iterator[ProofRow]:
     for one in THROUGHPUT:
         yield from (prove_throughput(one, repeats, studies, seed) for repeats in one.repeats)
+    for one in THROUGHPUT:
+        if one.name in ADAPTIVE:
+            yield from (prove_adaptive(one, repeats, studies, seed) for repeats in one.repeats if repeats > 2)
     for one in LEARNING:
         yield from (prove_learning(one, seeds, studies, seed) for seeds in one.seeds)
     for one in MEMORY:
@@ -473,6 +527,7 @@ SHARES: Mapping[str, str] = {
     "half_saturation": "N half",
     "asymptote": "asymptote",
     "wall": "memory wall",
+    "trials": "trials",
 }
 """Field of a row -> heading of its column."""
 

@@ -44,7 +44,7 @@ from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import PHASES, Environment, Frozen, Record, load_records
+from envknee.record import PHASES, Environment, Frozen, Record, load_records, without_skipped
 
 SCHEMA_VERSION = 1
 
@@ -150,13 +150,15 @@ class Verdict(Frozen):
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
     """Return the verdict of a study; pure, and the same for the same records."""
+    statuses = Counter(record.outcome.status for record in records)
+    records = without_skipped(records)
     scalings = scaling.analyse(records, study.arms, study.decide)
     return Verdict(
         study=study.study,
         task_id=study.task.id,
         trials_measured=len(records),
-        trials_planned=len(space.plan(study)),
-        statuses=dict(sorted(Counter(record.outcome.status for record in records).items())),
+        trials_planned=len(space.plan(study)) - statuses["skipped"],
+        statuses=dict(sorted(statuses.items())),
         delta=study.decide.delta,
         confidence=study.decide.confidence,
         memory_margin=study.decide.memory_margin,

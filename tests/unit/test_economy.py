@@ -1,0 +1,210 @@
+"""The adaptive sampler runs what decides the verdict and no more, and is as right as the whole grid."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from envknee import config, economy_replay, space
+from envknee.ask import ask, ask_again
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import canonical_json
+from envknee.limits.verdict import decide
+from envknee.record import Record, Request
+from records import GPU, Trial
+from test_ask import dice, measured
+
+SIZES = {"from": 64, "to": 16384}
+
+
+def a_study(window: int = 1, **changes: Any) -> Study:
+    sweep = {"num_envs": SIZES, "horizon": [32], "batch_size": "library", "sampler": "adaptive", "repeats": 5}
+    return config.parse({"study": "s", "window": window, "throughput": sweep | changes})
+
+
+def play(study: Study, measure: Callable[[Request], Trial]) -> tuple[list[Request], dict[int, Record]]:
+    requests: list[Request] = []
+    known: dict[int, Record] = {}
+    for slot in space.plan(study):
+        requests.append(ask(study, slot.number, requests, known))
+        known[slot.number] = measure(requests[-1]).record
+    assert ask_again(study, requests, known) == requests
+    return requests, known
+
+
+def card(half: float, noise: float = 0.01, most_gb: float = math.inf) -> Callable[[Request], Trial]:
+    """Return trials whose FPS saturate, half of the most at `half` environments, on a card of `most_gb`."""
+
+    def measure(request: Request) -> Trial:
+        if request.skip is not None:
+            return measured(request, status="skipped", device=GPU)
+        deviation = noise * dice(request.seed, request.arm).gauss(0, 1)
+        fps = 60_000 * request.num_envs / (request.num_envs + half) * math.exp(deviation)
+        memory_gb = 1 + 2.5e-4 * request.num_envs * request.horizon
+        fits = memory_gb <= most_gb
+        return measured(request, status=None if fits else "oom", fps=fps, memory_gb=memory_gb, device=GPU)
+
+    return measure
+
+
+def ran(requests: list[Request]) -> list[Request]:
+    return [request for request in requests if request.skip is None]
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_clear_knee_takes_a_fraction_of_the_grid_and_the_rest_is_skipped(window):
+    study = a_study(window)
+    requests, known = play(study, card(60))
+    verdict = decide(list(known.values()), study)
+    (limit,) = verdict.arms[0].throughput
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 512)  # the first that gains well below a tenth
+    trials = ran(requests)
+    assert len(trials) <= 45 / 2
+    assert max(request.num_envs for request in trials) <= 4096, "nothing beyond what decides"
+    assert (verdict.trials_measured, verdict.trials_planned) == (len(trials), len(trials))
+    assert verdict.statuses == {"ok": len(trials), "skipped": len(requests) - len(trials)}
+    reason = requests[-1].skip
+    assert reason is not None and "decided, doubling 512 and 1,024 environments has stopped paying" in reason
+
+
+def test_repeats_of_a_point_are_counted_and_have_seeds_of_their_own():
+    requests, _ = play(a_study(), card(300, noise=0.03))
+    seen: Counter[int] = Counter()
+    for request in ran(requests):
+        assert request.repeat == seen[request.num_envs] < 5
+        seen[request.num_envs] += 1
+    assert len({request.seed for request in ran(requests)}) == len(ran(requests))
+
+
+def test_a_later_series_starts_where_the_one_before_ended():
+    requests, known = play(a_study(horizon=[16, 32, 64]), card(60))
+    by_horizon = Counter(request.horizon for request in ran(requests))
+    assert set(by_horizon) == {16, 32, 64}
+    second = [request.num_envs for request in ran(requests) if request.horizon == 32]
+    assert 256 <= second[0] <= 1024, "no scouts"
+    verdict = decide(list(known.values()), a_study(horizon=[16, 32, 64]))
+    assert {limit.state for limit in verdict.arms[0].throughput} == {"reached"}
+
+
+def test_where_doubling_pays_to_the_end_that_is_shown_and_nothing_else_is_run():
+    requests, known = play(a_study(), card(1e6))
+    (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
+    assert (limit.state, limit.at_least) == ("not reached", 8192), "the rollout of 16,384 is larger than the card"
+    assert len(ran(requests)) <= 8
+    assert "doubling still pays at 4,096 environments" in (requests[-1].skip or "")
+
+
+def test_what_ran_out_of_memory_is_the_end_of_the_sizes():
+    requests, known = play(a_study(), card(1e6, most_gb=40.0))  # 4096 x 32 fits, 8192 x 32 does not
+    assert Counter(record.outcome.status for record in known.values())["oom"] <= 2
+    (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
+    assert (limit.state, limit.at_least) == ("not reached", 4096)
+    assert "doubling still pays at 2,048 environments" in (requests[-1].skip or "")
+
+
+@pytest.mark.parametrize(("most_gb", "wall"), [(85.0, 10_500), (50.0, 6_125)])
+def test_probes_close_in_on_the_wall(most_gb, wall):
+    study = a_study(adaptive={"probes": 4})
+    requests, known = play(study, card(60, most_gb=most_gb))
+    probes = [r for r in ran(requests) if r.num_envs & (r.num_envs - 1)]
+    assert 2 <= len(probes) <= 4
+    assert all(r.num_envs % 32 == 0 for r in probes), "whole warps"
+    status = {r.num_envs: known[r.number].outcome.status for r in ran(requests)}
+    fitted = max(size for size, how in status.items() if how == "ok")
+    failed = min(size for size, how in status.items() if how == "oom")
+    assert fitted <= wall < failed
+    # Where the card is what it says, two trials 5% to either side; where something else holds memory, halves.
+    assert failed / fitted < (1.12 if most_gb == 85.0 else 1.4)
+
+
+def test_arms_decide_each_for_itself():
+    study = config.parse(a_study().model_dump(mode="json") | {"arms": {"fast": {}, "slow": {}}})
+
+    def measure(request: Request) -> Trial:
+        return card(60 if request.arm == "fast" else 1500)(request)
+
+    requests, _ = play(study, measure)
+    largest = {arm: max(r.num_envs for r in ran(requests) if r.arm == arm) for arm in ("fast", "slow")}
+    assert largest["fast"] < largest["slow"]
+
+
+def test_learning_stops_when_its_threshold_is_known_within_a_doubling():
+    section = {
+        "num_envs": {"from": 64, "to": 2048}, "horizon": 16, "batch_size": 256, "sampler": "adaptive", "repeats": 6,
+        "target_reward": 4.0, "target_episodes": 10, "budget_s": 100,
+    }  # fmt: skip
+    study = config.parse({"study": "s", "learning": section})
+    seconds = {64: 80.0, 128: 40.0, 256: 20.0, 512: 19.8, 1024: 19.7, 2048: 19.6}
+
+    def measure(request: Request) -> Trial:
+        if request.skip is not None:
+            return measured(request, status="skipped")
+        return measured(request, seconds=seconds[request.num_envs] * math.exp(0.02 * dice(request.seed).gauss(0, 1)))
+
+    requests, known = play(study, measure)
+    (limit,) = decide(list(known.values()), study).arms[0].learning
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 256)
+    assert len(ran(requests)) <= 36 / 2
+
+
+def test_a_trial_that_tells_nothing_is_not_asked_for_ever():
+    def broken(request: Request) -> Trial:
+        return measured(request, status="skipped" if request.skip else "nan", device=GPU)
+
+    requests, known = play(a_study(), broken)
+    assert max(Counter(r.num_envs for r in ran(requests)).values()) <= 5
+    assert decide(list(known.values()), a_study()).arms[0].headline is None
+
+
+def test_the_trials_are_limited_and_a_request_is_the_same_bytes_again():
+    study = a_study(adaptive={"trials": 7})
+    requests, _ = play(study, card(60))
+    assert len(requests) == 7
+    assert '"skip"' not in canonical_json(requests[0]), "requests of other samplers stay what they were"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"points": 3}, "points 3: sampler adaptive finds its points itself"),
+        ({"repeats": 1}, "repeats 1: sampler adaptive needs at least 2"),
+        (
+            {"sampler": "grid", "adaptive": {"trials": 3}},
+            "'adaptive' is for sampler: adaptive, and the sampler is grid",
+        ),
+        ({"adaptive": {"within": 0.5}}, "within: expected greater than or equal to 1"),
+    ],
+)
+def test_settings_that_cannot_be_meant(changes, message):
+    with pytest.raises(UserError, match=message):
+        a_study(**changes)
+
+
+# Replay of a recorded grid
+
+
+def a_grid(half: float, repeats: int = 5) -> tuple[Study, list[Record]]:
+    study = a_study(sampler="grid", repeats=repeats)
+    _, known = play(study, card(half))
+    return study, list(known.values())
+
+
+def test_a_grid_asked_again_gives_the_same_verdict_for_less():
+    study, records = a_grid(60)
+    found = {
+        sampler: economy_replay.replay(study, "throughput", records, sampler) for sampler in ("grid", "tpe", "adaptive")
+    }
+    assert len({tuple(one.thresholds.values()) for one in found.values()}) == 1
+    assert found["grid"].trials == found["tpe"].trials == 45
+    assert found["adaptive"].device_s < 0.4 * found["grid"].device_s
+    assert found["adaptive"].device_s <= found["tpe"].settled_s
+
+
+def test_a_grid_with_one_repeat_cannot_be_asked_again():
+    study, records = a_grid(60, repeats=1)
+    with pytest.raises(UserError, match="has 1 record.*Finish the study first"):
+        economy_replay.replay(study, "throughput", records, "adaptive")
+    with pytest.raises(UserError, match="has no learning trials"):
+        economy_replay.replay(study, "learning", records, "adaptive")

@@ -1,0 +1,156 @@
+"""What choosing trials saves: a recorded grid asked again by other samplers, each answered with what was measured then.
+
+Input: the folder of a study whose grid is complete, with at least two repeats. Output: a table in the terminal: trials,
+device time and verdict of `grid`, `tpe` and `adaptive`. Nothing is run.
+
+    python -m envknee.economy_replay results-published/<study>
+
+A sampler that cannot stop by itself is given the time after which its verdict stayed what it was in the end: less than it
+would really spend, because nothing tells it to stop there.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from envknee import ask, config, space
+from envknee.config import Kind, Study
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder
+from envknee.limits import Series, learning, throughput
+from envknee.record import Record, load_records, without_skipped
+from envknee.samplers import point_of
+from envknee.space import Point
+
+SAMPLERS = ("grid", "tpe", "adaptive")
+
+Answers = Mapping[tuple[str, Point], Sequence[Record]]
+"""(arm, point) -> its records, one per repeat."""
+
+Thresholds = dict[Series, tuple[str, int | None]]
+"""Series -> state and threshold."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What one sampler took."""
+
+    sampler: str
+    trials: int
+    device_s: float
+    """Seconds of all its trials, times the devices of each."""
+    settled_s: float
+    """The same up to the trial after which its thresholds no longer changed."""
+    thresholds: Thresholds
+
+
+def replay(study: Study, kind: Kind, records: Sequence[Record], sampler: str) -> Replay:
+    """Ask for every trial of one kind by another sampler, and answer from `records`.
+
+    Raises:
+        UserError: when the records are not a whole grid with at least two repeats.
+    """
+    answers = answers_of(study, kind, records)
+    repeats = min(map(len, answers.values()))
+    sweep = study.sweep(kind)
+    assert sweep is not None, "its records were found"
+    changes: dict[str, Any] = {"sampler": sampler, "repeats": repeats, "points": None}
+    if sampler == "adaptive":
+        every = repeats * space.points_asked(sweep, study.world_sizes)
+        changes["adaptive"] = sweep.adaptive.model_copy(update={"trials": every})
+    other: Kind = "learning" if kind == "throughput" else "throughput"
+    asked_by = study.model_copy(update={kind: sweep.model_copy(update=changes), other: None})
+    requests, known = [], {}
+    for slot in space.plan(asked_by):
+        request = ask.ask(asked_by, slot.number, requests, known)
+        requests.append(request)
+        if request.skip is None:
+            recorded = answers[request.arm, point_of(request)][request.repeat]
+            known[slot.number] = recorded.model_copy(update={"request": request})
+        else:
+            # Only that it was skipped is ever read of it.
+            known[slot.number] = next(iter(answers.values()))[0].model_copy(update={"request": request})
+    ran = [record for record in known.values() if record.request.skip is None]
+    seconds = [device_s(record) for record in ran]
+    final = thresholds(ran, study)
+    settled = len(ran)
+    while settled and thresholds(ran[: settled - 1], study) == final:
+        settled -= 1
+    return Replay(sampler, len(ran), sum(seconds), sum(seconds[:settled]), final)
+
+
+def answers_of(study: Study, kind: Kind, records: Iterable[Record]) -> Answers:
+    """Return the recorded trials of every legal point.
+
+    Raises:
+        UserError: when a point was measured less than twice.
+    """
+    sweep = study.sweep(kind)
+    if sweep is None:
+        raise UserError(f"study {study.study} has no {kind} trials. Name another --kind or study")
+    ordered = sorted(without_skipped(records), key=lambda record: record.request.number)
+    found: dict[tuple[str, Point], list[Record]] = {
+        (arm, point): [] for arm in study.arms for point in space.legal_points(sweep, study.world_sizes)
+    }
+    for record in ordered:
+        if record.request.kind == kind:
+            found[record.request.arm, point_of(record.request)].append(record)
+    fewest = min(found, key=lambda place: len(found[place]))
+    if len(found[fewest]) < 2:
+        arm, point = fewest
+        raise UserError(
+            f"{arm}: {point} has {len(found[fewest])} record(s), and a whole grid with at least 2 of each point is needed"
+            " to ask it again in another order. Finish the study first, or name one that has sampler: grid"
+        )
+    return found
+
+
+def thresholds(records: Sequence[Record], study: Study) -> Thresholds:
+    """Return state and threshold of each series of either kind."""
+    limits = [*throughput.analyse(records, study.decide), *learning.analyse(records, study.decide)]
+    return {limit.series: (limit.state, limit.threshold_num_envs) for limit in limits}
+
+
+def device_s(record: Record) -> float:
+    """Return the seconds that a trial held its devices, start and end included, times their number."""
+    return record.outcome.total_s * record.world_size
+
+
+def main() -> None:
+    """Ask a recorded grid again by other samplers, and say what each would have taken."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("results", type=Path, help="the folder of a study with a whole grid")
+    parser.add_argument("--kind", choices=("throughput", "learning"), default="throughput")
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.results)
+    if not folder.study.exists():
+        raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
+    study, records = config.load(folder.study), load_records(folder)
+    found = [replay(study, arguments.kind, records, sampler) for sampler in SAMPLERS]
+    grid = found[0]
+    table = Table(title=f"{study.study}: {arguments.kind}", caption="device seconds; share of the whole grid")
+    for heading in ("sampler", "trials", "all", "until settled"):
+        table.add_column(heading, justify="left" if heading == "sampler" else "right")
+    for series in grid.thresholds:
+        table.add_column(str(series))
+    for one in found:
+        spent = [f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in (one.device_s, one.settled_s)]
+        said = [_said(one.thresholds.get(series)) for series in grid.thresholds]
+        table.add_row(one.sampler, str(one.trials), *spent, *said)
+    Console().print(table)
+
+
+def _said(found: tuple[str, int | None] | None) -> str:
+    if found is None:
+        return "not measured"
+    state, threshold = found
+    return state if threshold is None else f"{threshold:,}"
+
+
+if __name__ == "__main__":
+    run_command(main)
