@@ -35,6 +35,7 @@ def draw_memory(verdict: Verdict, records: Sequence[Record]) -> Figure:
         _memory_model(axes, limits.get(series.arm), series, look, measured)
     top = _device_limits(axes, list(limits.values()), max(peak_gb for _, peak_gb in peaks))
     axes.set_ylim(0, top)
+    _card_lines(axes, list(limits.values()), top)
     for record in failed:
         look = looks[series_of(record)]
         marker = STATUS_MARKERS[record.outcome.status]
@@ -86,6 +87,24 @@ def _model_key(limits: Sequence[MemoryLimit]) -> Line2D:
         f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
     )
     return Line2D([], [], color=GREY, linewidth=1.4, label=label)
+
+
+def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
+    """Draw what cards of other sizes have, as far as lines and their names keep apart from each other and the device's."""
+    devices = [device_gb for limit in limits if (device_gb := limit.device_memory_gb)]
+    drawn: list[float] = []
+    cards = {card.memory_gb: card.card for limit in limits for card in limit.cards}
+    for memory_gb, card in sorted(cards.items(), reverse=True):
+        # The device's own name stands below its lines.
+        near_device = any(-0.04 < (device_gb - memory_gb) / top < 0.13 for device_gb in devices)
+        if near_device or memory_gb > top or any(other - memory_gb < 0.055 * top for other in [*drawn, math.inf]):
+            continue
+        drawn.append(memory_gb)
+        axes.axhline(memory_gb, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+        axes.annotate(
+            card, (0.01, memory_gb), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+            fontsize=8, color=GREY,
+        )  # fmt: skip
 
 
 def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) -> float:

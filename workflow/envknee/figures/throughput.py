@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from envknee.figures.canvas import (
     canvas,
@@ -24,6 +24,9 @@ from envknee.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.limits import Series
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Verdict
+
+NARROW = 4.0
+"""FPS that differ by less than this factor are drawn on a linear axis from 0."""
 
 
 def draw_throughput(verdict: Verdict) -> Figure:
@@ -43,7 +46,7 @@ def draw_throughput(verdict: Verdict) -> Figure:
     sizes = sorted({point.num_envs for limit in limits for point in limit.points})
     best = max(max(point.fps_repeats) for limit in limits for point in limit.points)
     thresholds = _thresholds(limits, looks)
-    upper.set_ylim(0, best * (1.12 + 0.06 * min(len(thresholds), 3)))
+    _fps_axis(upper, min(min(point.fps_repeats) for limit in limits for point in limit.points), best, len(thresholds))
     for limit in limits:
         _fps_line(upper, limit, looks[limit.series])
         _gains(lower, limit, looks[limit.series], dodge_of(limit.series, looks))
@@ -86,6 +89,19 @@ def draw_throughput(verdict: Verdict) -> Figure:
     return figure
 
 
+def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
+    """Scale the FPS: by doublings as num_envs are, so that a curve bends where doubling pays less; not for a narrow range."""
+    room = 0.12 + 0.06 * min(thresholds, 3)
+    if best < NARROW * least:
+        axes.set_ylim(0, best * (1.0 + room))
+        return
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(least / 1.3, best * (1.3 * best / least) ** room)
+    doublings = range(math.floor(math.log2(least / 1e3)) - 1, math.ceil(math.log2(best / 1e3)) + 2)
+    axes.yaxis.set_major_locator(FixedLocator([1e3 * 2.0**doubling for doubling in doublings]))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
 def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
     """Draw every repeat, the geometric mean through them with its interval, and the fitted law."""
     sizes = [point.num_envs for point in limit.points]
@@ -103,15 +119,9 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
     axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
     for point in limit.infeasible:
         axes.plot(
-            point.num_envs,
-            0,
-            STATUS_MARKERS["oom"],
-            color=look.colour,
-            markersize=8,
-            markeredgewidth=0,
-            clip_on=False,
-            zorder=5,
-        )
+            point.num_envs, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
+            clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
     if limit.law is not None:
         dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
         transitions = limit.world_size * limit.horizon
