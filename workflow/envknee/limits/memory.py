@@ -47,8 +47,8 @@ CARDS_MIB = {
 GB_PER_MIB = 2**20 / 1e9
 
 METHOD = (
-    "non-negative least squares on measured peaks; interval: bootstrap of residuals, with the residual of one more trial added;"
-    " it holds as far as the linear model does"
+    "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval: bootstrap of"
+    " residuals, with the residual of one more trial added; it holds as far as the linear model does"
 )
 
 
@@ -211,7 +211,9 @@ class _Fit:
     resampled: NDArray[np.float64] | None
     """Shape (RESAMPLES, 4)."""
     added_residuals: NDArray[np.float64] | None
-    """Shape (RESAMPLES,): the residual of one more trial."""
+    """Shape (RESAMPLES,): the residual of one more trial, in GB or, where `relative`, in parts of its peak."""
+    relative: bool
+    """True where the noise grows with the peak."""
     largest_error_gb: float
 
 
@@ -379,14 +381,32 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -
     points = len(np.unique(design, axis=0))
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
-    values = _solve(design, peaks, columns)
+    # An allocator's slack grows with what it holds, the host's noise does not: each trial counts by its own scale.
+    relative = _noise_is_relative(design, peaks, columns)
+    scales = peaks if relative else np.ones(len(peaks))
+    values = _solve(design, peaks, columns, scales)
     errors = peaks - design @ values
     resampled = added = None
     if confidence is not None and len(peaks) > len(columns):
-        drawn = residuals.draws(errors, len(columns), confidence, (RESAMPLES, len(peaks) + 1))
-        resampled = np.array([_solve(design, design @ values + noise, columns) for noise in drawn[:, 1:]])
+        drawn = residuals.draws(errors / scales, len(columns), confidence, (RESAMPLES, len(peaks) + 1))
+        noisy = design @ values + drawn[:, 1:] * scales
+        resampled = np.array([_solve(design, one, columns, scales) for one in noisy])
         added = drawn[:, 0]
-    return _Fit(columns, values, resampled, added, float(np.abs(errors).max())), ""
+    return _Fit(columns, values, resampled, added, relative, float(np.abs(errors).max())), ""
+
+
+def _noise_is_relative(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> bool:
+    """Tell which is likelier: noise in proportion to the peak, or the same for all (Gaussian likelihoods, maximized)."""
+    if len(peaks) <= len(columns):
+        return False
+
+    def log_likelihood(scales: NDArray[np.float64]) -> float:
+        errors = (peaks - design @ _solve(design, peaks, columns, scales)) / scales
+        # What is exact to a millionth is exact.
+        variance = max(float(np.square(errors).mean()), float(np.square(1e-6 * peaks / scales).mean()))
+        return -0.5 * len(peaks) * math.log(variance) - float(np.log(scales).sum())
+
+    return log_likelihood(peaks) > log_likelihood(np.ones(len(peaks)))
 
 
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
@@ -399,13 +419,15 @@ def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(kept)
 
 
-def _solve(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the non-negative least squares solution, shape (4,), with 0 for columns left out."""
+def _solve(
+    design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...], scales: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the non-negative least squares solution, shape (4,), with 0 for columns left out; errors count over `scales`."""
     # A term that adds less than a millionth of the peaks is rounding, and would extrapolate to absurd sizes.
     # Columns differ by six orders of magnitude: scale them before solving.
     scale = design[:, columns].max(axis=0)
     solution = np.zeros(design.shape[1])
-    contributions = nnls(design[:, columns] / scale, peaks)[0]
+    contributions = nnls(design[:, columns] / scale / scales[:, None], peaks / scales)[0]
     solution[list(columns)] = np.where(contributions > 1e-6 * peaks.max(), contributions, 0.0) / scale
     return solution
 
@@ -533,7 +555,7 @@ def _largest(
     if fit.resampled is None or fit.added_residuals is None:
         return largest, None, None
     tail = (1.0 - settings.confidence) / 2
-    replicates = solve(fit.resampled, fit.added_residuals)
+    replicates = solve(fit.resampled, fit.added_residuals * (available_gb if fit.relative else 1.0))
     lower, upper = (float(np.quantile(replicates, share, method="nearest")) for share in (tail, 1.0 - tail))
     return largest, whole(lower), whole(upper)
 
