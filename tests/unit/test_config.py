@@ -201,7 +201,9 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 
 SECTIONS = "arms, decide, learning, phases, seed, slots, study, task, throughput, tracking, window"
 KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
-KEYS_IN_ORDER = "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
+KEYS_IN_ORDER = (
+    "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
+)
 ARM = "cpu_ranks, gpus, memory, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"

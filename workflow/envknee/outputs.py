@@ -5,7 +5,7 @@ from envknee.config import Study
 ALWAYS = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
 """A kind of trial that the study does not have gives a figure that says so."""
 
-PHASES, SCALING, PARETO, BATCH = "phases.svg", "scaling.svg", "pareto.svg", "batch.svg"
+PHASES, SCALING, TARGET, PARETO, BATCH = "phases.svg", "scaling.svg", "target.svg", "pareto.svg", "batch.svg"
 
 
 PNG = "png"
@@ -22,13 +22,15 @@ def figures_of(study: Study) -> list[str]:
 
     phases    where throughput trials tell their phases
     scaling   where some arm trains on several ranks
-    pareto    where there are learning trials
+    target    where there are learning trials
+    pareto    likewise
     batch     where these have different batch sizes
     """
     learning = study.learning
     some = {
         PHASES: study.throughput is not None and study.phases != "off",
         SCALING: max(study.world_sizes) > 1,
+        TARGET: learning is not None,
         PARETO: learning is not None,
         BATCH: learning is not None and learning.batch_size != "library" and len(learning.batch_size) > 1,
     }

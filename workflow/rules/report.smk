@@ -10,6 +10,7 @@ from envknee import outputs
 EXTRA = {
     outputs.PHASES: ("../report/phases.rst", "1 Thresholds"),
     outputs.SCALING: ("../report/scaling.rst", "1 Thresholds"),
+    outputs.TARGET: ("../report/target.rst", "2 Learning"),
     outputs.PARETO: ("../report/pareto.rst", "2 Learning"),
     outputs.BATCH: ("../report/batch.rst", "2 Learning"),
 }

@@ -26,6 +26,7 @@ from envknee.figures.phases import draw_phases
 from envknee.figures.scaling import draw_scaling
 from envknee.figures.style import COLOURS
 from envknee.figures.table import trials_html
+from envknee.figures.target import draw_target
 from envknee.figures.throughput import draw_throughput
 from envknee.files import StudyFolder, write_atomically
 from envknee.limits.verdict import decide, measured_study
@@ -42,6 +43,7 @@ __all__ = [
     "draw_pareto",
     "draw_phases",
     "draw_scaling",
+    "draw_target",
     "draw_throughput",
     "main",
     "png_of",
@@ -65,6 +67,7 @@ def main() -> None:
         "history.svg": lambda: draw_history(verdict, records),
         outputs.PHASES: lambda: draw_phases(verdict),
         outputs.SCALING: lambda: draw_scaling(verdict),
+        outputs.TARGET: lambda: draw_target(verdict, records),
         outputs.PARETO: lambda: draw_pareto(verdict, records),
         outputs.BATCH: lambda: draw_batch(verdict),
     }
