@@ -208,6 +208,7 @@ ARM = "cpu_ranks, gpus, memory, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
+SAMPLERS_WANTED = "'tpe', 'gp', 'sobol', 'grid', 'random' or 'adaptive'"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
 ROOT = Path(__file__).parents[2]
 
@@ -248,7 +249,7 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ({"throughput__num_envs": {"from": 64, "to": 16}}, f"throughput.num_envs: {DOUBLINGS_WANTED} (got {{'from': 64, 'to': 16}})"),
         ({"throughput__num_envs": {"from": 0, "to": 16}}, f"throughput.num_envs: {DOUBLINGS_WANTED} (got {{'from': 0, 'to': 16}})"),
         ({"throughput__batch_size": "libary"}, f"throughput.batch_size: {BATCH_WANTED} (got 'libary')"),
-        ({"throughput__sampler": "bayes"}, "throughput.sampler: expected 'tpe', 'gp', 'sobol', 'grid', 'random' or 'adaptive' (got 'bayes')"),
+        ({"throughput__sampler": "bayes"}, f"throughput.sampler: expected {SAMPLERS_WANTED} (got 'bayes')"),
         ({"throughput__points": 0}, "throughput.points: expected greater than or equal to 1 (got 0)"),
         ({"throughput__repeats": 1.5}, "throughput.repeats: expected a valid integer (got 1.5)"),
         ({"throughput__repeats": True}, "throughput.repeats: expected a valid integer (got True)"),

@@ -1,6 +1,6 @@
 """What the target costs against num_envs: means with intervals, every seed, censored runs as open arrows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drawn import judged, marks, texts
@@ -8,7 +8,7 @@ from envknee.figures import draw_target
 from records import CPU, GPU, Device, Trial, a_study, learning_trials
 
 
-def trials(seconds: dict[int, Sequence[float | None]], device: Device = GPU, **fields: Any) -> list[Trial]:
+def trials(seconds: Mapping[int, Sequence[float | None]], device: Device = GPU, **fields: Any) -> list[Trial]:
     return learning_trials(seconds, device=device, **fields)
 
 
