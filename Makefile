@@ -7,20 +7,24 @@
 CONFIG = config/config.yaml
 ARGS =
 STUDY =
+A =
+B =
 
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Taken as they stand, and passed through the environment: no file name is ever read as shell or make code.
 override CONFIG := $(value CONFIG)
 override STUDY := $(value STUDY)
-export CONFIG STUDY
+override A := $(value A)
+override B := $(value B)
+export CONFIG STUDY A B
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify keep overhead prove test gpu-test check schema
+.PHONY: help setup sweep ui publish verify keep overhead compare prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +52,9 @@ keep: setup ## copy the measurements of STUDY (a results folder) to results-publ
 
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)
+
+compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER:ARM); ends with 3 where B is worse
+	@python -m envknee.compare "$$A" "$$B" $(ARGS)
 
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"
 	@python -m envknee.limits.prove $(ARGS)

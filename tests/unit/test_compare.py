@@ -1,0 +1,127 @@
+"""Two sides, trial by trial: ratios with intervals, what is noise, which phase, and an exit status for gates."""
+
+import json
+import math
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee import compare
+from envknee.compare import Side, stratified
+from envknee.errors import UserError
+from envknee.record import PHASES
+from records import CPU, GPU, Trial, a_study, fps_trials, learning_trials, phase_trials, records_of, write_study
+
+SIZES = (16, 32, 64)
+
+
+def noisy(factor: float, seed: int, noise: float = 0.01, repeats: int = 3) -> dict[int, list[float]]:
+    rng = random.Random(seed)  # noqa: S311  # a test's noise
+    return {n: [100 * n**0.5 * factor * math.exp(rng.gauss(0, noise)) for _ in range(repeats)] for n in SIZES}
+
+
+def side(name: str, trials: list[Trial]) -> Side:
+    return Side(name, a_study(), records_of(trials), "stock")
+
+
+def found_in(a: list[Trial], b: list[Trial], margin: float = 0.05) -> compare.Comparison:
+    return compare.compare(side("a", a), side("b", b), 0.95, margin)
+
+
+def overall(found: compare.Comparison, measure: str) -> compare.Ratio:
+    return next(one for one in found.overall if one.measure == measure)
+
+
+def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
+    found = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
+    fps = overall(found, "FPS, total")
+    assert fps.lower is not None and fps.upper is not None and fps.lower < 0.9 < fps.upper < 1
+    assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
+    assert any(line.startswith(("FPS, total: -9", "FPS, total: -10")) for line in found.regressions)
+    assert not found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).regressions
+    turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
+    assert overall(turned, "FPS, total").change == "better" and not turned.regressions
+
+
+def test_two_runs_of_the_same_are_called_different_in_one_of_twenty_at_most():
+    shown = 0
+    for seed in range(100):
+        found = found_in(fps_trials(noisy(1.0, seed, 0.05)), fps_trials(noisy(1.0, 1000 + seed, 0.05)))
+        shown += any(one.change != "none shown" for one in found.overall)
+    assert shown <= 10, "5 expected"
+
+
+def test_intervals_of_few_pairs_cover():
+    rng = random.Random(3)  # noqa: S311
+    covered = 0
+    for _ in range(1000):
+        strata = [[0.3 + rng.gauss(0, scale) for _ in range(3)] for scale in (0.01, 0.05, 0.02)]
+        one = stratified(strata)
+        assert one.error is not None
+        width = compare.doublings.half_width(one.error**2, one.degrees, 0.025)
+        covered += abs(one.mean - 0.3) <= width
+    assert covered >= 930
+
+
+def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_sample():
+    alone = overall(found_in(fps_trials({16: [100.0]}), fps_trials({16: [50.0]})), "FPS, total")
+    assert (alone.ratio, alone.lower, alone.p_value, alone.change) == (0.5, None, None, "none shown")
+    points = overall(found_in(fps_trials(noisy(1, 1, repeats=1)), fps_trials(noisy(0.5, 2, repeats=1))), "FPS, total")
+    assert points.lower is not None and points.change == "worse"
+
+
+def test_the_phase_that_changed_is_named():
+    def of(observation_s: float) -> list[Trial]:
+        phases: Any = {
+            16: [dict.fromkeys(PHASES, 0.0) | {"physics": 1.0, "observation": observation_s, "learning": 2.0}] * 3
+        }
+        return phase_trials(phases)
+
+    found = found_in(of(1.0), of(2.0))
+    assert found.phases[0].phase == "observation"
+    assert found.phases[0].share == pytest.approx(0.25)
+    assert {one.phase: one.share for one in found.phases}["learning"] == pytest.approx(0.0)
+
+
+def test_learning_compares_seeds_that_arrived_on_both_sides():
+    a = learning_trials({16: [10.0, 11.0, 12.0], 32: [20.0, 21.0, None]}, device=GPU)
+    b = learning_trials({16: [20.0, 22.0, 24.0], 32: [40.0, 42.0, 44.0]}, device=GPU)
+    seconds = overall(found_in(a, b), "seconds to target")
+    assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (5, "worse")
+
+
+def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
+    found = found_in(fps_trials({16: [1.0], 32: [1.0]}), fps_trials({32: [1.0], 64: [1.0]}))
+    assert [line.partition(",")[0] for line in found.left_out] == ["only a: throughput", "only b: throughput"]
+    with pytest.raises(UserError, match=r"a and b have no point in common: throughput, 16 environments"):
+        found_in(fps_trials({16: [1.0]}), fps_trials({32: [1.0]}))
+
+
+def test_other_hardware_is_said():
+    found = found_in(fps_trials({16: [1.0]}, device=CPU), fps_trials({16: [1.0]}, device=GPU))
+    assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in found.differs)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["compare", *map(str, words)])
+    return compare.main()
+
+
+def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
+    two = {"arms": {"stock": {}, "lean": {}}}
+    trials = fps_trials(noisy(1.0, 1)) + fps_trials(noisy(0.8, 2), first=100, arm="lean")
+    folder = write_study(tmp_path / "demo", a_study(**two), trials)
+    written = tmp_path / "found.json"
+    assert command(monkeypatch, f"{folder.root}:stock", f"{folder.root}:lean", "--output", written) == 3
+    printed = capsys.readouterr().out
+    assert "REGRESSION beyond 5%: FPS, total: -" in printed.replace("\n", " ")
+    assert json.loads(written.read_text())["regressions"]
+    assert command(monkeypatch, f"{folder.root}:lean", f"{folder.root}:stock") == 0
+    with pytest.raises(UserError, match="has 2 arms. Name one of them: .*:lean, .*:stock"):
+        command(monkeypatch, folder.root, folder.root)
+    with pytest.raises(UserError, match="has no arm 'fast'"):
+        command(monkeypatch, f"{folder.root}:fast", folder.root)
+    with pytest.raises(UserError, match="holds no study.json"):
+        command(monkeypatch, tmp_path / "nothing", folder.root)

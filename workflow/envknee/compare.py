@@ -1,0 +1,423 @@
+"""Two studies, or two arms, side by side: what is faster, by how much, whether that is more than noise, and in which phase.
+
+Input: two folders of results, each with an arm where it holds several. Output: a table in the terminal, and with --output a
+file. Exit 3 where something is shown to be worse by more than the margin, so that it serves as a gate.
+
+    python -m envknee.compare results/x results/y
+    python -m envknee.compare results/x:stock results/x:lean --margin 0.02
+
+Trials are paired by their point (kind, num_envs, horizon, batch_size) and repeat, which have the same seed on both sides; points
+that one side alone has are named and left out. A ratio is the geometric mean over points of the geometric means of their
+pairs. Its interval is Student's t on the logarithms of the pairs, by point (strata): with three pairs of a point a percentile
+bootstrap covers about three quarters of what it says (`limits.learning`). Several measures are compared at once, and several
+points of each: p-values are Holm-corrected within these families.
+"""
+
+import argparse
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from scipy.special import stdtr
+
+from envknee.config import Kind, Study
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.limits import doublings, percent, shown_batch
+from envknee.limits.verdict import ArmVerdict, decide, hardware, load_study
+from envknee.record import PHASES, Frozen, Record, load_records, without_skipped
+
+REGRESSION = 3
+"""Exit status where something became worse by more than the margin."""
+
+
+WORTH_SAYING = 0.005
+"""Changes of single points smaller than this are in the file, and not on the terminal: memory differs by bytes and always."""
+
+
+class Place(NamedTuple):
+    """What makes two trials the same: all but the side they are on and the repeat."""
+
+    kind: Kind
+    num_envs: int
+    horizon: int
+    batch_size: int | None
+
+    def __str__(self) -> str:
+        """Return `throughput, 64 environments, horizon 16, batch 128`."""
+        return f"{self.kind}, {self.num_envs:,} environments, horizon {self.horizon}, {shown_batch(self.batch_size)}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that is compared."""
+
+    name: str
+    value_of: Callable[[Record], float | None]
+    more_is_better: bool
+    kind: Kind | None = None
+    """Kind of trial that it is read from; None: of any."""
+
+
+MEASURES = (
+    Measure("FPS, total", lambda record: record.fps_total.median if record.fps_total else None, True, "throughput"),
+    Measure(
+        "FPS, collecting",
+        lambda record: record.fps_env_step_inference.median if record.fps_env_step_inference else None,
+        True,
+        "throughput",
+    ),
+    Measure("peak memory", lambda record: record.memory_peak_gb, False),
+    Measure("start-up", lambda record: record.outcome.setup_s, False),
+    Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning"),
+)
+
+
+class Ratio(Frozen):
+    """How one measure of B compares with that of A."""
+
+    measure: str
+    place: Place | None
+    """Where; None for all points together."""
+    ratio: float
+    """B / A."""
+    lower: float | None
+    """Two-sided interval; None where one pair cannot tell noise."""
+    upper: float | None
+    p_value: float | None
+    """Of no difference, two-sided, before the correction for how many were compared."""
+    p_holm: float | None
+    points: int
+    pairs: int
+    change: Literal["better", "worse", "none shown"]
+
+    @property
+    def loss(self) -> float:
+        """Return by how much B is worse, as a share of A; negative where it is better."""
+        return (
+            0.0
+            if self.change == "none shown"
+            else math.copysign(abs(self.ratio - 1.0), 1.0 if self.change == "worse" else -1.0)
+        )
+
+
+class PhaseShift(Frozen):
+    """What one phase adds to an iteration, as a share of A's whole iteration, averaged over points."""
+
+    phase: str
+    share: float
+
+
+class Comparison(Frozen):
+    """Everything found when B was compared with A."""
+
+    a: str
+    b: str
+    confidence: float
+    margin: float
+    differs: list[str]
+    """What else is not the same on both sides: hardware, versions, commits."""
+    overall: list[Ratio]
+    by_place: list[Ratio]
+    phases: list[PhaseShift]
+    thresholds: list[str]
+    left_out: list[str]
+    regressions: list[str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a study, or one arm of it."""
+
+    name: str
+    study: Study
+    records: list[Record]
+    """Of one arm."""
+    arm: str
+
+    @property
+    def verdict(self) -> ArmVerdict:
+        """Return what is decided about this side alone."""
+        return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
+
+
+def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
+    """Compare two sides; pure.
+
+    Raises:
+        UserError: when they have no point in common.
+    """
+    places = {side.name: {_place(record) for record in side.records} for side in (a, b)}
+    common = places[a.name] & places[b.name] if a.name != b.name else places[a.name]
+    if not common:
+        raise UserError(
+            f"{a.name} and {b.name} have no point in common: {_some(places[a.name])} against {_some(places[b.name])}."
+            " Sweep the same num_envs, horizon and batch_size on both sides"
+        )
+    pairs = {measure.name: _pairs(a.records, b.records, measure) for measure in MEASURES}
+    overall = [_ratio(measure, None, own, confidence) for measure in MEASURES if (own := pairs[measure.name])]
+    overall = _corrected(overall, confidence)
+    by_place: list[Ratio] = []
+    for measure in MEASURES:
+        found = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
+        by_place += _corrected(found, confidence)
+    worse = [one for one in overall if one.change == "worse" and one.loss > margin]
+    return Comparison(
+        a=a.name,
+        b=b.name,
+        confidence=confidence,
+        margin=margin,
+        differs=_differences(a.records, b.records),
+        overall=overall,
+        by_place=by_place,
+        phases=_phases(a.records, b.records),
+        thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
+        left_out=sorted(f"only {name}: {place}" for name, own in places.items() for place in own - common),
+        regressions=[f"{one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in worse],
+    )
+
+
+def side_of(text: str, other_arm: str | None = None) -> Side:
+    """Read one side from `FOLDER` or `FOLDER:ARM`.
+
+    Raises:
+        UserError: when the folder holds no study or no record, or no such arm, or several and none is named.
+    """
+    path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
+    folder = StudyFolder(Path(path))
+    study = load_study(folder)
+    records = without_skipped(load_records(folder))
+    names = sorted(study.arms)
+    if not arm and len(names) == 1:
+        arm = names[0]
+    if not arm and other_arm in study.arms:
+        arm = other_arm or ""
+    if arm not in study.arms:
+        wanted = f"no arm {arm!r}" if arm else f"{len(names)} arms"
+        raise UserError(f"{path} has {wanted}. Name one of them: {', '.join(f'{path}:{name}' for name in names)}")
+    own = [record for record in records if record.request.arm == arm]
+    if not own:
+        raise UserError(f"{text} holds no finished trial of arm {arm!r}. Run the sweep first")
+    return Side(text, study, own, arm)
+
+
+def _place(record: Record) -> Place:
+    request = record.request
+    return Place(request.kind, request.num_envs, request.horizon, request.batch_size)
+
+
+def _pairs(a: Sequence[Record], b: Sequence[Record], measure: Measure) -> dict[Place, list[float]]:
+    """Return ln(B / A) of every pair, by point."""
+
+    def values(records: Sequence[Record]) -> dict[tuple[Place, int], float]:
+        return {
+            (_place(record), record.request.repeat): value
+            for record in records
+            if measure.kind in (None, record.request.kind)
+            and record.outcome.status in ("ok", "target_reached", "timeout")
+            and (value := measure.value_of(record))
+        }
+
+    of_a, of_b = values(a), values(b)
+    found: dict[Place, list[float]] = {}
+    for key in sorted(of_a.keys() & of_b.keys(), key=lambda key: (*key[0][:3], key[0].batch_size or 0, key[1])):
+        found.setdefault(key[0], []).append(math.log(of_b[key] / of_a[key]))
+    return found
+
+
+class Estimate(NamedTuple):
+    """The mean of stratified logarithms, and how sure it is."""
+
+    mean: float
+    error: float | None
+    """Standard error; None where nothing tells."""
+    degrees: float
+
+
+def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
+    """Return the mean over strata of their means, with Satterthwaite's degrees of freedom.
+
+    A stratum of one value takes the variance of the others together; where all have one, strata are the sample.
+    """
+    means = [statistics.fmean(values) for values in strata]
+    mean = statistics.fmean(means)
+    free = sum(len(values) - 1 for values in strata)
+    if free == 0:
+        if len(means) < 2:
+            return Estimate(mean, None, 0.0)
+        return Estimate(mean, statistics.stdev(means) / math.sqrt(len(means)), len(means) - 1.0)
+    pooled = sum(statistics.variance(values) * (len(values) - 1) for values in strata if len(values) > 1) / free
+    parts = [((statistics.variance(v) if len(v) > 1 else pooled) / len(v), max(len(v) - 1, 1)) for v in strata]
+    total = sum(part for part, _ in parts)
+    spread = sum(part**2 / degrees for part, degrees in parts)
+    return Estimate(mean, math.sqrt(total) / len(strata), total**2 / spread if spread > 0.0 else math.inf)
+
+
+def _ratio(
+    measure: Measure, place: Place | None, by_place: Mapping[Place, Sequence[float]], confidence: float
+) -> Ratio:
+    found = stratified(list(by_place.values()))
+    lower = upper = p_value = None
+    if found.error is not None:
+        width = doublings.half_width(found.error**2, found.degrees, (1.0 - confidence) / 2)
+        lower, upper = doublings.exp(found.mean - width), doublings.exp(found.mean + width)
+        p_value = (
+            2.0 * float(stdtr(found.degrees, -abs(found.mean) / found.error))
+            if found.error > 0.0
+            else float(found.mean == 0.0)
+        )
+    return Ratio(
+        measure=measure.name, place=place, ratio=math.exp(found.mean), lower=lower, upper=upper, p_value=p_value,
+        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
+    )  # fmt: skip
+
+
+def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
+    """Return the same with Holm-corrected p-values, and what they show."""
+    adjusted = doublings.holm([one.p_value for one in ratios])
+    better = {measure.name: measure.more_is_better for measure in MEASURES}
+    found = []
+    for one, p_holm in zip(ratios, adjusted, strict=True):
+        shown = p_holm is not None and p_holm <= 1.0 - confidence and one.ratio != 1.0
+        good = (one.ratio > 1.0) == better[one.measure]
+        change = "none shown" if not shown else "better" if good else "worse"
+        found.append(one.model_copy(update={"p_holm": p_holm, "change": change}))
+    return found
+
+
+def _phases(a: Sequence[Record], b: Sequence[Record]) -> list[PhaseShift]:
+    """Return what each phase adds to or takes from an iteration, the largest first; none where either side tells no phases."""
+
+    def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
+        told: dict[Place, list[Record]] = {}
+        for record in records:
+            if record.request.kind == "throughput" and record.outcome.status == "ok" and record.phases_s:
+                told.setdefault(_place(record), []).append(record)
+        return {
+            place: {
+                phase: statistics.fmean(own.phases_s[phase].median for own in group if own.phases_s) for phase in PHASES
+            }
+            for place, group in told.items()
+        }
+
+    of_a, of_b = seconds(a), seconds(b)
+    common = sorted(of_a.keys() & of_b.keys(), key=str)
+    shifts = [
+        PhaseShift(
+            phase=phase,
+            share=statistics.fmean((of_b[p][phase] - of_a[p][phase]) / sum(of_a[p].values()) for p in common),
+        )
+        for phase in PHASES
+        if common
+    ]
+    return sorted(shifts, key=lambda shift: -abs(shift.share))
+
+
+def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
+    """Return what is not the same on both sides, apart from what is measured."""
+
+    def told(records: Sequence[Record]) -> dict[str, str]:
+        machines = [record.outcome.environment for record in records if record.outcome.environment]
+        found = {"hardware": "; ".join(hardware(records))}
+        found["commit"] = ", ".join(sorted({(one.git_commit or "unknown")[:10] for one in machines}))
+        found["driver"] = ", ".join(sorted({one.device.driver or "none" for one in machines}))
+        for name in sorted({name for one in machines for name in one.packages}):
+            found[name] = ", ".join(sorted({one.packages.get(name, "none") for one in machines}))
+        return found
+
+    of_a, of_b = told(a), told(b)
+    return [
+        f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
+        for name in dict.fromkeys([*of_a, *of_b])
+        if of_a.get(name) != of_b.get(name)
+    ]
+
+
+def _threshold(verdict: ArmVerdict) -> str:
+    headline = verdict.headline
+    if headline is None:
+        return "no throughput trial was timed to its end"
+    at = f"horizon {headline.horizon}, {shown_batch(headline.batch_size)}"
+    if headline.threshold_num_envs is None:
+        return f"no throughput threshold reached; best {headline.best_fps:,.0f} FPS ({at})"
+    ends = "unknown" if headline.threshold_lowest is None else f"{headline.threshold_lowest:,}"
+    upper = "open" if headline.threshold_highest is None else f"{headline.threshold_highest:,}"
+    return f"threshold {headline.threshold_num_envs:,} environments ({ends} to {upper}; {at})"
+
+
+def _some(places: set[Place]) -> str:
+    listed = sorted(map(str, places))
+    return "; ".join(listed[:2]) + more(listed)
+
+
+def more(listed: Sequence[str], shown: int = 2) -> str:
+    """Return `; and 7 more` where a list is longer than what is shown of it."""
+    return f"; and {len(listed) - shown} more" if len(listed) > shown else ""
+
+
+def _percent_change(ratio: float) -> str:
+    return f"{'+' if ratio >= 1.0 else '-'}{percent(abs(ratio - 1.0))}"
+
+
+def _interval(one: Ratio) -> str:
+    return "one pair" if one.lower is None or one.upper is None else f"{one.lower:.3f} to {one.upper:.3f}"
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Print what was found: all points together, the points that changed, phases, thresholds."""
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, soft_wrap=True)
+
+    say(f"A  {found.a}\nB  {found.b}")
+    for difference in found.differs:
+        say(f"   {difference}")
+    table = Table(caption=f"B / A over points in common; interval at {found.confidence:.0%}, p corrected (Holm)")
+    for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
+        table.add_column(heading, justify="left" if heading in ("measure", "") else "right")
+    for one in found.overall:
+        p_value = "" if one.p_holm is None else f"{one.p_holm:.3f}" if one.p_holm >= 0.001 else "< 0.001"
+        table.add_row(
+            one.measure, f"{one.ratio:.3f}", _interval(one), p_value, str(one.points), str(one.pairs), one.change
+        )
+    console.print(table)
+    for one in found.by_place:
+        if one.change != "none shown" and abs(one.ratio - 1.0) >= WORTH_SAYING:
+            say(f"{one.change:>6}  {one.measure} at {one.place}: {one.ratio:.3f} ({_interval(one)})")
+    if found.phases:
+        largest = ", ".join(f"{one.phase} {one.share:+.1%}" for one in found.phases[:4])
+        say(f"time of an iteration, by phase, in parts of A's: {largest}")
+    for line in found.thresholds:
+        say(line)
+    if found.left_out:
+        say(f"left out, because one side alone has it: {'; '.join(found.left_out[:2])}{more(found.left_out)}")
+    for regression in found.regressions:
+        console.print(f"REGRESSION beyond {found.margin:.0%}: {regression}", style="bold red", soft_wrap=True)
+
+
+def main() -> int:
+    """Compare two studies, or two arms, trial by trial; exit 3 on a regression beyond the margin."""
+    parser = argparse.ArgumentParser(prog="python -m envknee.compare", description=main.__doc__)
+    parser.add_argument("a", help="what was: a folder of results, or FOLDER:ARM")
+    parser.add_argument("b", help="what is now: likewise")
+    parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
+    parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
+    arguments = parser.parse_args()
+    if not 0.0 <= arguments.margin < 1.0 or not 0.5 <= arguments.confidence < 1.0:
+        parser.error("--margin must lie in 0 .. 1 and --confidence in 0.5 .. 1")
+    a = side_of(arguments.a)
+    found = compare(a, side_of(arguments.b, a.arm), arguments.confidence, arguments.margin)
+    print_comparison(found, Console(markup=False, emoji=False))
+    if arguments.output is not None:
+        write_atomically(arguments.output, canonical_json(found))
+    return REGRESSION if found.regressions else 0
+
+
+if __name__ == "__main__":
+    run_command(main)
