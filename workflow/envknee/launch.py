@@ -24,7 +24,7 @@ from types import FrameType
 
 import psutil
 
-from envknee import bundle, config, gpus, progress, ranks, space
+from envknee import bundle, config, cost, gpus, progress, ranks, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.hang_watch import HangWatch
@@ -73,7 +73,9 @@ def launch(trial: TrialFolder) -> Record:
                 gpus.reserved(wanted, visible) as uuids,
                 tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
             ):
+                spent = cost.start(uuids)
                 _measure(trial, request, uuids, Path(folder))
+                write_atomically(trial.cost, canonical_json(spent()))
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
