@@ -89,6 +89,15 @@ class Gpu:
         except (UserError, *UNTOLD):
             return None
 
+    def name(self) -> str:
+        """Return what its maker calls it."""
+        return _text(pynvml.nvmlDeviceGetName(self.handle))
+
+    def total_gb(self) -> float:
+        """Return the memory that it has."""
+        memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
+        return memory.total / GB
+
     def used_gb(self) -> float:
         """Return what all processes use, without what the driver itself reserves."""
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)

@@ -21,6 +21,9 @@ if SITE_FILE is not None:
     except UserError as error:
         raise WorkflowError(str(error))
     TRIES = SITE.retries
+    if SITE.scratch:
+        # By the environment: as a parameter of rules it would make finished trials look out of date.
+        os.environ["ENVKNEE_SCRATCH"] = SITE.scratch
     # How many GPUs are taken at once; profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
     # An answer about jobs that does not come must not end the sweep (see there); jobs find the same PATH.
