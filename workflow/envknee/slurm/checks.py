@@ -83,8 +83,8 @@ def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
             most = max((node.count(site.gpu_type) for node in nodes), default=0)
             auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
             yield (
-                f"{named}{of_type} asked for{auto}, and the nodes of partition {site.partition!r} have {most or 'none'}{of_type}"
-                f" at most; they have {_kinds(nodes)}. Change `gpus:` of the arm, or `gpu_type:` or `partition:` of the site"
+                f"{named}{of_type} asked for{auto}, and no node of partition {site.partition!r} has more than {most}{of_type}"
+                f" (there: {_kinds(nodes)}). Change `gpus:` of the arm, or `gpu_type:` or `partition:` of the site"
             )
             continue
         if max(node.cpus for node in with_gpus) < job.cpus:

@@ -41,8 +41,16 @@ cd / && export PYTHONPATH="$2" && shift 2 && exec "$@"
 """Runs on the node, whatever that sees: bash is everywhere. Arguments: python, where this package lies, the command."""
 
 
-def probe_command(gpus: int, study_site: Site, folder: Path, nonce: str) -> list[str]:
-    """Return the command that starts a probe and prints what it saw; it needs no folder of the head's on the node."""
+def probe_command(gpus: int, said: str, study_site: Site, folder: Path, nonce: str) -> list[str]:
+    """Return the command that starts a probe and prints what it saw; it needs no folder of the head's on the node.
+
+    Args:
+        gpus: how many the job gets
+        said: `gpus:` of the arm that the probe stands for: auto takes the CPU, too
+        study_site: the cluster
+        folder: the study's, as the head knows it
+        nonce: what was written there
+    """
     package = Path(__file__).resolve().parents[2]
     probe = [
         sys.executable,
@@ -53,7 +61,7 @@ def probe_command(gpus: int, study_site: Site, folder: Path, nonce: str) -> list
         "--nonce",
         nonce,
         "--gpus",
-        str(gpus),
+        said,
     ]
     if study_site.scratch:
         probe += ["--scratch", study_site.scratch]
@@ -133,15 +141,18 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -
     write_atomically(root / NONCE, nonce)
     groups = jobs.arms_by_gpus(study)
     print(
-        f"envknee: {len(groups)} tiny jobs are in the queue of partition {study_site.partition}",
+        f"envknee: {'1 tiny job is' if len(groups) == 1 else f'{len(groups)} tiny jobs are'} in the queue of partition {study_site.partition}",
         file=sys.stderr,
         flush=True,
     )
     running = {
         gpus: subprocess.Popen(
-            probe_command(gpus, study_site, root, nonce), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            probe_command(gpus, _said(arms, study), study_site, root, nonce),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        for gpus in groups
+        for gpus, arms in groups.items()
     }
     found, rows = [], []
     try:
@@ -157,6 +168,11 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -
         (root / NONCE).unlink(missing_ok=True)
     console.print(table(rows, "host"))
     return found
+
+
+def _said(arms: Sequence[str], study: Study) -> str:
+    """Return what one of some arms says of GPUs, a number if any does."""
+    return str(max((study.arms[arm].gpus for arm in arms), key=lambda gpus: gpus != "auto"))
 
 
 def _collect(process: "subprocess.Popen[str]", gpus: int, arms: Sequence[str]) -> tuple[Seen | None, list[str]]:
