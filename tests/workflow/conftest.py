@@ -31,6 +31,9 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.environment = ENVIRONMENT
+        self.options: list[str] = []
+        """For every sweep, such as a profile."""
 
     def study(self, **changes: Any) -> Path:
         """Write the tiny study with some of its sections replaced; None leaves a section out."""
@@ -46,7 +49,7 @@ class Workspace:
 
     def command(self, study: Path, *arguments: str) -> list[str]:
         return [
-            "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
+            "snakemake", *arguments, *self.options, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
             "--configfile", str(study),
         ]  # fmt: skip
 
@@ -57,7 +60,7 @@ class Workspace:
     def start(self, study: Path) -> "subprocess.Popen[str]":
         """Start a sweep in a process group of its own, as a terminal does."""
         return subprocess.Popen(
-            self.command(study), cwd=self.folder, env=ENVIRONMENT, text=True, start_new_session=True,
+            self.command(study), cwd=self.folder, env=self.environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -67,7 +70,7 @@ class Workspace:
 
     def run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=ENVIRONMENT, text=True, timeout=timeout_s, check=False,
+            command, cwd=self.folder, env=self.environment, text=True, timeout=timeout_s, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

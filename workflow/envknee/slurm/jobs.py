@@ -98,8 +98,7 @@ def job_of(gpus: int, seconds: float, site: Site, attempt: int = 1, most_minutes
         attempt: 1 for the first one; each further one gets more time
         most_minutes: what the partition allows; None where that is not known or unlimited
     """
-    minutes = math.ceil(seconds * TIME_FACTOR / 60 + site.margin_minutes)
-    minutes = math.ceil(minutes * (1 + GROWTH * (attempt - 1)))
+    minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
     share = max(1, gpus)
     return Job(
         gpus=gpus,
@@ -107,6 +106,11 @@ def job_of(gpus: int, seconds: float, site: Site, attempt: int = 1, most_minutes
         mem_mb=round(site.mem_gb_per_gpu * share * 1000),
         minutes=minutes if most_minutes is None else min(minutes, most_minutes),
     )
+
+
+def _whole(minutes: float) -> int:
+    """Round up, but not what only floating point has added."""
+    return math.ceil(round(minutes, 6))
 
 
 def trial_job(study: Study, slot: Slot, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:

@@ -141,7 +141,7 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -
     write_atomically(root / NONCE, nonce)
     groups = jobs.arms_by_gpus(study)
     print(
-        f"envknee: {'1 tiny job is' if len(groups) == 1 else f'{len(groups)} tiny jobs are'} in the queue of partition {study_site.partition}",
+        f"envknee: jobs in the queue of partition {study_site.partition}: {len(groups)}",
         file=sys.stderr,
         flush=True,
     )

@@ -1,0 +1,210 @@
+"""Studies on a real SLURM: whole, two at once, and with everything that goes wrong on a cluster.
+
+Nodes, controller and queue are real (see slurm_cluster); trials are real ones on the CPU. After each: nothing is lost, nothing was
+measured twice, no process is left.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import slurm_cluster
+from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
+from envknee.files import StudyFolder
+from envknee.record import Record, load_records
+from slurm_cluster import Cluster
+
+LACKING = slurm_cluster.missing_program()
+pytestmark = pytest.mark.skipif(
+    LACKING is not None,
+    reason=f"{LACKING} is not installed (Debian: apt-get install slurmctld slurmd slurm-client munge)",
+)
+
+SITE = {"cpus_per_gpu": "1", "mem_gb_per_gpu": "1.5", "gpu_type": "h100", "max_gpus": "4"}
+THROUGHPUT = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 2}
+PROFILE = {"slurm-init-seconds-before-status-checks": "1", "latency-wait": "5"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class Site(Workspace):
+    """A clone whose user has edited a handful of lines."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        super().__init__(folder)
+        self.options = ["--profile", "slurm"]
+        path = f"{ENVIRONMENT['PATH'].partition(os.pathsep)[0]}{os.pathsep}{cluster.environment['PATH']}"
+        self.environment = ENVIRONMENT | cluster.environment | {"PATH": path}
+        profile = folder / "slurm"
+        for source in (ROOT / "slurm").rglob("*"):
+            target = profile / source.relative_to(ROOT / "slurm")
+            if source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+                target.chmod(source.stat().st_mode)
+        edit(profile / "config.yaml", **PROFILE)
+        self.edit_site(**SITE)
+
+    def edit_site(self, **lines: str) -> None:
+        edit(self.folder / "slurm/site.yaml", **lines)
+
+
+def edit(path: Path, **lines: str) -> None:
+    """Give keys of a YAML file other values, as a person does: every other line stays."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    for key, value in lines.items():
+        (found,) = [number for number, line in enumerate(text) if line.startswith(f"{key}:")]
+        text[found] = f"{key}: {value}"
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path, cluster: Cluster) -> Iterator[Site]:
+    yield Site(tmp_path, cluster)
+    cluster.ask("scancel", f"--user={psutil.Process().username()}")
+    for process in trial_processes(tmp_path):
+        os.kill(process, signal.SIGKILL)
+
+
+def job_of(cluster: Cluster, number: int, state: str = "RUNNING") -> str | None:
+    """Return the job of a trial that is in `state`."""
+    comment = f"rule_trial_wildcards_{number:04d}"
+    return next(
+        (job for job, seen in cluster.jobs().items() if (seen["comment"], seen["state"]) == (comment, state)), None
+    )
+
+
+def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: Workspace) -> list[Record]:
+    """Check that every trial is there once, with files that follow from each other, and nothing runs any more."""
+    records = load_records(folder)  # each is computed again from request, metrics and outcome, whose hashes it checks
+    assert [record.request.number for record in records] == list(range(count))
+    for record in records:
+        rows = folder.trial(record.request.number).metrics.read_text(encoding="utf-8").splitlines()
+        if record.request.kind == "throughput":
+            assert len(rows) == record.request.warmup_iterations + (record.request.iterations or 0)
+        assert record.queue_wait_s is not None and record.queue_wait_s >= 0
+        assert record.gpu_hours == 0.0 and record.energy_j is None  # the nodes' GPUs are links to /dev/null
+    assert not trial_processes(workspace.folder)
+    wait_for(lambda: not cluster.jobs(), timeout_s=20)
+    wait_for(lambda: not cluster.processes(), timeout_s=20)
+    return records
+
+
+def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
+    first = site.start(site.study(window=4))
+    second = site.start(site.study(study="other", throughput=THROUGHPUT | {"num_envs": 4}, learning=None))
+    asked: dict[str, dict[str, str]] = {}
+    while first.poll() is None or second.poll() is None:
+        asked |= cluster.jobs()
+        most = [job for job in cluster.jobs().values() if job["state"] == "RUNNING"]
+        assert len(most) <= 4  # two nodes of two GPUs
+        try:
+            first.wait(2)
+            second.wait(2)
+        except subprocess.TimeoutExpired:
+            continue
+    for sweep in (first, second):
+        output, _ = sweep.communicate()
+        assert sweep.returncode == 0, output
+        assert "cost" in output and "a job waited" in output, output
+    assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1"}
+    # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
+    assert {job["limit"] for job in asked.values() if "trial" in job["comment"]} == {"16:00", "1:11:00"}
+
+    records = assert_whole(site.results(), 4, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
+    assert_whole(site.results("other"), 1, cluster, site)
+    assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
+    assert not list((site.folder / "results/slurm-logs").rglob("*.log"))  # of jobs that ended well
+
+    result = site.sweep(site.study(window=4))
+    assert result.returncode == 0
+    assert "Nothing to be done" in result.stdout
+
+
+def hang(site: Site, folder: StudyFolder, number: int) -> int:
+    """Wait until a trial measures, then stop it, as a driver that hangs would; return its process."""
+    environment = folder.trial(number).environment
+    wait_for(environment.exists, timeout_s=180)
+    (process,) = [
+        process
+        for process in trial_processes(site.folder)
+        if f"/{number:04d}" in " ".join(psutil.Process(process).cmdline())
+    ]
+    os.kill(process, signal.SIGSTOP)
+    return process
+
+
+def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
+    # Four trials side by side, two on each node. Each is stopped in its middle, and meets its own fault.
+    folder = site.results()
+    sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 2}, learning=None))
+    hung = [hang(site, folder, number) for number in range(4)]
+    jobs = {number: job for number in range(4) if (job := job_of(cluster, number))}
+    nodes = {number: cluster.jobs()[job]["node"] for number, job in jobs.items()}
+    crashed = nodes[3]
+    victims = [number for number in range(4) if nodes[number] == crashed]
+    cancelled, late = (number for number in range(4) if nodes[number] != crashed)
+    assert len(victims) == 2
+
+    cluster.ask("scancel", jobs[cancelled])
+    cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
+    cluster.crash_node(crashed)
+    cluster.kill_controller()
+    wait_for(lambda: not any(psutil.pid_exists(hung[number]) for number in victims), timeout_s=20)
+    cluster.start_controller()
+    # SLURM finds the node lost and starts its jobs again, under their numbers; it comes back meanwhile.
+    wait_for(
+        lambda: {cluster.jobs().get(jobs[number], {}).get("state") for number in victims} == {"PENDING"}, timeout_s=120
+    )
+    cluster.start_node(crashed)
+
+    output, _ = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, output
+    records = assert_whole(folder, 4, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok"] * 4
+    for number in range(4):
+        # Once broken off, once measured; the rows of the first time are kept apart.
+        assert len(list(folder.trial(number).root.glob("metrics.interrupted-*.jsonl"))) == 1
+    ended = {job["JobId"]: job for job in cluster.ended()}
+    assert ended[jobs[cancelled]]["JobState"] == "CANCELLED"
+    assert ended[jobs[late]]["JobState"] == "TIMEOUT"
+    assert {ended[jobs[number]]["JobState"] for number in victims} == {"COMPLETED"}
+
+
+def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
+    study, folder = site.study(window=2, learning=None), site.results()
+    sweep = site.start(study)
+    hang(site, folder, 0)
+    hang(site, folder, 1)
+    job, other = job_of(cluster, 0), job_of(cluster, 1)
+    assert job is not None and other is not None
+    node = cluster.jobs()[job]["node"]
+    cluster.ask(
+        "sbatch", "--partition=urgent", "--exclusive", f"--nodelist={node}", "--output=/dev/null", "--wrap=sleep 300"
+    )
+    wait_for(lambda: cluster.jobs()[job]["state"] == "PENDING")  # the same job, which SLURM starts again later
+
+    os.killpg(sweep.pid, signal.SIGINT)
+    output, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode != 0
+    wait_for(lambda: not {job, other} & set(cluster.jobs()), timeout_s=20)
+    wait_for(lambda: not trial_processes(site.folder), timeout_s=20)
+    assert not list(folder.trials.glob("*/record.json")), output
+    cluster.ask("scancel", "--partition=urgent")
+
+    result = site.sweep(study)
+    assert result.returncode == 0, result.stdout
+    assert_whole(folder, 2, cluster, site)
