@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 from conftest import wait_for
+from envknee.slurm.fields import fields_of
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch")
 
@@ -151,14 +152,19 @@ class Cluster:
         """End a node with all that runs on it, at once and without a word."""
         jobs = {job for job, fields in self.jobs().items() if fields["node"] == node}
         self._kill(f"slurmd-{node}")
+        processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                words = process.cmdline()
+                title = " ".join(process.cmdline())  # as it names itself
                 is_step = (
-                    bool(words) and words[0].startswith("slurmstepd: [") and words[0][13:].partition(".")[0] in jobs
+                    title.startswith("slurmstepd: [") and title.removeprefix("slurmstepd: [").partition(".")[0] in jobs
                 )
                 if is_step or process.environ().get("SLURM_JOB_ID") in jobs:
-                    process.kill()
+                    process.suspend()
+                    processes.append(process)
+        for process in processes:  # stopped first: each would tell the controller how the others ended
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def jobs(self) -> dict[str, dict[str, str]]:
         """Return the jobs that wait or run: number -> comment (the rule and its number), state, node, minutes."""
@@ -173,7 +179,7 @@ class Cluster:
         """Return what SLURM says of every job that has ended: JobState, TimeLimit (minutes) and more."""
         log = self.folder / "log/jobcomp.log"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-        return [dict(word.partition("=")[::2] for word in line.split() if "=" in word) for line in lines]
+        return [fields_of(line) for line in lines]
 
     def ask(self, *command: str) -> str:
         """Run one of SLURM's commands and return what it prints; nothing where it fails."""

@@ -45,6 +45,7 @@ class Site(Workspace):
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
         self.options = ["--profile", "slurm"]
+        self.started: list[subprocess.Popen[str]] = []
         path = f"{ENVIRONMENT['PATH'].partition(os.pathsep)[0]}{os.pathsep}{cluster.environment['PATH']}"
         self.environment = ENVIRONMENT | cluster.environment | {"PATH": path}
         profile = folder / "slurm"
@@ -56,6 +57,11 @@ class Site(Workspace):
                 target.chmod(source.stat().st_mode)
         edit(profile / "config.yaml", **PROFILE)
         self.edit_site(**SITE)
+
+    def start(self, study: Path) -> "subprocess.Popen[str]":
+        sweep = super().start(study)
+        self.started.append(sweep)
+        return sweep
 
     def edit_site(self, **lines: str) -> None:
         edit(self.folder / "slurm/site.yaml", **lines)
@@ -72,7 +78,11 @@ def edit(path: Path, **lines: str) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, cluster: Cluster) -> Iterator[Site]:
-    yield Site(tmp_path, cluster)
+    site = Site(tmp_path, cluster)
+    yield site
+    for sweep in site.started:
+        if sweep.poll() is None:
+            os.killpg(sweep.pid, signal.SIGKILL)
     cluster.ask("scancel", f"--user={psutil.Process().username()}")
     for process in trial_processes(tmp_path):
         os.kill(process, signal.SIGKILL)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from envknee.nvml import Gpu
 from envknee.record import Cost, SlurmJob
+from envknee.slurm.fields import fields_of
 
 ASK_S = 10
 """A controller that is busy or away may cost a trial so long, and no more."""
@@ -66,7 +67,7 @@ def slurm_job(environment: Mapping[str, str]) -> SlurmJob | None:
 
 def parse_job(job_id: str, line: str) -> SlurmJob:
     """Read one line of `scontrol --oneliner show job`. Its times are the node's local ones."""
-    fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+    fields = fields_of(line)
     return SlurmJob(
         job_id=job_id,
         partition=fields.get("Partition"),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envknee.errors import UserError
+from envknee.slurm.fields import fields_of
 
 ASK_S = 60
 """How long a controller may take to answer: a busy one takes seconds."""
@@ -100,7 +101,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
     """Read `scontrol --oneliner show partition`."""
     found = {}
     for line in text.splitlines():
-        fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+        fields = fields_of(line)
         if "PartitionName" in fields:
             found[fields["PartitionName"]] = Partition(
                 name=fields["PartitionName"],
