@@ -6,9 +6,9 @@ slurmd, slurm-client and munge, and no root. GPUs are links to /dev/null: jobs g
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -133,16 +133,28 @@ class Cluster:
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
-        wait_for(
-            lambda: self.ask("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T").split() == ["idle"] * len(self.nodes), 30
-        )
+        self.wait_until_idle()
 
     def start_controller(self) -> None:
         self._daemon("slurmctld")
 
-    def start_node(self, node: str) -> None:
+    def start_node(self, node: str, mounts: Sequence[str] = ()) -> None:
+        """Start a node; `mounts` are commands that only it sees the effects of (root alone may run them)."""
         (self.folder / f"spool-{node}").mkdir(exist_ok=True)
-        self._daemon("slurmd", "-N", node)
+        if not mounts:
+            self._daemon("slurmd", "-N", node)
+            return
+        script = " && ".join([*mounts, f"exec slurmd -N {node}"])
+        self._daemon("unshare", "--mount", "--propagation", "private", "sh", "-c", script)
+
+    def stop_node(self, node: str) -> None:
+        """As an administrator would."""
+        self._kill(f"slurmd-{node}")
+
+    def wait_until_idle(self) -> None:
+        """Wait until every node answers and has nothing to do."""
+        wanted = ["idle"] * len(self.nodes)
+        wait_for(lambda: self.ask("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T").split() == wanted, 60)
 
     def kill_controller(self) -> None:
         """As the machine that it runs on would by losing power."""
@@ -189,9 +201,12 @@ class Cluster:
         return done.stdout.strip()
 
     def stop(self) -> None:
+        """End all that is left, jobs first."""
         self.ask("scancel", f"--user={psutil.Process().username()}")
+        with suppress(AssertionError):
+            wait_for(lambda: not self.processes(), timeout_s=10)
         for name in (*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged"):
-            self._kill(name, signal.SIGTERM)
+            self._kill(name)
 
     def processes(self) -> list[psutil.Process]:
         """Return the steps of jobs that still run."""
@@ -204,17 +219,12 @@ class Cluster:
                     found.append(process)
         return found
 
-    def _kill(self, name: str, signal_number: signal.Signals = signal.SIGKILL) -> None:
+    def _kill(self, name: str) -> None:
         path = self.folder / f"run/{name}.pid"
-        if not path.exists():
-            return
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
             process = psutil.Process(int(path.read_text(encoding="ascii")))
-            process.send_signal(signal_number)
-            try:
-                process.wait(10)
-            except psutil.TimeoutExpired:
-                process.kill()
+            process.kill()
+            process.wait(10)
         path.unlink(missing_ok=True)
 
     def _daemon(self, *command: str) -> None:

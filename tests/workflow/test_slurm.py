@@ -14,7 +14,8 @@ import psutil
 import pytest
 import slurm_cluster
 from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
-from envknee.files import StudyFolder
+from envknee import config, gpus
+from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.record import Record, load_records
 from slurm_cluster import Cluster
 
@@ -218,3 +219,113 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     result = site.sweep(study)
     assert result.returncode == 0, result.stdout
     assert_whole(folder, 2, cluster, site)
+
+
+def preflight(site: Site, study: Path) -> "subprocess.CompletedProcess[str]":
+    """Run it as its user does, at a terminal of 200 columns."""
+    return site.run(["env", "COLUMNS=200", "snakemake", "preflight", *site.command(study)[1:]], timeout_s=120)
+
+
+def test_preflight_says_what_nodes_see(site: Site, cluster: Cluster):
+    study = site.study(arms={"cpu": {"gpus": 0}})
+    result = preflight(site, study)
+    assert result.returncode == 0, result.stdout
+    for words in (
+        "cpu: the CPU",
+        "trials run on    cpu",
+        "seen, writable",
+        "GB free",
+        "sets compiled",
+        "preflight: all is well",
+    ):
+        assert words in result.stdout, result.stdout
+    assert not cluster.jobs() and not list(site.results().root.glob("preflight*"))
+
+    # A job for each number of GPUs. The nodes' GPUs are links to /dev/null: what a broken driver looks like.
+    if gpus.visible_uuids():
+        pytest.skip("this machine has GPUs, and the nodes would see them")
+    result = preflight(site, site.study(arms={"cpu": {"gpus": 0}, "any": {}, "two": {"gpus": 2}}))
+    assert result.returncode != 0
+    for words in (
+        "any: 1 GPU",
+        "two: 2 GPUs",
+        "SLURM gave 1 GPU and CUDA shows none",
+        "gpus: 2 was asked for, and no GPU is visible",
+    ):
+        assert words in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "arms", "words"),
+    [
+        ({"partition": "gpuu"}, {}, ["partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?)", "Change `partition:`"]),
+        ({"gpu_type": "a100"}, {}, ["1 GPU of type a100 asked for", "there: gpu:h100:2"]),
+        ({"max_gpus": "8"}, {"many": {"gpus": 3}}, ["arms.many: 3 GPUs of type h100 asked for", "has more than 2"]),
+        ({"partition": "short"}, {}, ["throughput.limit_s 600 needs jobs of 16 minutes", "'short' ends jobs after 10"]),
+        ({"partition": "closed"}, {}, ["partition 'closed' takes no jobs now"]),
+        ({"cpus_per_gpu": "16"}, {}, ["with 16 CPU cores", "more than 8"]),
+        ({"mem_gb_per_gpu": "64"}, {}, ["with 64,000 MB", "more than 8,000"]),
+        ({"constraint": "fast"}, {}, ["Invalid feature specification"]),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_cannot_give_is_said_by_preflight(
+    site: Site, cluster: Cluster, lines: dict[str, str], arms: dict[str, dict[str, int]], words: list[str]
+):
+    site.edit_site(**lines)
+    folder = site.results()
+    folder.root.mkdir(parents=True)
+    study = config.load(site.study(arms=arms or {"stock": {}}))
+    write_atomically(folder.study, canonical_json(study))
+    result = site.module("slurm.preflight", str(folder.root), "slurm/site.yaml")
+    assert result.returncode == 2
+    for word in words:
+        assert word in result.stdout, result.stdout
+    assert not cluster.jobs()
+
+
+def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
+    before = len(cluster.ended())
+    site.edit_site(partition="gpuu")
+    result = site.sweep(site.study())
+    assert result.returncode != 0 and "Traceback" not in result.stdout
+    assert "slurm/site.yaml and this cluster do not fit" in result.stdout
+    assert (
+        "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
+        in result.stdout
+    )
+    site.edit_site(partition="gpu", max_gpus="1")
+    result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
+    assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
+    assert len(cluster.ended()) == before and not cluster.jobs()
+    assert not list((site.folder / "results").glob("*/trials"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node its own view of folders")
+def test_a_folder_that_nodes_do_not_see_and_a_scratch_without_room_are_told(
+    site: Site, cluster: Cluster, tmp_path_factory
+):
+    read_only, full = tmp_path_factory.mktemp("read-only"), tmp_path_factory.mktemp("full")
+    study = site.study(arms={"cpu": {"gpus": 0}})
+    cluster.stop_node("n2")
+    cluster.start_node(
+        "n2",
+        [
+            f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
+            f"mount -t tmpfs none {site.folder}",
+        ],
+    )  # fmt: skip
+    try:
+        cluster.wait_until_idle()
+        site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
+        result = preflight(site, study)
+        assert result.returncode != 0
+        assert (
+            "does not see the study's folder" in result.stdout and "from a folder that all nodes share" in result.stdout
+        )
+        assert f"scratch {read_only} cannot be written to on this node: Read-only file system" in result.stdout
+        site.edit_site(scratch=str(full))
+        assert f"scratch {full} has 1 MB free on this node" in preflight(site, study).stdout
+    finally:
+        cluster.stop_node("n2")
+        cluster.start_node("n2")
+        cluster.wait_until_idle()
