@@ -25,6 +25,7 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/cluster.smk"
+include: "workflow/rules/preflight.smk"
 include: "workflow/rules/sweep.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/tracking.smk"

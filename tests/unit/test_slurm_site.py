@@ -149,13 +149,13 @@ def test_what_fits_is_left_alone():
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_is_submitted(lines: dict[str, Any], words: list[str]):
-    text = "\n".join(checks.problems(a_study(), Site(**({"partition": "gpu"} | lines)), a_cluster()))
+    described: dict[str, Any] = {"partition": "gpu"} | lines
+    text = "\n".join(checks.problems(a_study(), Site(**described), a_cluster()))
     for word in words:
         assert word in text, text
 
 
 def test_more_gpus_than_any_node_has_are_found():
-    study = a_study(arms={"many": {"gpus": 16}}, throughput=None)
     study = a_study(arms={"many": {"gpus": 16}})
     (line,) = checks.problems(study, Site(partition="gpu", max_gpus=16), a_cluster())
     assert "arms.many: 16 GPUs asked for" in line and "more than 8" in line

@@ -32,8 +32,6 @@ class Workspace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = ENVIRONMENT
-        self.options: list[str] = []
-        """For every sweep, such as a profile."""
 
     def study(self, **changes: Any) -> Path:
         """Write the tiny study with some of its sections replaced; None leaves a section out."""
@@ -49,7 +47,7 @@ class Workspace:
 
     def command(self, study: Path, *arguments: str) -> list[str]:
         return [
-            "snakemake", *arguments, *self.options, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
+            "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
             "--configfile", str(study),
         ]  # fmt: skip
 

@@ -5,8 +5,11 @@ measured twice, no process is left.
 """
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,28 +44,53 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class Site(Workspace):
-    """A clone whose user has edited a handful of lines."""
+    """A clone of the project, whose user has edited a handful of lines."""
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
-        self.options = ["--profile", "slurm"]
         self.started: list[subprocess.Popen[str]] = []
-        path = f"{ENVIRONMENT['PATH'].partition(os.pathsep)[0]}{os.pathsep}{cluster.environment['PATH']}"
-        self.environment = ENVIRONMENT | cluster.environment | {"PATH": path}
-        profile = folder / "slurm"
-        for source in (ROOT / "slurm").rglob("*"):
-            target = profile / source.relative_to(ROOT / "slurm")
-            if source.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read_bytes())
-                target.chmod(source.stat().st_mode)
-        edit(profile / "config.yaml", **PROFILE)
+        bin_folder = ENVIRONMENT["PATH"].partition(os.pathsep)[0]
+        self.environment = ENVIRONMENT | cluster.environment | {
+            "PATH": f"{bin_folder}{os.pathsep}{cluster.environment['PATH']}",
+            "PYTHONPATH": str(folder / "workflow"),
+        }  # fmt: skip
+        for name in ("config", "workflow"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("Snakefile", "Makefile", "profiles", "slurm"):
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last two are links
+        edit(folder / "slurm/config.yaml", **PROFILE)
         self.edit_site(**SITE)
+
+    def command(self, study: Path, *arguments: str) -> list[str]:
+        return ["snakemake", *arguments, "--profile", "slurm", "--configfile", study.name]
+
+    def make(self, study: Path) -> "subprocess.Popen[str]":
+        """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
+        (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
+        for name in ("python", "snakemake"):
+            program = self.folder / f".venv/bin/{name}"
+            program.parent.mkdir(parents=True, exist_ok=True)
+            real = Path(sys.executable).parent / name
+            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+        sweep = subprocess.Popen(
+            ["make", "sweep", "PROFILE=slurm", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
+            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self.started.append(sweep)
+        return sweep
 
     def start(self, study: Path) -> "subprocess.Popen[str]":
         sweep = super().start(study)
         self.started.append(sweep)
         return sweep
+
+    def prepared(self) -> StudyFolder:
+        """Return the folder of a study that was prepared before: that takes a minute, and is shown once, by the whole studies."""
+        folder = self.results()
+        folder.root.mkdir(parents=True)
+        folder.resolved.write_text("stock: {}\n", encoding="utf-8")
+        return folder
 
     def edit_site(self, **lines: str) -> None:
         edit(self.folder / "slurm/site.yaml", **lines)
@@ -115,21 +143,23 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
 
 def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
     first = site.start(site.study(window=4))
-    second = site.start(site.study(study="other", throughput=THROUGHPUT | {"num_envs": 4}, learning=None))
-    asked: dict[str, dict[str, str]] = {}
+    other = site.study(study="other", throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    second = site.start(other)
+    # Its Snakemake is killed while a trial runs: the job goes on, and the next sweep's waits for what that one measures.
+    wait_for(site.results("other").trial(0).metrics.exists, timeout_s=240)
+    second.kill()
+    asked = cluster.jobs()
+    second = site.make(other)
     while first.poll() is None or second.poll() is None:
         asked |= cluster.jobs()
-        most = [job for job in cluster.jobs().values() if job["state"] == "RUNNING"]
-        assert len(most) <= 4  # two nodes of two GPUs
-        try:
-            first.wait(2)
-            second.wait(2)
-        except subprocess.TimeoutExpired:
-            continue
+        running = [job for job in cluster.jobs().values() if job["state"] == "RUNNING"]
+        assert len(running) <= 4  # two nodes of two GPUs
+        time.sleep(1)
     for sweep in (first, second):
         output, _ = sweep.communicate()
         assert sweep.returncode == 0, output
         assert "cost" in output and "a job waited" in output, output
+    assert "study other: 1 of 1 trials measured" in output  # what make says at the end
     assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1"}
     # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
     assert {job["limit"] for job in asked.values() if "trial" in job["comment"]} == {"16:00", "1:11:00"}
@@ -137,6 +167,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     records = assert_whole(site.results(), 4, cluster, site)
     assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
     assert_whole(site.results("other"), 1, cluster, site)
+    assert not list(site.results("other").trials.glob("*/metrics.interrupted-*"))
     assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
     assert not list((site.folder / "results/slurm-logs").rglob("*.log"))  # of jobs that ended well
 
@@ -160,7 +191,7 @@ def hang(site: Site, folder: StudyFolder, number: int) -> int:
 
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
     # Four trials side by side, two on each node. Each is stopped in its middle, and meets its own fault.
-    folder = site.results()
+    folder = site.prepared()
     sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 2}, learning=None))
     hung = [hang(site, folder, number) for number in range(4)]
     jobs = {number: job for number in range(4) if (job := job_of(cluster, number))}
@@ -196,7 +227,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
 
 
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
-    study, folder = site.study(window=2, learning=None), site.results()
+    study, folder = site.study(window=2, learning=None), site.prepared()
     sweep = site.start(study)
     hang(site, folder, 0)
     hang(site, folder, 1)

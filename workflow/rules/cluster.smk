@@ -1,12 +1,13 @@
 # Trials as SLURM jobs: only with `--profile slurm`, which names a site.yaml.
 #
 # In:   the site, and what the cluster says of itself
-# Out:  what rules ask SLURM for, TRIES, and the rule `preflight`
+# Out:  what rules ask SLURM for, and TRIES
 import functools
 from pathlib import Path
 
 from envknee.slurm import checks, facts, jobs
 from envknee.slurm import site as slurm_site
+from envknee.slurm.enter import enter
 
 SITE = None
 # Tried once more when it broke without a result (a killed process, a lost node); a bad result is a result.
@@ -21,13 +22,9 @@ if SITE_FILE is not None:
     except UserError as error:
         raise WorkflowError(str(error))
     TRIES = SITE.retries
-    if SITE.scratch:
-        # By the environment: as a parameter of rules it would make finished trials look out of date.
-        os.environ["ENVKNEE_SCRATCH"] = SITE.scratch
     # How many GPUs are taken at once; profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
-    # An answer about jobs that does not come must not end the sweep (see there); jobs find the same PATH.
-    os.environ["PATH"] = os.pathsep.join([str((SITE_PATH.parent / "bin").resolve()), os.environ["PATH"]])
+    enter(SITE, SITE_PATH)
 
 
 def job_of_trial(wildcards, attempt):
@@ -61,17 +58,3 @@ def check_cluster():
         raise UserError("\n".join([f"{SITE_PATH} and this cluster do not fit:", *(f"  {line}" for line in found)]))
     for line in checks.warnings(SITE, cluster):
         logger.warning(f"envknee: {line}")
-
-
-if SITE is not None:
-
-    # Before hours are spent: a tiny job for each number of GPUs that some arm asks for, and what it saw in a table.
-    rule preflight:
-        log:
-            FOLDER.root / "logs" / "preflight.log",
-        localrule: True
-        params:
-            folder=FOLDER.root,
-            site=SITE_PATH,
-        shell:
-            "python -m envknee.slurm.preflight {params.folder:q} {params.site:q} 2>&1 | tee {log:q}"
