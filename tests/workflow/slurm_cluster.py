@@ -205,8 +205,7 @@ class Cluster:
         self.ask("scancel", f"--user={psutil.Process().username()}")
         with suppress(AssertionError):
             wait_for(lambda: not self.processes(), timeout_s=10)
-        for name in (*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged"):
-            self._kill(name)
+        self._kill(*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged")
 
     def processes(self) -> list[psutil.Process]:
         """Return the steps of jobs that still run."""
@@ -219,13 +218,15 @@ class Cluster:
                     found.append(process)
         return found
 
-    def _kill(self, name: str) -> None:
-        path = self.folder / f"run/{name}.pid"
-        with suppress(psutil.NoSuchProcess, FileNotFoundError):
-            process = psutil.Process(int(path.read_text(encoding="ascii")))
-            process.kill()
-            process.wait(10)
-        path.unlink(missing_ok=True)
+    def _kill(self, *names: str) -> None:
+        killed = []
+        for path in [self.folder / f"run/{name}.pid" for name in names]:
+            with suppress(psutil.NoSuchProcess, FileNotFoundError):
+                process = psutil.Process(int(path.read_text(encoding="ascii")))
+                process.kill()
+                killed.append(process)
+            path.unlink(missing_ok=True)
+        psutil.wait_procs(killed, timeout=10)
 
     def _daemon(self, *command: str) -> None:
         """Start what goes to the background by itself."""

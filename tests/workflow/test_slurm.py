@@ -169,7 +169,8 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert_whole(site.results("other"), 1, cluster, site)
     assert not list(site.results("other").trials.glob("*/metrics.interrupted-*"))
     assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
-    assert not list((site.folder / "results/slurm-logs").rglob("*.log"))  # of jobs that ended well
+    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
 
     result = site.sweep(site.study(window=4))
     assert result.returncode == 0
