@@ -2,6 +2,7 @@
 #
 #     make sweep                                       the default study
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
+#     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 
 CONFIG = config/config.yaml
@@ -9,6 +10,7 @@ ARGS =
 STUDY =
 A =
 B =
+PROFILE =
 
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -17,7 +19,8 @@ override CONFIG := $(value CONFIG)
 override STUDY := $(value STUDY)
 override A := $(value A)
 override B := $(value B)
-export CONFIG STUDY A B
+override PROFILE := $(value PROFILE)
+export CONFIG STUDY A B PROFILE
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
@@ -35,7 +38,8 @@ setup: ## make .venv and nothing else
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@study=$$($(study_name)) && echo "envknee: study $$study" && \
-	snakemake --resources device=$$(python -m envknee.gpus) --configfile "$$CONFIG" $(ARGS) && \
+	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee.gpus); fi && \
+	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee.summary --where "results/$$study"
 
 ui: setup ## open the runs of CONFIG in MLflow's web page

@@ -3,6 +3,7 @@
 #     snakemake                                            the default study, config/config.yaml
 #     snakemake --configfile config/studies/one-gpu.yaml   another one
 #     snakemake -n                                         what would run, and nothing else
+#     snakemake --profile slurm                            as jobs of a cluster, described in slurm/site.yaml
 #
 # Everything a study produces is under results/<study>/. Rules are in workflow/rules, logic in workflow/envknee.
 from snakemake.utils import min_version
@@ -23,6 +24,8 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/cluster.smk"
+include: "workflow/rules/preflight.smk"
 include: "workflow/rules/sweep.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/tracking.smk"

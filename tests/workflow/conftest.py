@@ -31,6 +31,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.environment = ENVIRONMENT
 
     def study(self, **changes: Any) -> Path:
         """Write the tiny study with some of its sections replaced; None leaves a section out."""
@@ -57,7 +58,7 @@ class Workspace:
     def start(self, study: Path) -> "subprocess.Popen[str]":
         """Start a sweep in a process group of its own, as a terminal does."""
         return subprocess.Popen(
-            self.command(study), cwd=self.folder, env=ENVIRONMENT, text=True, start_new_session=True,
+            self.command(study), cwd=self.folder, env=self.environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -67,7 +68,7 @@ class Workspace:
 
     def run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=ENVIRONMENT, text=True, timeout=timeout_s, check=False,
+            command, cwd=self.folder, env=self.environment, text=True, timeout=timeout_s, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

@@ -54,6 +54,13 @@ def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
 
 
+def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
+    record = run(tmp_path / "cost", iterations=3)
+    assert record.gpu_hours is not None and record.gpu_hours * 3600 >= record.train_s > 0
+    assert record.energy_j is not None
+    assert 10 < record.energy_j / (record.gpu_hours * 3600) < 1500  # watts: from idle to the largest cards
+
+
 def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     record = run(tmp_path / "memory", iterations=3)
     found = record.outcome.memory_map

@@ -495,6 +495,14 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
     assert not (project.root / "made").exists()
 
 
+def test_a_profile_takes_the_place_of_this_machines_gpus(project: Project, make_calls: Path) -> None:
+    status, output = project.run("make", "sweep", "PROFILE=$(touch made)")
+    assert status == 0, output
+    assert "<snakemake><--profile><$(touch made)><--configfile><config/config.yaml>" in make_calls.read_text()
+    assert "envknee.gpus" not in make_calls.read_text()
+    assert not (project.root / "made").exists()
+
+
 def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_calls: Path) -> None:
     assert project.run("make", "sweep", CONFIG="other", ARGS="other", STUDY="other")[0] == 0
     assert "other" not in make_calls.read_text()

@@ -100,8 +100,13 @@ class TrialFolder:
         return self.root / f"rank-{rank}.json"
 
     @property
+    def cost(self) -> Path:
+        """What it took: GPUs, time, energy, its job. Missing in results of earlier versions and of refused trials."""
+        return self.root / "cost.json"
+
+    @property
     def record(self) -> Path:
-        """The result, a pure function of the three files above."""
+        """The result, a pure function of request, metrics, outcome and cost."""
         return self.root / "record.json"
 
     @property

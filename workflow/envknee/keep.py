@@ -1,7 +1,7 @@
 """Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
 
 Input: results/<study>/, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each finished
-trial request.json, metrics.jsonl, outcome.json and record.json, and README.md. Logs, checkpoints and figures stay behind.
+trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, and README.md. Logs, checkpoints and figures stay behind.
 
     python -m envknee.keep results/<study>                 into results-published/<study>
 """
@@ -40,7 +40,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
     for record in records:
         source, target = folder.trial(record.request.number), kept.trial(record.request.number)
         target.root.mkdir(parents=True, exist_ok=True)
-        for path in (source.request, source.metrics, source.outcome, source.record):
+        for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
             if path.exists():  # a refused trial has measured nothing
                 shutil.copyfile(path, target.root / path.name)
     shutil.copyfile(folder.study, kept.study)

@@ -24,7 +24,7 @@ from types import FrameType
 
 import psutil
 
-from envknee import bundle, config, gpus, progress, ranks, space
+from envknee import bundle, config, cost, gpus, progress, ranks, scratch, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.hang_watch import HangWatch
@@ -75,7 +75,9 @@ def launch(trial: TrialFolder) -> Record:
                 gpus.reserved(wanted, visible) as uuids,
                 tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
             ):
+                spent = cost.start(uuids)
                 _measure(trial, request, uuids, Path(folder))
+                write_atomically(trial.cost, canonical_json(spent()))
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
@@ -299,6 +301,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
     trial = TrialFolder(parser.parse_args().trial)
+    scratch.use_told()
     signal.signal(signal.SIGINT, _raise_interrupted)
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:

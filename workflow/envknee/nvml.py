@@ -80,6 +80,24 @@ class Gpu:
             f"NVML knows no GPU {' or '.join(names)}, which CUDA uses. Is the driver's library of another version?"
         )
 
+    @staticmethod
+    def named(uuid: str) -> "Gpu | None":
+        """Return the GPU or MIG instance of a full name (`GPU-...`, `MIG-...`), or None where NVML does not tell."""
+        try:
+            start()
+            return Gpu(uuid, pynvml.nvmlDeviceGetHandleByUUID(uuid.encode()))
+        except (UserError, *UNTOLD):
+            return None
+
+    def name(self) -> str:
+        """Return what its maker calls it."""
+        return _text(pynvml.nvmlDeviceGetName(self.handle))
+
+    def total_gb(self) -> float:
+        """Return the memory that it has."""
+        memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
+        return memory.total / GB
+
     def used_gb(self) -> float:
         """Return what all processes use, without what the driver itself reserves."""
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
@@ -98,6 +116,16 @@ class Gpu:
         """Return in how much of the last sampling period some kernel ran; None on a MIG instance."""
         try:
             return float(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu)
+        except UNTOLD:
+            return None
+
+    def energy_j(self) -> float | None:
+        """Return what the GPU has taken since its driver was loaded; None before Volta and on a MIG instance.
+
+        Upstream: nvmlDeviceGetTotalEnergyConsumption, which counts millijoules.
+        """
+        try:
+            return pynvml.nvmlDeviceGetTotalEnergyConsumption(self.handle) / 1000
         except UNTOLD:
             return None
 

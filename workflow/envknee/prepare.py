@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from envknee import ask, config, environment, launch, trainers
+from envknee import ask, config, environment, launch, scratch, trainers
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
@@ -111,6 +111,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
     folder = StudyFolder(parser.parse_args().folder)
+    scratch.use_told()
     study = config.load(folder.study)
     resolved = resolve_arms(study)
     warm_up(study, folder)

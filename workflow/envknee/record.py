@@ -1,7 +1,7 @@
 """The files of a trial: request, metrics and record. Frozen models with units in the names, and how one follows from another.
 
-Input: request.json (what to run), metrics.jsonl (a line per iteration), outcome.json (how it ended, and where it ran).
-Output: record.json, a pure function of those three.
+Input: request.json (what to run), metrics.jsonl (a line per iteration), outcome.json (how it ended, and where it ran), cost.json
+(what it took). Output: record.json, a pure function of those four.
 
     python -m envknee.record results/<study>/trials/0007      write record.json again from the measurements
 """
@@ -316,6 +316,30 @@ class Outcome(Frozen):
     """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
 
 
+class SlurmJob(Frozen):
+    """The SLURM job that a trial ran in."""
+
+    job_id: str
+    partition: str | None = None
+    nodes: str | None = None
+    submitted_unix_s: float | None = None
+    """When it came into the queue; for a job that SLURM started again, for the last time."""
+    started_unix_s: float | None = None
+
+
+class Cost(Frozen):
+    """What a trial took, seen from outside its processes: start-up, waiting for kernels and all. Lost attempts are not in it."""
+
+    gpus: int
+    """That it held; 0 on the CPU."""
+    held_s: float
+    """Wall seconds from when it had them (in a SLURM job: from the job's start) to the end of its last process."""
+    energy_j: float | None
+    """Taken by its GPUs meanwhile, by NVML's own counters; None on the CPU, and where NVML does not count."""
+    slurm: SlurmJob | None = None
+    """None where no SLURM started it, or SLURM did not answer."""
+
+
 class Spread(Frozen):
     """Median and quartiles of one quantity over the timed iterations of a trial."""
 
@@ -368,6 +392,12 @@ class Record(Frozen):
     """Wall seconds of training to the target; None where it was not reached (censored at `train_s`)."""
     gpu_seconds_to_target: float | None
     frames_to_target: int | None
+    gpu_hours: float | None = None
+    """GPUs x hours for which the trial held them; 0 on the CPU. Of earlier versions' results: its process's own time."""
+    energy_j: float | None = None
+    """What its GPUs took in that time; None where no counter tells."""
+    queue_wait_s: float | None = None
+    """From submission to start of its SLURM job; None without one."""
 
     @property
     def rank_memory_gb(self) -> float | None:
@@ -378,8 +408,8 @@ class Record(Frozen):
         return device.memory_gb if device.type == "cuda" else device.memory_gb / self.world_size
 
 
-def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
-    """Return the record of a trial: a pure function of what was asked, measured and how it ended."""
+def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost | None = None) -> Record:
+    """Return the record of a trial: a pure function of what was asked, measured, how it ended and what it took."""
     timed = [row for row in rows if not row.warmup]
     memory_peaks = [memory_peak_gb(row.memory) for row in rows]
     reached = first_reaching(rows, request.target_reward, request.target_episodes)
@@ -411,7 +441,17 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome) -> Record:
         seconds_to_target=reached.wall_s if reached else None,
         gpu_seconds_to_target=reached.wall_s * gpus if reached and gpus else None,
         frames_to_target=reached.frames if reached else None,
+        gpu_hours=(cost.gpus * cost.held_s if cost else gpus * outcome.total_s) / 3600,
+        energy_j=cost.energy_j if cost else None,
+        queue_wait_s=queue_wait_s(cost.slurm) if cost and cost.slurm else None,
     )
+
+
+def queue_wait_s(job: SlurmJob) -> float | None:
+    """Return how long a job waited, or None where SLURM did not tell."""
+    if job.submitted_unix_s is None or job.started_unix_s is None:
+        return None
+    return max(0.0, job.started_unix_s - job.submitted_unix_s)
 
 
 def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | None:
@@ -529,7 +569,7 @@ def load_record(trial: TrialFolder) -> Record:
 
 
 def rebuild_record(trial: TrialFolder) -> Record:
-    """Compute the record again from request.json, metrics.jsonl and outcome.json.
+    """Compute the record again from request.json, metrics.jsonl, outcome.json and cost.json.
 
     Raises:
         UserError: when one of them is missing, truncated, or was changed after the measurement.
@@ -542,7 +582,8 @@ def rebuild_record(trial: TrialFolder) -> Record:
             raise UserError(
                 f"{path} was changed after the measurement: its sha256 is {found}, and {expected} was expected. {_remedy(trial)}"
             )
-    return build_record(request, read_rows(trial), outcome)
+    cost = read_model(trial.cost, Cost, _remedy(trial)) if trial.cost.exists() else None
+    return build_record(request, read_rows(trial), outcome, cost)
 
 
 def without_skipped(records: Iterable[Record]) -> list[Record]:

@@ -35,6 +35,9 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     for arm in verdict.arms:
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
         print_lines(_lines(arm, verdict), console)
+    for one in verdict.spending:
+        if one.arm is None and len(verdict.arms) > 1:
+            print_lines([("all arms", one.statement)], console)
     console.print()
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path is for copying: never broken into lines.
@@ -127,6 +130,7 @@ def _lines(arm: ArmVerdict, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append(("cards", cards))
     if headline is not None:
         lines.append(("next", headline.what_would_move_it))
+    lines += [("cost", one.statement) for one in verdict.spending if one.arm == arm.arm]
     lines += [("note", note) for note in arm.notes]
     return lines
 

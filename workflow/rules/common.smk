@@ -15,6 +15,9 @@ from envknee import claim, space
 from envknee import config as study_config
 from envknee.errors import UserError
 
+# Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).
+SITE_FILE = config.pop("site", None)
+
 try:
     STUDY = study_config.parse(config)
     FOLDER = claim.folder_of(STUDY)
@@ -57,6 +60,7 @@ def gpus_of(wildcards):
 onstart:
     global sweep_lock
     try:
+        check_cluster()
         sweep_lock = claim.take(STUDY, FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))

@@ -31,6 +31,7 @@ rule verdict:
         csv=FOLDER.records_csv,
     log:
         FOLDER.root / "logs" / "verdict.log",
+    localrule: True
     params:
         folder=FOLDER.root,
         decide=STUDY.decide.model_dump(),
@@ -58,6 +59,7 @@ rule figures:
         ],
     log:
         FOLDER.root / "logs" / "figures.log",
+    localrule: True
     params:
         folder=FOLDER.root,
     shell:

@@ -10,7 +10,9 @@ rule prepare:
         FOLDER.resolved,
     log:
         FOLDER.root / "logs" / "prepare.log",
+    retries: TRIES if SITE else 0
     resources:
+        **resources_of(job_of_prepare),
         device=1,
     params:
         folder=FOLDER.root,
@@ -26,6 +28,8 @@ rule request:
         FOLDER.trials / "{number}" / "request.json",
     log:
         FOLDER.root / "logs" / "request-{number}.log",
+    # Seconds on one core: as a job it would wait longer than it works.
+    localrule: True
     params:
         folder=FOLDER.root,
         study=FOLDER.study,
@@ -42,9 +46,9 @@ rule trial:
         FOLDER.trials / "{number}" / "record.json",
     log:
         FOLDER.trials / "{number}" / "trial.log",
-    # Tried once more when it broke without a result (a killed process, a lost node); a bad result is a result.
-    retries: 1
+    retries: TRIES
     resources:
+        **resources_of(job_of_trial),
         device=gpus_of,
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,

@@ -13,6 +13,8 @@ rule publish:
         FOLDER.published,
     log:
         FOLDER.root / "logs" / "publish.log",
+    # Nodes of a cluster rarely reach a tracking server.
+    localrule: True
     params:
         folder=FOLDER.root,
         study=FOLDER.study,

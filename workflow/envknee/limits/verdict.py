@@ -32,6 +32,7 @@ from envknee.limits import (
     scaling,
     shown_batch,
     slowest_and_fastest,
+    spending,
     throughput,
 )
 from envknee.limits.advice import Binds, what_would_move_it
@@ -43,6 +44,7 @@ from envknee.limits.noise_scale import PointNoise
 from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
+from envknee.limits.spending import Spending
 from envknee.limits.throughput import ThroughputLimit
 from envknee.record import PHASES, Environment, Frozen, Record, load_records, without_skipped
 
@@ -146,6 +148,8 @@ class Verdict(Frozen):
     arms: list[ArmVerdict]
     scaling: list[Scaling] = []
     """Of each arm with several ranks."""
+    spending: list[Spending] = []
+    """What each arm's trials took, and at the end those of all arms: what this verdict cost."""
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -167,6 +171,7 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
             for arm in study.arms
         ],
         scaling=scalings,
+        spending=spending.analyse(records, list(study.arms)),
     )
 
 
@@ -398,6 +403,7 @@ CSV_COLUMNS: tuple[str, ...] = (
     "slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference", "timed_iterations", "collect_s", "learn_s", "iteration_s",
     *(f"{phase}_s" for phase in PHASES), "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
     "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
+    "gpu_hours", "energy_j", "queue_wait_s",
 )  # fmt: skip
 
 

@@ -1,0 +1,75 @@
+"""What a trial took: energy between two readings, the times of its job, sums per arm."""
+
+from pathlib import Path
+
+import pytest
+from envknee.cost import parse_job, slurm_job, spent_j
+from envknee.limits import spending
+from envknee.limits.verdict import decide
+from envknee.record import Cost, Record, SlurmJob, build_record
+from records import GPU, a_study, a_trial, records_of
+
+JOB = (
+    "JobId=7 JobName=x UserId=a(1) JobState=RUNNING SubmitTime=2026-11-21T10:00:00 EligibleTime=2026-11-21T10:00:00"
+    " StartTime=2026-11-21T10:01:30 Partition=gpu NodeList=n1 Comment=a=b"
+)
+
+
+def test_a_job_tells_when_it_was_submitted_and_started():
+    job = parse_job("7", JOB)
+    assert (job.partition, job.nodes) == ("gpu", "n1")
+    assert job.started_unix_s is not None and job.submitted_unix_s is not None
+    assert job.started_unix_s - job.submitted_unix_s == 90
+    assert parse_job("7", "StartTime=Unknown").started_unix_s is None
+    assert slurm_job({}) is None
+    assert slurm_job({"SLURM_JOB_ID": "7", "PATH": "/nowhere"}) == SlurmJob(job_id="7")
+
+
+def test_energy_is_what_all_counters_grew_by():
+    assert spent_j([100.0, 5.0], [150.0, 25.0]) == 70.0
+    assert spent_j([], []) is None  # the CPU
+    assert spent_j([100.0, None], [150.0, 5.0]) is None  # a part is no sum
+
+
+def with_cost(cost: Cost | None, number: int = 0) -> Record:
+    trial = a_trial(16, number=number, device=GPU, gpus=1)
+    return build_record(trial.request, trial.rows, trial.outcome, cost)
+
+
+def test_a_record_tells_gpu_hours_energy_and_waiting():
+    slurm = SlurmJob(job_id="7", submitted_unix_s=1000.0, started_unix_s=1090.0)
+    record = with_cost(Cost(gpus=2, held_s=1800.0, energy_j=7.2e5, slurm=slurm))
+    assert (record.gpu_hours, record.energy_j, record.queue_wait_s) == (1.0, 7.2e5, 90.0)
+    alone = with_cost(Cost(gpus=1, held_s=3600.0, energy_j=None, slurm=SlurmJob(job_id="8")))
+    assert (alone.gpu_hours, alone.energy_j, alone.queue_wait_s) == (1.0, None, None)
+
+
+def test_an_older_trial_is_counted_by_its_processs_own_time():
+    record = with_cost(None)
+    assert record.gpu_hours == record.outcome.total_s / 3600 > 0
+    assert record.energy_j is None and record.queue_wait_s is None
+
+
+def test_arms_and_verdict_are_summed():
+    slurm = SlurmJob(job_id="7", submitted_unix_s=0.0, started_unix_s=40.0)
+    records = [
+        with_cost(Cost(gpus=1, held_s=3600.0, energy_j=1.8e6, slurm=slurm), 0),
+        with_cost(Cost(gpus=1, held_s=1800.0, energy_j=None), 1),
+    ]
+    own, everything = spending.analyse(records, ["stock"])
+    assert own.arm == "stock" and everything.arm is None
+    assert everything.gpu_hours == 1.5 and everything.energy_kwh == pytest.approx(0.5)
+    assert everything.statement == (
+        "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
+    )
+    cpu = decide(records_of([a_trial(16)]), a_study()).spending
+    assert [one.gpu_hours for one in cpu] == [0.0, 0.0]
+    assert "hours without a GPU in 1 trial" in cpu[-1].statement
+
+
+def test_the_recorded_study_still_loads_and_has_a_price():
+    from envknee.files import StudyFolder
+    from envknee.record import load_records
+
+    records = load_records(StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu"))
+    assert 0.1 < sum(record.gpu_hours or 0.0 for record in records) < 2.0

@@ -1,0 +1,166 @@
+"""A cluster's description, what jobs ask for, and what does not fit: decided without a SLURM."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee import config
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.slurm import checks, facts, jobs, site
+from envknee.slurm.facts import Cluster
+from envknee.slurm.site import Site
+from envknee.space import plan
+
+PROFILE = Path(__file__).parents[2] / "workflow/profiles/slurm"
+
+PARTITIONS = (
+    "PartitionName=gpu AllowGroups=ALL Default=YES MaxTime=1-12:30:00 PreemptMode=OFF State=UP TotalNodes=2\n"
+    "PartitionName=debug MaxTime=00:10:00 PreemptMode=CANCEL State=UP\n"
+    "PartitionName=old MaxTime=UNLIMITED State=DOWN\n"
+)
+NODES = "n1|gpu:h100:4(S:0-1),nvme:1|64|512000\nn2|gpu:a100:8(S:0-3)|128|1024000+\nn2|gpu:a100:8(S:0-3)|128|1024000+\nn3|(null)|32|64000\n"
+
+
+def a_study(**sections: Any) -> Study:
+    plain: dict[str, Any] = {
+        "study": "demo",
+        "arms": {"one": {}, "four": {"gpus": 4}, "cpu": {"gpus": 0}},
+        "throughput": {"num_envs": [16], "horizon": [8], "batch_size": 128, "repeats": 1, "limit_s": 600},
+        "learning": {
+            "num_envs": [16], "horizon": [8], "batch_size": 128, "repeats": 1, "target_reward": 4, "budget_s": 600,
+            "limit_s": 3600,
+        },
+    }  # fmt: skip
+    return config.parse(plain | sections)
+
+
+def a_cluster(**changes: Any) -> Cluster:
+    known: dict[str, Any] = {
+        "partitions": facts.parse_partitions(PARTITIONS),
+        "nodes": facts.parse_nodes(NODES),
+        "accounts": frozenset({"robots", "vision"}),
+        "qos": frozenset({"normal", "long"}),
+    }
+    return Cluster(**(known | changes))
+
+
+def test_the_site_that_ships_is_legal_and_has_every_key():
+    shipped = site.load(PROFILE / "site.yaml")
+    assert shipped == Site(partition="gpu")
+    text = (PROFILE / "site.yaml").read_text(encoding="utf-8")
+    assert [key for key in Site.model_fields if f"\n{key}:" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("partion: gpu", ["partion: unknown key (did you mean 'partition'?)", "partition: missing"]),
+        ("partition: gpu; rm -rf x", ["partition: expected a name", "'gpu; rm -rf x'"]),
+        ("{partition: gpu, account: 1234}", ["account: expected a name", "in quotes", "1234"]),
+        ("{partition: gpu, gpu_type: 'gpu:h100'}", ["gpu_type: expected a kind of GPU"]),
+        ("{partition: gpu, constraint: '$(x)'}", ["constraint: expected features"]),
+        ("{partition: gpu, slurm_extra: '--mail-user=a@b.c; x'}", ["slurm_extra: expected options", "'--mail-user=a@b.c;' is none"]),
+        ("{partition: gpu, slurm_extra: --gres=gpu:1}", ["--gres=gpu:1 is decided by other lines"]),
+        ("{partition: gpu, max_gpus: 0}", ["max_gpus: input should be greater than or equal to 1 (got 0)"]),
+        ("partition: [", ["is not YAML"]),
+        ("", ["does not describe a cluster"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_named_with_its_value(tmp_path: Path, text: str, words: list[str]):
+    path = tmp_path / "site.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        site.load(path)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_site_that_is_missing_says_where_one_comes_from(tmp_path: Path):
+    with pytest.raises(UserError, match=r"does not exist.*Copy workflow/profiles/slurm/site.yaml"):
+        site.load(tmp_path / "none.yaml")
+
+
+def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
+    study = a_study()
+    mine = Site(
+        partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64, account="robots", slurm_extra="--x=y"
+    )
+    asked = {(slot.arm, slot.kind): jobs.trial_job(study, slot, mine) for slot in plan(study)}
+    assert asked["one", "throughput"] == jobs.Job(gpus=1, cpus=8, mem_mb=64000, minutes=16)  # 600 s x 1.1 + 5 min
+    assert asked["four", "throughput"] == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16)
+    assert asked["cpu", "learning"] == jobs.Job(gpus=0, cpus=8, mem_mb=64000, minutes=71)  # 3600 s x 1.1 + 5 min
+    assert asked["four", "throughput"].resources(mine) == {
+        "slurm_partition": "gpu", "slurm_account": "robots", "slurm_extra": "--x=y", "gres": "gpu:h100:4", "nodes": 1,
+        "cpus_per_task": 32, "mem_mb": 256000, "runtime": 16,
+    }  # fmt: skip
+    assert "gres" not in asked["cpu", "learning"].resources(mine)
+    assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.RESOURCES)
+    assert jobs.gres(2, Site(partition="gpu")) == "gpu:2"
+    assert jobs.prepare_job(study, mine) == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=55)  # three arms
+
+
+def test_each_attempt_gets_more_time_up_to_the_partitions_limit():
+    mine = Site(partition="gpu")
+    assert [jobs.job_of(1, 600, mine, attempt).minutes for attempt in (1, 2, 3)] == [16, 24, 32]
+    assert [jobs.job_of(1, 600, mine, attempt, 30).minutes for attempt in (1, 2, 3)] == [16, 24, 30]
+
+
+def test_an_arm_larger_than_the_cap_is_named():
+    with pytest.raises(UserError, match=r"arms\.four: a trial asks for 4 GPUs, and max_gpus of the site is 2"):
+        jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=2))
+    jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=4))
+
+
+def test_slurms_own_words_are_read():
+    partitions = facts.parse_partitions(PARTITIONS)
+    assert {name: one.max_minutes for name, one in partitions.items()} == {"gpu": 2190, "debug": 10, "old": None}
+    assert [name for name, one in partitions.items() if one.is_up] == ["gpu", "debug"]
+    nodes = {node.name: node for node in facts.parse_nodes(NODES)}
+    assert nodes["n1"].gpus == (("h100", 4),) and nodes["n2"].count("a100") == 8 and nodes["n3"].gpus == ()
+    assert nodes["n2"].count(None) == 8 and nodes["n2"].count("h100") == 0 and nodes["n2"].mem_mb == 1024000
+    assert facts.parse_gpus("gpu:2,gpu:v100:1") == ((None, 2), ("v100", 1))
+    assert facts.parse_associations("robots|normal,long\nvision|normal\n") == (
+        frozenset({"robots", "vision"}),
+        frozenset({"normal", "long"}),
+    )
+
+
+def test_what_fits_is_left_alone():
+    assert checks.problems(a_study(), Site(partition="gpu", account="robots", qos="long"), a_cluster()) == []
+    assert checks.problems(a_study(), Site(partition="gpu", account="any"), a_cluster(accounts=None, qos=None)) == []
+    assert checks.warnings(Site(partition="gpu"), a_cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ({"partition": "gpuu"}, ["partition 'gpuu' does not exist", "did you mean 'gpu'", "debug, gpu, old"]),
+        ({"account": "robot"}, ["account 'robot' is not one of yours (did you mean 'robots'?); yours: robots, vision"]),
+        ({"qos": "lng"}, ["qos 'lng' is not one of yours (did you mean 'long'?)"]),
+        ({"partition": "old"}, ["partition 'old' takes no jobs now"]),
+        (
+            {"partition": "debug"},
+            ["learning.limit_s 3600 needs jobs of 71 minutes", "partition 'debug' ends jobs after 10"],
+        ),
+        ({"gpu_type": "h200"}, ["arms.one: 1 GPU of type h200", "gpus: auto asks for one", "gpu:a100:8, gpu:h100:4"]),
+        ({"cpus_per_gpu": 64}, ["arms.four: 4 GPUs with 256 CPU cores", "more than 128", "Lower cpus_per_gpu"]),
+        ({"mem_gb_per_gpu": 300.0}, ["arms.four: 4 GPUs with 1,200,000 MB", "more than 1,024,000"]),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_submitted(lines: dict[str, Any], words: list[str]):
+    described: dict[str, Any] = {"partition": "gpu"} | lines
+    text = "\n".join(checks.problems(a_study(), Site(**described), a_cluster()))
+    for word in words:
+        assert word in text, text
+
+
+def test_more_gpus_than_any_node_has_are_found():
+    study = a_study(arms={"many": {"gpus": 16}})
+    (line,) = checks.problems(study, Site(partition="gpu", max_gpus=16), a_cluster())
+    assert "arms.many: 16 GPUs asked for" in line and "more than 8" in line
+
+
+def test_a_partition_that_ends_preempted_jobs_for_good_is_noted():
+    (line,) = checks.warnings(Site(partition="debug"), a_cluster())
+    assert "partition debug ends preempted jobs (PreemptMode CANCEL)" in line

@@ -1,0 +1,363 @@
+"""Studies on a real SLURM: whole, two at once, and with everything that goes wrong on a cluster.
+
+Nodes, controller and queue are real (see slurm_cluster); trials are real ones on the CPU. After each: nothing is lost, nothing was
+measured twice, no process is left.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import slurm_cluster
+from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
+from envknee import config, gpus
+from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.record import Record, load_records
+from slurm_cluster import Cluster
+
+LACKING = slurm_cluster.missing_program()
+pytestmark = pytest.mark.skipif(
+    LACKING is not None,
+    reason=f"{LACKING} is not installed (Debian: apt-get install slurmctld slurmd slurm-client munge)",
+)
+
+SITE = {"cpus_per_gpu": "1", "mem_gb_per_gpu": "1.5", "gpu_type": "h100", "max_gpus": "4"}
+THROUGHPUT = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 2}
+PROFILE = {"slurm-init-seconds-before-status-checks": "1", "latency-wait": "5"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class Site(Workspace):
+    """A clone of the project, whose user has edited a handful of lines."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        super().__init__(folder)
+        self.started: list[subprocess.Popen[str]] = []
+        bin_folder = ENVIRONMENT["PATH"].partition(os.pathsep)[0]
+        self.environment = ENVIRONMENT | cluster.environment | {
+            "PATH": f"{bin_folder}{os.pathsep}{cluster.environment['PATH']}",
+            "PYTHONPATH": str(folder / "workflow"),
+        }  # fmt: skip
+        for name in ("config", "workflow"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("Snakefile", "Makefile", "profiles", "slurm"):
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last two are links
+        edit(folder / "slurm/config.yaml", **PROFILE)
+        self.edit_site(**SITE)
+
+    def command(self, study: Path, *arguments: str) -> list[str]:
+        return ["snakemake", *arguments, "--profile", "slurm", "--configfile", study.name]
+
+    def make(self, study: Path) -> "subprocess.Popen[str]":
+        """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
+        (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
+        for name in ("python", "snakemake"):
+            program = self.folder / f".venv/bin/{name}"
+            program.parent.mkdir(parents=True, exist_ok=True)
+            real = Path(sys.executable).parent / name
+            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+        sweep = subprocess.Popen(
+            ["make", "sweep", "PROFILE=slurm", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
+            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self.started.append(sweep)
+        return sweep
+
+    def start(self, study: Path) -> "subprocess.Popen[str]":
+        sweep = super().start(study)
+        self.started.append(sweep)
+        return sweep
+
+    def prepared(self) -> StudyFolder:
+        """Return the folder of a study that was prepared before: that takes a minute, and is shown once, by the whole studies."""
+        folder = self.results()
+        folder.root.mkdir(parents=True)
+        folder.resolved.write_text("stock: {}\n", encoding="utf-8")
+        return folder
+
+    def edit_site(self, **lines: str) -> None:
+        edit(self.folder / "slurm/site.yaml", **lines)
+
+
+def edit(path: Path, **lines: str) -> None:
+    """Give keys of a YAML file other values, as a person does: every other line stays."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    for key, value in lines.items():
+        (found,) = [number for number, line in enumerate(text) if line.startswith(f"{key}:")]
+        text[found] = f"{key}: {value}"
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path, cluster: Cluster) -> Iterator[Site]:
+    site = Site(tmp_path, cluster)
+    yield site
+    for sweep in site.started:
+        if sweep.poll() is None:
+            os.killpg(sweep.pid, signal.SIGKILL)
+    cluster.ask("scancel", f"--user={psutil.Process().username()}")
+    for process in trial_processes(tmp_path):
+        os.kill(process, signal.SIGKILL)
+
+
+def job_of(cluster: Cluster, number: int, state: str = "RUNNING") -> str | None:
+    """Return the job of a trial that is in `state`."""
+    comment = f"rule_trial_wildcards_{number:04d}"
+    return next(
+        (job for job, seen in cluster.jobs().items() if (seen["comment"], seen["state"]) == (comment, state)), None
+    )
+
+
+def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: Workspace) -> list[Record]:
+    """Check that every trial is there once, with files that follow from each other, and nothing runs any more."""
+    records = load_records(folder)  # each is computed again from request, metrics and outcome, whose hashes it checks
+    assert [record.request.number for record in records] == list(range(count))
+    for record in records:
+        rows = folder.trial(record.request.number).metrics.read_text(encoding="utf-8").splitlines()
+        if record.request.kind == "throughput":
+            assert len(rows) == record.request.warmup_iterations + (record.request.iterations or 0)
+        assert record.queue_wait_s is not None and record.queue_wait_s >= 0
+        assert record.gpu_hours == 0.0 and record.energy_j is None  # the nodes' GPUs are links to /dev/null
+    assert not trial_processes(workspace.folder)
+    wait_for(lambda: not cluster.jobs(), timeout_s=20)
+    wait_for(lambda: not cluster.processes(), timeout_s=20)
+    return records
+
+
+def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
+    first = site.start(site.study(window=4))
+    other = site.study(study="other", throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    second = site.start(other)
+    # Its Snakemake is killed while a trial runs: the job goes on, and the next sweep's waits for what that one measures.
+    wait_for(site.results("other").trial(0).metrics.exists, timeout_s=240)
+    second.kill()
+    asked = cluster.jobs()
+    second = site.make(other)
+    while first.poll() is None or second.poll() is None:
+        asked |= cluster.jobs()
+        running = [job for job in cluster.jobs().values() if job["state"] == "RUNNING"]
+        assert len(running) <= 4  # two nodes of two GPUs
+        time.sleep(1)
+    for sweep in (first, second):
+        output, _ = sweep.communicate()
+        assert sweep.returncode == 0, output
+        assert "cost" in output and "a job waited" in output, output
+    assert "study other: 1 of 1 trials measured" in output  # what make says at the end
+    assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1"}
+    # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
+    assert {job["limit"] for job in asked.values() if "trial" in job["comment"]} == {"16:00", "1:11:00"}
+
+    records = assert_whole(site.results(), 4, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
+    assert_whole(site.results("other"), 1, cluster, site)
+    assert not list(site.results("other").trials.glob("*/metrics.interrupted-*"))
+    assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
+    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
+
+    result = site.sweep(site.study(window=4))
+    assert result.returncode == 0
+    assert "Nothing to be done" in result.stdout
+
+
+def hang(site: Site, folder: StudyFolder, number: int) -> int:
+    """Wait until a trial measures, then stop it, as a driver that hangs would; return its process."""
+    environment = folder.trial(number).environment
+    wait_for(environment.exists, timeout_s=180)
+    (process,) = [
+        process
+        for process in trial_processes(site.folder)
+        if f"/{number:04d}" in " ".join(psutil.Process(process).cmdline())
+    ]
+    os.kill(process, signal.SIGSTOP)
+    return process
+
+
+def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
+    # Four trials side by side, two on each node. Each is stopped in its middle, and meets its own fault.
+    folder = site.prepared()
+    sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 2}, learning=None))
+    hung = [hang(site, folder, number) for number in range(4)]
+    jobs = {number: job for number in range(4) if (job := job_of(cluster, number))}
+    nodes = {number: cluster.jobs()[job]["node"] for number, job in jobs.items()}
+    crashed = nodes[3]
+    victims = [number for number in range(4) if nodes[number] == crashed]
+    cancelled, late = (number for number in range(4) if nodes[number] != crashed)
+    assert len(victims) == 2
+
+    cluster.ask("scancel", jobs[cancelled])
+    cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
+    cluster.crash_node(crashed)
+    cluster.kill_controller()
+    wait_for(lambda: not any(psutil.pid_exists(hung[number]) for number in victims), timeout_s=20)
+    cluster.start_controller()
+    # SLURM finds the node lost and starts its jobs again, under their numbers; it comes back meanwhile.
+    wait_for(
+        lambda: {cluster.jobs().get(jobs[number], {}).get("state") for number in victims} == {"PENDING"}, timeout_s=120
+    )
+    cluster.start_node(crashed)
+
+    output, _ = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, output
+    records = assert_whole(folder, 4, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok"] * 4
+    for number in range(4):
+        # Once broken off, once measured; the rows of the first time are kept apart.
+        assert len(list(folder.trial(number).root.glob("metrics.interrupted-*.jsonl"))) == 1
+    ended = {job["JobId"]: job for job in cluster.ended()}
+    assert ended[jobs[cancelled]]["JobState"] == "CANCELLED"
+    assert ended[jobs[late]]["JobState"] == "TIMEOUT"
+    assert {ended[jobs[number]]["JobState"] for number in victims} == {"COMPLETED"}
+
+
+def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
+    study, folder = site.study(window=2, learning=None), site.prepared()
+    sweep = site.start(study)
+    hang(site, folder, 0)
+    hang(site, folder, 1)
+    job, other = job_of(cluster, 0), job_of(cluster, 1)
+    assert job is not None and other is not None
+    node = cluster.jobs()[job]["node"]
+    cluster.ask(
+        "sbatch", "--partition=urgent", "--exclusive", f"--nodelist={node}", "--output=/dev/null", "--wrap=sleep 300"
+    )
+    wait_for(lambda: cluster.jobs()[job]["state"] == "PENDING")  # the same job, which SLURM starts again later
+
+    os.killpg(sweep.pid, signal.SIGINT)
+    output, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode != 0
+    wait_for(lambda: not {job, other} & set(cluster.jobs()), timeout_s=20)
+    wait_for(lambda: not trial_processes(site.folder), timeout_s=20)
+    assert not list(folder.trials.glob("*/record.json")), output
+    cluster.ask("scancel", "--partition=urgent")
+
+    result = site.sweep(study)
+    assert result.returncode == 0, result.stdout
+    assert_whole(folder, 2, cluster, site)
+
+
+def preflight(site: Site, study: Path) -> "subprocess.CompletedProcess[str]":
+    """Run it as its user does, at a terminal of 200 columns."""
+    return site.run(["env", "COLUMNS=200", "snakemake", "preflight", *site.command(study)[1:]], timeout_s=120)
+
+
+def test_preflight_says_what_nodes_see(site: Site, cluster: Cluster):
+    study = site.study(arms={"cpu": {"gpus": 0}})
+    result = preflight(site, study)
+    assert result.returncode == 0, result.stdout
+    for words in (
+        "cpu: the CPU",
+        "trials run on    cpu",
+        "seen, writable",
+        "GB free",
+        "sets compiled",
+        "preflight: all is well",
+    ):
+        assert words in result.stdout, result.stdout
+    assert not cluster.jobs() and not list(site.results().root.glob("preflight*"))
+
+    # A job for each number of GPUs. The nodes' GPUs are links to /dev/null: what a broken driver looks like.
+    if gpus.visible_uuids():
+        pytest.skip("this machine has GPUs, and the nodes would see them")
+    result = preflight(site, site.study(arms={"cpu": {"gpus": 0}, "any": {}, "two": {"gpus": 2}}))
+    assert result.returncode != 0
+    for words in (
+        "any: 1 GPU",
+        "two: 2 GPUs",
+        "SLURM gave 1 GPU and CUDA shows none",
+        "gpus: 2 was asked for, and no GPU is visible",
+    ):
+        assert words in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "arms", "words"),
+    [
+        ({"partition": "gpuu"}, {}, ["partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?)", "Change `partition:`"]),
+        ({"gpu_type": "a100"}, {}, ["1 GPU of type a100 asked for", "there: gpu:h100:2"]),
+        ({"max_gpus": "8"}, {"many": {"gpus": 3}}, ["arms.many: 3 GPUs of type h100 asked for", "has more than 2"]),
+        ({"partition": "short"}, {}, ["throughput.limit_s 600 needs jobs of 16 minutes", "'short' ends jobs after 10"]),
+        ({"partition": "closed"}, {}, ["partition 'closed' takes no jobs now"]),
+        ({"cpus_per_gpu": "16"}, {}, ["with 16 CPU cores", "more than 8"]),
+        ({"mem_gb_per_gpu": "64"}, {}, ["with 64,000 MB", "more than 8,000"]),
+        ({"constraint": "fast"}, {}, ["Invalid feature specification"]),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_cannot_give_is_said_by_preflight(
+    site: Site, cluster: Cluster, lines: dict[str, str], arms: dict[str, dict[str, int]], words: list[str]
+):
+    site.edit_site(**lines)
+    folder = site.results()
+    folder.root.mkdir(parents=True)
+    study = config.load(site.study(arms=arms or {"stock": {}}))
+    write_atomically(folder.study, canonical_json(study))
+    result = site.module("slurm.preflight", str(folder.root), "slurm/site.yaml")
+    assert result.returncode == 2
+    for word in words:
+        assert word in result.stdout, result.stdout
+    assert not cluster.jobs()
+
+
+def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
+    before = len(cluster.ended())
+    site.edit_site(partition="gpuu")
+    result = site.sweep(site.study())
+    assert result.returncode != 0 and "Traceback" not in result.stdout
+    assert "slurm/site.yaml and this cluster do not fit" in result.stdout
+    assert (
+        "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
+        in result.stdout
+    )
+    site.edit_site(partition="gpu", max_gpus="1")
+    result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
+    assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
+    assert len(cluster.ended()) == before and not cluster.jobs()
+    assert not list((site.folder / "results").glob("*/trials"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node its own view of folders")
+def test_a_folder_that_nodes_do_not_see_and_a_scratch_without_room_are_told(
+    site: Site, cluster: Cluster, tmp_path_factory
+):
+    read_only, full = tmp_path_factory.mktemp("read-only"), tmp_path_factory.mktemp("full")
+    study = site.study(arms={"cpu": {"gpus": 0}})
+    cluster.stop_node("n2")
+    cluster.start_node(
+        "n2",
+        [
+            f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
+            f"mount -t tmpfs none {site.folder}",
+        ],
+    )  # fmt: skip
+    try:
+        cluster.wait_until_idle()
+        site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
+        result = preflight(site, study)
+        assert result.returncode != 0
+        assert (
+            "does not see the study's folder" in result.stdout and "from a folder that all nodes share" in result.stdout
+        )
+        assert f"scratch {read_only} cannot be written to on this node: Read-only file system" in result.stdout
+        site.edit_site(scratch=str(full))
+        assert f"scratch {full} has 1 MB free on this node" in preflight(site, study).stdout
+    finally:
+        cluster.stop_node("n2")
+        cluster.start_node("n2")
+        cluster.wait_until_idle()

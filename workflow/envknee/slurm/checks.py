@@ -1,0 +1,104 @@
+"""What would go wrong on a cluster, known before anything is submitted. Pure.
+
+Input: a site, a study, what the cluster says. Output: sentences: value, what was expected, what to do next.
+"""
+
+from collections.abc import Iterable
+
+from envknee.config import Study
+from envknee.errors import nearest
+from envknee.slurm import jobs
+from envknee.slurm.facts import Cluster, Node
+from envknee.slurm.site import Site
+
+
+def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
+    """Return what makes a study impossible as it stands; none when jobs can be submitted."""
+    unknown = [name for name in site.partition.split(",") if name not in cluster.partitions]
+    if unknown:
+        return [
+            f"partition {unknown[0]!r} does not exist on this cluster{nearest(unknown[0], cluster.partitions)};"
+            f" it has {', '.join(sorted(cluster.partitions))}. Change `partition:` of the site"
+        ]
+    return [
+        *_accounts(site, cluster),
+        *_states(site, cluster),
+        *_times(study, site, cluster),
+        *_sizes(study, site, cluster.nodes),
+    ]
+
+
+def warnings(site: Site, cluster: Cluster) -> list[str]:
+    """Return what a user should know beforehand."""
+    return [
+        f"partition {name} ends preempted jobs (PreemptMode {cluster.partitions[name].preempt_mode}) and does not start them again:"
+        " a sweep would wait for such a job; stop it with Ctrl-C then, and start it again"
+        for name in site.partition.split(",")
+        if cluster.partitions[name].preempt_mode.startswith("CANCEL")
+    ]
+
+
+def _accounts(site: Site, cluster: Cluster) -> Iterable[str]:
+    if site.account is not None and cluster.accounts is not None and site.account not in cluster.accounts:
+        yours = ", ".join(sorted(cluster.accounts)) or "none"
+        yield (
+            f"account {site.account!r} is not one of yours{nearest(site.account, cluster.accounts)}; yours: {yours}."
+            " Change `account:` of the site"
+        )
+    if site.qos is not None and cluster.qos and site.qos not in cluster.qos:
+        yield (
+            f"qos {site.qos!r} is not one of yours{nearest(site.qos, cluster.qos)}; yours: {', '.join(sorted(cluster.qos))}."
+            " Change `qos:` of the site"
+        )
+
+
+def _states(site: Site, cluster: Cluster) -> Iterable[str]:
+    for name in site.partition.split(","):
+        if not cluster.partitions[name].is_up:
+            yield f"partition {name!r} takes no jobs now (`scontrol show partition {name}` tells its state). Wait, or choose another"
+
+
+def _times(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
+    limits = {name: cluster.partitions[name].max_minutes for name in site.partition.split(",")}
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        if sweep is None:
+            continue
+        minutes = jobs.job_of(0, sweep.limit_s, site).minutes
+        for name, limit in limits.items():
+            if limit is not None and minutes > limit:
+                yield (
+                    f"{kind}.limit_s {sweep.limit_s:g} needs jobs of {minutes} minutes (margin_minutes {site.margin_minutes}"
+                    f" included), and partition {name!r} ends jobs after {limit}. Lower limit_s, or choose another partition"
+                )
+
+
+def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
+    for gpus, arms in jobs.arms_by_gpus(study).items():
+        job = jobs.job_of(gpus, 0.0, site)
+        named = f"arms.{arms[0]}: {jobs.shown(gpus)}"
+        of_type = f" of type {site.gpu_type}" if site.gpu_type else ""
+        with_gpus = [node for node in nodes if node.count(site.gpu_type) >= gpus]
+        if not with_gpus:
+            most = max((node.count(site.gpu_type) for node in nodes), default=0)
+            auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
+            yield (
+                f"{named}{of_type} asked for{auto}, and no node of partition {site.partition!r} has more than {most}{of_type}"
+                f" (there: {_kinds(nodes)}). Change `gpus:` of the arm, or `gpu_type:` or `partition:` of the site"
+            )
+            continue
+        if max(node.cpus for node in with_gpus) < job.cpus:
+            yield (
+                f"{named} with {job.cpus} CPU cores (cpus_per_gpu {site.cpus_per_gpu}), and no such node of partition"
+                f" {site.partition!r} has more than {max(node.cpus for node in with_gpus)}. Lower cpus_per_gpu"
+            )
+        if max(node.mem_mb for node in with_gpus) < job.mem_mb:
+            yield (
+                f"{named} with {job.mem_mb:,} MB (mem_gb_per_gpu {site.mem_gb_per_gpu:g}), and no such node of partition"
+                f" {site.partition!r} has more than {max(node.mem_mb for node in with_gpus):,}. Lower mem_gb_per_gpu"
+            )
+
+
+def _kinds(nodes: tuple[Node, ...]) -> str:
+    kinds = sorted({f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for node in nodes for kind, count in node.gpus})
+    return ", ".join(kinds) or "no GPUs"

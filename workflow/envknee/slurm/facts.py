@@ -1,0 +1,167 @@
+"""What a SLURM cluster says of itself: partitions, nodes with their GPUs, accounts.
+
+Input: scontrol, sinfo and sacctmgr, run once. Output: a `Cluster`. Parsing is pure.
+"""
+
+import functools
+import getpass
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envknee.errors import UserError
+from envknee.slurm.fields import fields_of
+
+ASK_S = 60
+"""How long a controller may take to answer: a busy one takes seconds."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One queue."""
+
+    name: str
+    is_up: bool
+    max_minutes: int | None
+    """The longest job it takes; None without a limit."""
+    preempt_mode: str
+    """What happens to jobs that must give way: OFF, REQUEUE, CANCEL, SUSPEND, GANG."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine in the partitions that a site names."""
+
+    name: str
+    gpus: tuple[tuple[str | None, int], ...]
+    """(kind, how many); kind None where SLURM was told none."""
+    cpus: int
+    mem_mb: int
+
+    def count(self, gpu_type: str | None) -> int:
+        """Return how many GPUs of one kind it has, or of any kind."""
+        return sum(count for kind, count in self.gpus if gpu_type in (None, kind))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a cluster says."""
+
+    partitions: dict[str, Partition]
+    nodes: tuple[Node, ...]
+    accounts: frozenset[str] | None
+    """The user's; None where the cluster keeps no accounts, and takes any."""
+    qos: frozenset[str] | None
+    """The user's, over all accounts; None where the cluster keeps no accounts."""
+
+
+def observe(partition: str) -> Cluster:
+    """Ask the cluster; `partition` is the site's, possibly several with commas.
+
+    Raises:
+        UserError: when this machine has no SLURM commands, or the controller does not answer.
+    """
+    has_accounts = "accounting_storage/none" not in _run(["scontrol", "show", "config"])
+    partitions = parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
+    known = [name for name in partition.split(",") if name in partitions]
+    nodes = ""
+    if known:
+        nodes = _run(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", "--format=%N|%G|%c|%m"])
+    accounts = qos = None
+    if has_accounts:
+        accounts, qos = parse_associations(
+            _run(
+                [
+                    "sacctmgr",
+                    "--noheader",
+                    "--parsable2",
+                    "show",
+                    "associations",
+                    f"user={getpass.getuser()}",
+                    "format=account,qos",
+                ]
+            )
+        )
+    return Cluster(partitions, parse_nodes(nodes), accounts, qos)
+
+
+@functools.cache
+def longest_minutes(partition: str) -> int | None:
+    """Return the longest job that every one of the site's partitions takes; None without a limit, or where none answers."""
+    try:
+        found = parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
+    except UserError:
+        return None
+    limits = [found[name].max_minutes for name in partition.split(",") if name in found]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def parse_partitions(text: str) -> dict[str, Partition]:
+    """Read `scontrol --oneliner show partition`."""
+    found = {}
+    for line in text.splitlines():
+        fields = fields_of(line)
+        if "PartitionName" in fields:
+            found[fields["PartitionName"]] = Partition(
+                name=fields["PartitionName"],
+                is_up=fields.get("State", "UP") == "UP",
+                max_minutes=minutes_of(fields.get("MaxTime", "UNLIMITED")),
+                preempt_mode=fields.get("PreemptMode", "OFF"),
+            )
+    return found
+
+
+def minutes_of(text: str) -> int | None:
+    """Return whole minutes of SLURM's days-hours:minutes:seconds; None for UNLIMITED."""
+    parts = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if parts is None:
+        return None
+    days, hours, minutes, _seconds = (int(part or 0) for part in parts.groups())
+    return (days * 24 + hours) * 60 + minutes
+
+
+def parse_nodes(text: str) -> tuple[Node, ...]:
+    """Read lines NAME|GRES|CPUS|MEMORY of sinfo; a node in two partitions stands there twice."""
+    found = {}
+    for line in text.splitlines():
+        name, gres, cpus, memory = line.split("|")
+        found[name] = Node(name, parse_gpus(gres), int(cpus.rstrip("+")), int(memory.rstrip("+")))
+    return tuple(found[name] for name in sorted(found))
+
+
+def parse_gpus(gres: str) -> tuple[tuple[str | None, int], ...]:
+    """Read generic resources such as `gpu:h100:4(S:0-1),nvme:1`."""
+    found = []
+    for part in re.sub(r"\([^)]*\)", "", gres).split(","):
+        words = part.strip().split(":")
+        if words[0] == "gpu":
+            kind = words[1] if len(words) > 1 and not words[1].isdigit() else None
+            found.append((kind, int(words[-1]) if words[-1].isdigit() else 1))
+    return tuple(found)
+
+
+def parse_associations(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Read lines ACCOUNT|QOS,QOS of sacctmgr: (accounts, qualities of service)."""
+    rows = [line.split("|") for line in text.splitlines() if line]
+    return frozenset(row[0] for row in rows), frozenset(name for row in rows for name in row[1].split(",") if name)
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{command[0]} is not on PATH, and --profile slurm needs SLURM's commands. Run it on a login node of the cluster,"
+            " or without --profile to use this machine"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UserError(
+            f"`{' '.join(command)}` gave no answer for {ASK_S} s. Ask whether the cluster is in maintenance, and try again"
+        ) from error
+    if done.returncode:
+        raise UserError(
+            f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}."
+            " Ask whether the cluster is in maintenance, and try again"
+        )
+    return done.stdout

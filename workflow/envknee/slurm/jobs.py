@@ -1,0 +1,159 @@
+"""What a job asks SLURM for: GPUs from its arm, cores and memory for each of those, time from its trial's limit. Pure.
+
+Input: a site, a study, which trial and which attempt. Output: a `Job`; its resources under the names that Snakemake's executor
+plugin knows.
+"""
+
+import math
+from dataclasses import dataclass
+
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.slurm.site import Site
+from envknee.space import Slot
+
+TIME_FACTOR = 1.1
+"""Of a trial's limit_s: what else its job waits for grows with it (a busy file system, a slow node)."""
+
+GROWTH = 0.5
+"""Each attempt gets so much more of the first one's time."""
+
+PREPARE_MINUTES_PER_ARM = 15
+"""Preparing takes about a minute per arm where kernels are compiled; a cold shared disk was seen to take ten times that."""
+
+PROBE_MINUTES = 5
+"""Importing torch from a cold shared disk is the longest part of a preflight's job."""
+
+
+RESOURCES = (
+    "slurm_partition", "slurm_account", "qos", "constraint", "slurm_extra", "gres", "nodes", "cpus_per_task", "mem_mb", "runtime",
+)  # fmt: skip
+"""What rules tell the executor plugin."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one job is submitted with."""
+
+    gpus: int
+    cpus: int
+    mem_mb: int
+    minutes: int
+
+    def resources(self, site: Site) -> dict[str, int | str]:
+        """Return what the executor plugin is told (its own names; snakemake-executor-plugin-slurm 2.8.0, further.md)."""
+        asked: dict[str, int | str | None] = {
+            "slurm_partition": site.partition,
+            "slurm_account": site.account,
+            "qos": site.qos,
+            "constraint": site.constraint,
+            "slurm_extra": site.slurm_extra,
+            "gres": gres(self.gpus, site),
+            "nodes": 1,
+            "cpus_per_task": self.cpus,
+            "mem_mb": self.mem_mb,
+            "runtime": self.minutes,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def options(self, site: Site) -> list[str]:
+        """Return the same for srun and sbatch themselves."""
+        asked = {
+            "--partition": site.partition,
+            "--account": site.account,
+            "--qos": site.qos,
+            "--constraint": site.constraint,
+            "--gres": gres(self.gpus, site),
+            "--nodes": 1,
+            "--ntasks": 1,
+            "--cpus-per-task": self.cpus,
+            "--mem": self.mem_mb,
+            "--time": self.minutes,
+        }
+        return [f"{name}={value}" for name, value in asked.items() if value is not None] + (
+            site.slurm_extra.split() if site.slurm_extra else []
+        )
+
+
+def gres(gpus: int, site: Site) -> str | None:
+    """Return the generic resources of a job, per node: with `--gpus` SLURM could spread them over several nodes."""
+    if gpus == 0:
+        return None
+    return f"gpu:{site.gpu_type}:{gpus}" if site.gpu_type else f"gpu:{gpus}"
+
+
+def gpus_of(study: Study, arm: str) -> int:
+    """Return how many GPUs a trial of an arm asks for: 'auto' is one, as a cluster is asked for something definite."""
+    gpus = study.arms[arm].gpus
+    return 1 if gpus == "auto" else gpus
+
+
+def job_of(gpus: int, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
+    """Return the job of something that takes up to `seconds` on `gpus` GPUs.
+
+    Args:
+        gpus: 0 for the CPU
+        seconds: what it may take at most
+        site: the cluster
+        attempt: 1 for the first one; each further one gets more time
+        most_minutes: what the partition allows; None where that is not known or unlimited
+    """
+    minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
+    share = max(1, gpus)
+    return Job(
+        gpus=gpus,
+        cpus=site.cpus_per_gpu * share,
+        mem_mb=round(site.mem_gb_per_gpu * share * 1000),
+        minutes=minutes if most_minutes is None else min(minutes, most_minutes),
+    )
+
+
+def _whole(minutes: float) -> int:
+    """Round up, but not what only floating point has added."""
+    return math.ceil(round(minutes, 6))
+
+
+def trial_job(study: Study, slot: Slot, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
+    """Return the job of a trial."""
+    sweep = study.sweep(slot.kind)
+    assert sweep is not None, "a plan has only kinds that the study has"
+    return job_of(gpus_of(study, slot.arm), sweep.limit_s, site, attempt, most_minutes)
+
+
+def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
+    """Return the job that prepares all arms, one after another, on as many GPUs as the largest needs."""
+    seconds = PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
+    return job_of(max(gpus_of(study, arm) for arm in study.arms), seconds, site, attempt, most_minutes)
+
+
+def probe_job(gpus: int, site: Site) -> Job:
+    """Return the job of a preflight: what a trial asks for, and a few minutes."""
+    job = job_of(gpus, 0.0, site)
+    return Job(job.gpus, job.cpus, job.mem_mb, PROBE_MINUTES)
+
+
+def arms_by_gpus(study: Study) -> dict[int, list[str]]:
+    """Return the arms for each number of GPUs that some trial asks for, in ascending order."""
+    found: dict[int, list[str]] = {}
+    for arm in sorted(study.arms):
+        found.setdefault(gpus_of(study, arm), []).append(arm)
+    return dict(sorted(found.items()))
+
+
+def check_cap(study: Study, site: Site) -> None:
+    """Make sure that every arm fits under the cap on simultaneous GPUs: Snakemake would shrink its request silently.
+
+    Raises:
+        UserError: names the arm.
+    """
+    for gpus, arms in arms_by_gpus(study).items():
+        if gpus > site.max_gpus:
+            raise UserError(
+                f"arms.{arms[0]}: a trial asks for {gpus} GPUs, and max_gpus of the site is {site.max_gpus}."
+                " Raise max_gpus, or use fewer GPUs in that arm"
+            )
+
+
+def shown(gpus: int) -> str:
+    """Return `the CPU`, `1 GPU` or `4 GPUs`."""
+    return "the CPU" if gpus == 0 else "1 GPU" if gpus == 1 else f"{gpus} GPUs"

@@ -1,0 +1,114 @@
+"""A cluster as its user describes it, parsed once: partition, account, kind of GPU and the rest of site.yaml.
+
+Input: workflow/profiles/slurm/site.yaml, or another file in its place. Output: a `Site`.
+"""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError
+
+from envknee.config import Positive, Strict
+from envknee.errors import UserError, nearest
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
+"""Of a partition (or several, with commas), an account, a quality of service: they end on sbatch's command line."""
+
+GPU_TYPE = re.compile(r"[A-Za-z0-9_.]+")
+"""What the executor plugin takes in `gres` (snakemake-executor-plugin-slurm 2.8.0, utils.py)."""
+
+CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=&|,*\[\]()-]+")
+
+OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
+
+MANAGED = {
+    "--job-name", "--output", "--error", "--parsable", "--export", "--comment", "--chdir", "--workdir", "--account",
+    "--partition", "--mem", "--mem-per-cpu", "--ntasks", "--ntasks-per-gpu", "--cpus-per-task", "--cpus-per-gpu", "--time",
+    "--constraint", "--qos", "--nodes", "--clusters", "--gres", "--gpus", "--requeue", "--no-requeue", "--wrap", "--array",
+}  # fmt: skip
+"""Options of sbatch that other lines, the study or the executor plugin decide (its validation.py refuses most)."""
+
+
+def _name(value: Any) -> Any:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError("expected a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)")
+    return value
+
+
+def _gpu_type(value: Any) -> Any:
+    if not isinstance(value, str) or not GPU_TYPE.fullmatch(value):
+        raise ValueError("expected a kind of GPU as `sinfo --format=%G` names it, such as h100 in gpu:h100:4")
+    return value
+
+
+def _constraint(value: Any) -> Any:
+    if not isinstance(value, str) or not CONSTRAINT.fullmatch(value):
+        raise ValueError("expected features as sbatch's --constraint takes them, such as a100&nvlink")
+    return value
+
+
+def _extra(value: Any) -> Any:
+    """The executor plugin passes these on to a shell: plain options only."""
+    words = shlex.split(value) if isinstance(value, str) else [""]
+    wrong = [word for word in words if not OPTION.fullmatch(word)]
+    if wrong:
+        raise ValueError(f"expected options as --name=value separated by blanks; {wrong[0]!r} is none")
+    managed = [word for word in words if word.partition("=")[0] in MANAGED]
+    if managed:
+        raise ValueError(f"{managed[0]} is decided by other lines of this file, or by the study")
+    return " ".join(words)
+
+
+class Site(Strict):
+    """One cluster, or one partition of it."""
+
+    partition: Annotated[str, BeforeValidator(_name)]
+    account: Annotated[str, BeforeValidator(_name)] | None = None
+    qos: Annotated[str, BeforeValidator(_name)] | None = None
+    gpu_type: Annotated[str, BeforeValidator(_gpu_type)] | None = None
+    max_gpus: Positive = 8
+    cpus_per_gpu: Positive = 8
+    mem_gb_per_gpu: Annotated[float, Field(gt=0)] = 64.0
+    constraint: Annotated[str, BeforeValidator(_constraint)] | None = None
+    slurm_extra: Annotated[str, BeforeValidator(_extra)] | None = None
+    scratch: str | None = None
+    margin_minutes: Annotated[int, Field(ge=0)] = 5
+    retries: Annotated[int, Field(ge=0)] = 3
+
+
+def load(path: Path) -> Site:
+    """Read a site file.
+
+    Raises:
+        UserError: when it is missing, is not YAML, or a line is wrong: names key, value and what was expected.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{path} does not exist, and the description of a SLURM cluster was expected there."
+            " Copy workflow/profiles/slurm/site.yaml and edit it"
+        ) from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return Site.model_validate(data)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
+        raise UserError(
+            f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in workflow/profiles/slurm/site.yaml."
+        ) from error
+
+
+def _explain(problem: Any) -> str:
+    """Return one line for one of pydantic's errors."""
+    key = str(problem["loc"][0]) if problem["loc"] else "site"
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: unknown key{nearest(key, Site.model_fields)}"
+    if problem["type"] == "missing":
+        return f"{key}: missing, and it has no default"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]} (got {problem['input']!r})"
