@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -338,26 +338,31 @@ def test_a_folder_that_nodes_do_not_see_and_a_scratch_without_room_are_told(
 ):
     read_only, full = tmp_path_factory.mktemp("read-only"), tmp_path_factory.mktemp("full")
     study = site.study(arms={"cpu": {"gpus": 0}})
-    cluster.stop_node("n2")
-    cluster.start_node(
-        "n2",
-        [
-            f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
-            f"mount -t tmpfs none {site.folder}",
-        ],
-    )  # fmt: skip
+    (site.folder / "results").mkdir()
+    mounts = [
+        f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
+        f"mount -t tmpfs none {site.folder / 'results'}",
+    ]  # fmt: skip
+    site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
     try:
-        cluster.wait_until_idle()
-        site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
+        restart(cluster, "n2", mounts)
         result = preflight(site, study)
         assert result.returncode != 0
-        assert (
-            "does not see the study's folder" in result.stdout and "from a folder that all nodes share" in result.stdout
-        )
-        assert f"scratch {read_only} cannot be written to on this node: Read-only file system" in result.stdout
+        for words in (
+            "does not see the study's folder", "from a folder that all nodes share",
+            f"scratch {read_only} cannot be written to on this node: Read-only file system",
+        ):  # fmt: skip
+            assert words in result.stdout, result.stdout
         site.edit_site(scratch=str(full))
         assert f"scratch {full} has 1 MB free on this node" in preflight(site, study).stdout
+        restart(cluster, "n2", [f"mount -t tmpfs none {site.folder}"])
+        result = preflight(site, study)
+        assert f"its node does not see {site.folder / 'workflow'}. Put the project" in result.stdout, result.stdout
     finally:
-        cluster.stop_node("n2")
-        cluster.start_node("n2")
-        cluster.wait_until_idle()
+        restart(cluster, "n2")
+
+
+def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
+    cluster.stop_node(node)
+    cluster.start_node(node, mounts)
+    cluster.wait_until_idle()
