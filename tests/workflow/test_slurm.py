@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -143,7 +143,8 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
 
 def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
     first = site.start(site.study(window=4))
-    other = site.study(study="other", throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    cpu = {"cpu": {"gpus": 0}}
+    other = site.study(study="other", arms=cpu, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
     second = site.start(other)
     # Its Snakemake is killed while a trial runs: the job goes on, and the next sweep's waits for what that one measures.
     wait_for(site.results("other").trial(0).metrics.exists, timeout_s=240)
@@ -152,15 +153,15 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     second = site.make(other)
     while first.poll() is None or second.poll() is None:
         asked |= cluster.jobs()
-        running = [job for job in cluster.jobs().values() if job["state"] == "RUNNING"]
-        assert len(running) <= 4  # two nodes of two GPUs
+        with_gpu = [job for job in cluster.jobs().values() if job["state"] == "RUNNING" and "gpu" in job["gres"]]
+        assert len(with_gpu) <= 4  # two nodes of two GPUs
         time.sleep(1)
     for sweep in (first, second):
         output, _ = sweep.communicate()
         assert sweep.returncode == 0, output
         assert "cost" in output and "a job waited" in output, output
     assert "study other: 1 of 1 trials measured" in output  # what make says at the end
-    assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1"}
+    assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1", "N/A"}
     # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
     assert {job["limit"] for job in asked.values() if "trial" in job["comment"]} == {"16:00", "1:11:00"}
 
@@ -338,26 +339,31 @@ def test_a_folder_that_nodes_do_not_see_and_a_scratch_without_room_are_told(
 ):
     read_only, full = tmp_path_factory.mktemp("read-only"), tmp_path_factory.mktemp("full")
     study = site.study(arms={"cpu": {"gpus": 0}})
-    cluster.stop_node("n2")
-    cluster.start_node(
-        "n2",
-        [
-            f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
-            f"mount -t tmpfs none {site.folder}",
-        ],
-    )  # fmt: skip
+    (site.folder / "results").mkdir()
+    mounts = [
+        f"mount -t tmpfs -o ro none {read_only}", f"mount -t tmpfs -o size=1M none {full}",
+        f"mount -t tmpfs none {site.folder / 'results'}",
+    ]  # fmt: skip
+    site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
     try:
-        cluster.wait_until_idle()
-        site.edit_site(slurm_extra="--nodelist=n2", scratch=str(read_only))
+        restart(cluster, "n2", mounts)
         result = preflight(site, study)
         assert result.returncode != 0
-        assert (
-            "does not see the study's folder" in result.stdout and "from a folder that all nodes share" in result.stdout
-        )
-        assert f"scratch {read_only} cannot be written to on this node: Read-only file system" in result.stdout
+        for words in (
+            "does not see the study's folder", "from a folder that all nodes share",
+            f"scratch {read_only} cannot be written to on this node: Read-only file system",
+        ):  # fmt: skip
+            assert words in result.stdout, result.stdout
         site.edit_site(scratch=str(full))
         assert f"scratch {full} has 1 MB free on this node" in preflight(site, study).stdout
+        restart(cluster, "n2", [f"mount -t tmpfs none {site.folder}"])
+        result = preflight(site, study)
+        assert f"its node does not see {site.folder / 'workflow'}. Put the project" in result.stdout, result.stdout
     finally:
-        cluster.stop_node("n2")
-        cluster.start_node("n2")
-        cluster.wait_until_idle()
+        restart(cluster, "n2")
+
+
+def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
+    cluster.stop_node(node)
+    cluster.start_node(node, mounts)
+    cluster.wait_until_idle()

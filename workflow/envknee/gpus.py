@@ -2,6 +2,9 @@
 
 Input: how many. Output: their UUIDs, locked until the caller is done. Knows no torch, and makes no CUDA context.
 
+In a SLURM job CUDA shows the job's own GPUs alone. Locks are then free at once, whether jobs of a node share /tmp or each has
+its own; where a cluster shares one GPU out to several jobs (MPS, shards), trials of one user take turns on it in a shared /tmp.
+
     python -m envknee.gpus             print how many devices trials can share out here: GPUs, or 1 for the CPU
 """
 

@@ -32,10 +32,10 @@ from envknee.slurm.site import Site
 WAIT_S = 3600
 """How long a job may wait in the queue before preflight gives up."""
 
-NO_PYTHON = "envknee-no-python"
+NOT_SEEN = "envknee-not-seen:"
 
 SCRIPT = f"""
-if [ ! -x "$1" ]; then echo {NO_PYTHON}; exit 0; fi
+for needed in "$1" "$2"; do if [ ! -e "$needed" ]; then echo "{NOT_SEEN}$needed"; exit 0; fi; done
 cd / && export PYTHONPATH="$2" && shift 2 && exec "$@"
 """
 """Runs on the node, whatever that sees: bash is everywhere. Arguments: python, where this package lies, the command."""
@@ -187,9 +187,10 @@ def _collect(process: "subprocess.Popen[str]", gpus: int, arms: Sequence[str]) -
     seen = read_seen(output)
     if seen is not None:
         return seen, []
-    if NO_PYTHON in output:
+    if NOT_SEEN in output:
+        unseen = output.partition(NOT_SEEN)[2].splitlines()[0]
         return None, [
-            f"{named}: its node does not see {sys.executable}. Put the project, with its .venv, into a folder that all nodes share"
+            f"{named}: its node does not see {unseen}. Put the project, with .venv and results/, into a folder that all nodes share"
         ]
     last = (errors.strip() or output.strip() or "it printed nothing").splitlines()
     return None, [f"{named} ended with status {process.returncode}: {' / '.join(last[-3:])}"]
