@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Fetches the wheels of requirements.lock with this machine's own pip settings; install.sh then needs no network.
+#
+#     bash containers/fetch.sh PYTHON FOLDER VERSION
+#
+# In:    a Python with pip, and the version of the Python that they are for, such as 3.12
+# Out:   FOLDER with all wheels (one package is published as source only)
+# TORCH  cuda or cpu: the build of PyTorch, see install.sh
+set -euo pipefail
+
+python=${1:?usage: fetch.sh PYTHON FOLDER VERSION}
+wheels=${2:?usage: fetch.sh PYTHON FOLDER VERSION}
+version=${3:?usage: fetch.sh PYTHON FOLDER VERSION}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+download() {
+  PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip download -q --no-input --dest "$wheels" "$@" >"$log" 2>&1 || {
+    grep -E 'ERROR' "$log" | tail -n 5 >&2
+    echo "envknee: the image's packages could not be fetched. Check the network and pip's settings (PIP_INDEX_URL," \
+      "PIP_FIND_LINKS, proxies), then run the same command again." >&2
+    exit 2
+  }
+}
+
+target=()
+if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != "$version" ]; then
+  target=(--python-version "$version" --implementation cp)
+  # pip takes no "up to": every glibc up to Ubuntu 24.04's.
+  for minor in {5..39}; do target+=(--platform "manylinux_2_${minor}_x86_64"); done
+  for name in manylinux1 manylinux2010 manylinux2014; do target+=(--platform "${name}_x86_64"); done
+fi
+torch=$(sed -nE 's/^(torch==[^ ]+).*/\1/p' "$here/requirements.lock")
+# '===' is this version and nothing else: '==' would also take, and prefer, a CPU build.
+if [ "${TORCH:?cuda or cpu}" = cuda ]; then torch=${torch/==/===}; fi
+
+echo "envknee: fetching the packages of the image" >&2
+binary=()
+if ((${#target[@]})); then binary=(--only-binary ":all:"); fi
+download "${target[@]}" "${binary[@]}" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
+grep -v '^torch==' "$here/requirements.lock" >"$wheels/without-torch.lock"
+download "${target[@]}" --no-deps --no-build-isolation --ignore-requires-python --requirement "$wheels/without-torch.lock"
