@@ -16,7 +16,8 @@ if not workflow.config_settings.configfiles:
     configfile: "config/config.yaml"
 
 
-# For `--sdm apptainer` only; without it rules run in .venv, made from the same lock file.
+# What `snakemake --lint` asks for, and no more: with `runtime: apptainer` the launcher enters the image around the trial's own
+# process (see envknee.launch), and `--sdm apptainer` is not needed.
 container: "containers/isaaclab.sif"
 
 
@@ -24,6 +25,7 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/container.smk"
 include: "workflow/rules/cluster.smk"
 include: "workflow/rules/preflight.smk"
 include: "workflow/rules/sweep.smk"

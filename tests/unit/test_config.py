@@ -176,7 +176,7 @@ def test_a_study_survives_json_and_yaml(data: dict[str, Any]) -> None:
 def test_the_measured_part_is_itself_a_study_that_measures_the_same(data: dict[str, Any]) -> None:
     study = config.parse(data)
     measured = json.loads(canonical_json(study.measured_part()))
-    assert not {"decide", "tracking", "slots"} & set(measured)
+    assert not {"decide", "tracking", "slots", "image"} & set(measured)
     again = config.parse(measured)
     assert again.measured_part() == study.measured_part()
     assert again == study.model_copy(update={"decide": again.decide, "tracking": again.tracking, "slots": again.slots})
@@ -199,7 +199,7 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 # Mistakes
 
 
-SECTIONS = "arms, decide, learning, phases, seed, slots, study, task, throughput, tracking, window"
+SECTIONS = "arms, decide, image, learning, phases, runtime, seed, slots, study, task, throughput, tracking, window"
 KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"

@@ -99,6 +99,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         memory=arm.memory,
         cpu_ranks=arm.cpu_ranks,
         skip=skip,
+        runtime=study.runtime,
     )
 
 

@@ -52,6 +52,8 @@ Kind = Literal["throughput", "learning"]
 
 PhaseSwitch = Literal["off", "sampled", "alternate"]
 
+Runtime = Literal["host", "apptainer"]
+
 
 class Strict(BaseModel):
     """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
@@ -327,6 +329,17 @@ class Study(Strict):
         description="Resolve one environment step in four into physics, render and observation; 'off': none; 'alternate':"
         " in every other iteration, to see what resolving costs.",
     )
+    # What is new since the first results is left out of study.json where it has its default: those stay as they are.
+    runtime: Runtime = Field(
+        default="host",
+        description="Where trials run: 'host' in this Python, 'apptainer' in an image.",
+        exclude_if=lambda value: value == "host",
+    )
+    image: str | None = Field(
+        default=None,
+        description="With runtime: apptainer, an image that is already built; without it containers/isaaclab.sif is built.",
+        exclude_if=lambda value: value is None,
+    )
     task: Task = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
     throughput: Throughput | None = None
@@ -338,6 +351,8 @@ class Study(Strict):
     def _something_to_do(self) -> "Study":
         if self.throughput is None and self.learning is None:
             raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
+        if self.image is not None and self.runtime != "apptainer":
+            raise ValueError(f"image {self.image!r} is for runtime: apptainer, and the runtime is {self.runtime}")
         for name in self.arms:
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(
@@ -356,7 +371,7 @@ class Study(Strict):
 
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
-        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots"})
+        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image"})
 
 
 def parse(data: Any, source: str = "the study") -> Study:

@@ -5,9 +5,7 @@ Input: the machine. Output: an `Environment` for the record.
 
 import os
 import platform
-import shutil
 import socket
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -15,8 +13,9 @@ from typing import Literal
 import psutil
 import torch
 
-from envknee import nvml
+from envknee import image, nvml
 from envknee.errors import UserError
+from envknee.git_state import git_state
 from envknee.gpus import too_few
 from envknee.nvml import Gpu
 from envknee.record import Device, Environment
@@ -80,7 +79,7 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
     Raises:
         UserError: when the cap is more than the device has.
     """
-    commit, dirty, branch = _git_state()
+    commit, dirty, branch = git_state()
     found = _gpu(device) if device.startswith("cuda") else _cpu()
     if memory_cap_gb is not None and memory_cap_gb > found.memory_gb:
         raise UserError(
@@ -99,6 +98,7 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
         git_dirty=dirty,
         git_branch=branch,
         host_memory_gb=_host_memory_bytes() / 1e9,
+        image=image.told(os.environ),
     )
 
 
@@ -140,25 +140,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _git_state() -> tuple[str | None, bool | None, str | None]:
-    """Return (commit, whether tracked files differ from it, branch) of the checkout this package lies in, or Nones.
-
-    A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
-    """
-    told = os.environ.get("ENVKNEE_GIT_COMMIT")
-    if told:
-        return told.removesuffix("-dirty"), told.endswith("-dirty"), None
-    git = shutil.which("git")
-    if git is None:
-        return None, None, None
-    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno"], ["rev-parse", "--abbrev-ref", "HEAD"])
-    answers = [
-        subprocess.run([git, "-C", str(Path(__file__).parent), *words], capture_output=True, text=True, check=False)
-        for words in asked
-    ]
-    if any(answer.returncode for answer in answers):
-        return None, None, None
-    commit, status, branch = (answer.stdout.strip() for answer in answers)
-    return commit, bool(status), branch

@@ -3,6 +3,10 @@
 Input: request.json in a trial's folder. Output: record.json. A result already measured is taken as it is.
 
     python -m envknee.launch results/<study>/trials/0007
+    python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
+
+The image is entered here, around the trial's process alone, and not by Snakemake around the launcher: locks on GPUs, the time
+limit and the ends of all processes stay on the host, where nothing needs Snakemake's option --sdm to be right.
 
 Exit 0: record.json is there, whatever its status. Exit 2: something to mend. Exit 1: the trial broke without a result
 (see trial.log) and may be tried again. Exit 130 or 143: interrupted.
@@ -24,11 +28,12 @@ from types import FrameType
 
 import psutil
 
-from envknee import bundle, config, cost, gpus, progress, ranks, scratch, space
+from envknee import bundle, config, cost, gpus, image, progress, ranks, scratch, space
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
+from envknee.git_state import as_told
 from envknee.hang_watch import HangWatch
-from envknee.record import Environment, Failure, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
+from envknee.record import Environment, Failure, Image, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
 
 POLL_S = 0.2
 GRACE_S = 10.0
@@ -47,14 +52,20 @@ class Interrupted(Exception):
         self.signal_number = signal_number
 
 
-def launch(trial: TrialFolder) -> Record:
-    """Measure the trial unless that was done before, and write its record.
+PACKAGE = Path(__file__).parents[1]
+"""The folder that Python finds this package in: the image has none of the project's code."""
+
+
+def launch(trial: TrialFolder, sif: Path | None = None) -> Record:
+    """Measure the trial unless that was done before, and write its record. `sif` is the image of `runtime: apptainer`.
 
     Raises:
-        UserError: when the request is missing or broken, or the trial ended without a result.
+        UserError: when the request is missing or broken, the image is missing or another than the measured one, or the
+            trial ended without a result.
         Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
+    this_image = _image_for(request, sif)
     with _only_launcher_of(trial):
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
@@ -63,6 +74,7 @@ def launch(trial: TrialFolder) -> Record:
                     f"{trial.root} holds the measurement of another request than its request.json."
                     " Delete that folder to measure this trial again; no other trial is touched."
                 )
+            _check_measured_in(trial, outcome, this_image)
         elif request.refusal is not None:
             _finish(trial, "refused", request.refusal, started_unix_s=time.time())
         elif request.skip is not None:
@@ -76,12 +88,42 @@ def launch(trial: TrialFolder) -> Record:
                 tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
             ):
                 spent = cost.start(uuids)
-                _measure(trial, request, uuids, Path(folder))
+                _measure(trial, request, uuids, Path(folder), sif if this_image else None)
                 write_atomically(trial.cost, canonical_json(spent()))
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
     return record
+
+
+def _image_for(request: Request, sif: Path | None) -> Image | None:
+    """Return the image that a trial is to run in, or None on the host.
+
+    Raises:
+        UserError: when it was not named, is not there, or does not fit this checkout.
+    """
+    if request.runtime == "host":
+        return None
+    if sif is None:
+        raise UserError(
+            "this trial is to run in an image (runtime: apptainer), and none was named."
+            " Start it with `python -m envknee.launch TRIAL IMAGE`"
+        )
+    image.require_apptainer()
+    found = image.describe(sif)
+    image.check_fits(sif, found)
+    return found
+
+
+def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image | None) -> None:
+    """Make sure that a result already there was measured in the same image: results of two images are no one study's."""
+    measured = outcome.environment.image if outcome.environment else None
+    if measured and this_image and measured.content_sha256 != this_image.content_sha256:
+        raise UserError(
+            f"{trial.root} was measured in another image (content {measured.content_sha256[:12]}, now"
+            f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
+            " the old image back. Nothing measured was touched."
+        )
 
 
 @contextmanager
@@ -109,14 +151,17 @@ def _set_aside(metrics: Path) -> None:
         metrics.rename(kept)
 
 
-def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path) -> None:
+def _measure(
+    trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path, sif: Path | None = None
+) -> None:
     """Run the trial's processes to its outcome, or write the outcome that their end stands for.
 
     Args:
         trial: where its files lie
         request: what it runs
         gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, for its ranks
+        meeting: an empty folder on this machine's own disk, for its ranks and, in an image, for all that it writes besides
+        sif: the image that they run in; None for the host
     """
     started = time.monotonic()
     started_unix_s = time.time()
@@ -129,6 +174,8 @@ def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting
     if request.world_size > 1:
         command += ["--ranks", str(request.world_size), "--meeting", str(meeting)]
         watch = HangWatch(meeting, request.world_size)
+    if sif is not None:
+        command, variables = _inside(sif, trial, request, command, variables, meeting)
     with trial.log.open("a", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
@@ -146,7 +193,8 @@ def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting
         _merge_ranks(trial, request)
     if trial.outcome.exists():
         return
-    killed = process.returncode == -signal.SIGKILL or request.world_size > 1
+    # Apptainer ends as the process in it did, or says so with a shell's number.
+    killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.world_size > 1
     if hang:
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
     if time.monotonic() - started > request.limit_s:
@@ -157,6 +205,47 @@ def _measure(trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting
         raise UserError(
             f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}"
         )
+
+
+def _inside(
+    sif: Path, trial: TrialFolder, request: Request, command: list[str], variables: dict[str, str], scratch: Path
+) -> tuple[list[str], dict[str, str]]:
+    """Return what runs a trial's command in an image: (command, environment variables).
+
+    It may read the project's code and the robot's file, and write to its own folder and to `scratch`, which is empty,
+    belongs to this trial alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
+    """
+    root, here = trial.root.resolve(), Path.cwd()
+    readable, writable = [PACKAGE], [root, scratch]
+    if request.asset not in ("local", "nucleus"):
+        readable.append(Path(request.asset).expanduser().resolve().parent)  # a USD file names others beside it
+    for name in ("kernels", "cache", "tmp"):
+        (scratch / name).mkdir()
+    inside = as_told() | {
+        "PYTHONPATH": str(PACKAGE.resolve()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(scratch / "tmp"),
+        "XDG_CACHE_HOME": str(scratch / "cache"),
+        image.TOLD: image.describe(sif).model_dump_json(),
+    }
+    _python, *module, _root = command[:4]
+    command = ["python", *module, str(root), *command[4:]]
+    kernels = variables.get("WARP_CACHE_PATH")
+    if kernels:
+        Path(kernels).mkdir(parents=True, exist_ok=True)
+        writable.append(Path(kernels))
+        inside["WARP_CACHE_PATH"] = str(Path(kernels).resolve())
+    else:
+        command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
+    words = image.command_in(
+        sif,
+        command,
+        writable=writable,
+        readable=readable,
+        folder=here if root.is_relative_to(here) else root,  # as on the host, where that exists inside
+        gpus=bool(variables.get("CUDA_VISIBLE_DEVICES")),
+    )
+    return words, image.variables_for(variables, inside)
 
 
 def _merge_ranks(trial: TrialFolder, request: Request) -> None:
@@ -300,12 +389,14 @@ def main() -> int:
     """Run one trial in a fresh process group and write its record."""
     parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    trial = TrialFolder(parser.parse_args().trial)
+    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in, with runtime: apptainer")
+    arguments = parser.parse_args()
+    trial = TrialFolder(arguments.trial)
     scratch.use_told()
     signal.signal(signal.SIGINT, _raise_interrupted)
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
-        record = launch(trial)
+        record = launch(trial, arguments.image)
     except Interrupted as interrupted:
         print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
         return 128 + interrupted.signal_number

@@ -76,8 +76,8 @@ def _plain(value: Any) -> Any:
     return {key: _plain(item) for key, item in vars(value).items() if not key.startswith("_")}
 
 
-def warm_up(study: Study, folder: StudyFolder) -> None:
-    """Run one iteration of every arm's smallest point in a process of its own, as trials do.
+def warm_up(study: Study, folder: StudyFolder, sif: Path | None = None) -> None:
+    """Run one iteration of every arm's smallest point in a process of its own, as trials do (in the image `sif`, where they do).
 
     Raises:
         UserError: when it does not end well: then no trial of that arm would.
@@ -94,7 +94,7 @@ def warm_up(study: Study, folder: StudyFolder) -> None:
             f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True
         )
         started = time.monotonic()
-        record = launch.launch(trial)
+        record = launch.launch(trial, sif)
         if record.outcome.status != "ok":
             raise UserError(
                 f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"
@@ -110,11 +110,13 @@ def main() -> None:
         description="Check everything that can be wrong with a study, and compile its kernels."
     )
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
-    folder = StudyFolder(parser.parse_args().folder)
+    parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
     scratch.use_told()
     study = config.load(folder.study)
     resolved = resolve_arms(study)
-    warm_up(study, folder)
+    warm_up(study, folder, arguments.image)
     write_atomically(folder.resolved, yaml.safe_dump(resolved, sort_keys=True, allow_unicode=True))
 
 

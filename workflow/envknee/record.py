@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Memory, Overrides, PhaseSwitch, world_size
+from envknee.config import Kind, Memory, Overrides, PhaseSwitch, Runtime, world_size
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -91,6 +91,7 @@ class Request(Frozen):
     cpu_ranks: int = Field(default=1, exclude_if=lambda value: value == 1)
     skip: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the trial need not be run (all is decided already), or None."""
+    runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
 
     @property
     def world_size(self) -> int:
@@ -217,6 +218,17 @@ class Device(Frozen):
     driver: str | None = None
 
 
+class Image(Frozen):
+    """The image that a trial ran in."""
+
+    sif_sha256: str
+    """Of the file; differs between two builds of one commit (a random identity and the time are in its header)."""
+    content_sha256: str
+    """Of the file system in it: equal for two builds of one commit."""
+    labels: dict[str, str]
+    """org.envknee.*: git commit, lock files and base that it was built from."""
+
+
 class Environment(Frozen):
     """Where and with what a trial ran."""
 
@@ -233,6 +245,8 @@ class Environment(Frozen):
     git_branch: str | None = None
     host_memory_gb: float | None = None
     """What the host holds, whatever the device (the control group's limit where that is smaller)."""
+    image: Image | None = None
+    """None on the host."""
 
 
 class StartUp(Frozen):

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from envknee import environment, ranks, trainers
+from envknee import environment, image, ranks, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
@@ -36,10 +36,11 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
     """Run the trial whose request lies in `trial`, as the rank that `this` says, and return how it ended.
 
     Raises:
-        UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override).
+        UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override, another runtime).
     """
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    image.check_runtime(request.runtime, os.environ)
     device = environment.choose_device(request.gpus, this.rank)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:

@@ -1,11 +1,13 @@
 # The sweep: ask, trial, ask, trial, ...
 #
-# In:     results/<study>/study.json
+# In:     results/<study>/study.json, and with runtime: apptainer the image
 # Out:    results/<study>/trials/<number>/{request.json, metrics.jsonl, record.json}
 # Steps:  prepare once, then for each number: request (Optuna is asked), trial (Isaac Lab runs)
 
 
 rule prepare:
+    input:
+        image=IMAGE,
     output:
         FOLDER.resolved,
     log:
@@ -18,7 +20,7 @@ rule prepare:
         folder=FOLDER.root,
         study=STUDY.measured_part(),
     shell:
-        "python -m envknee.prepare {params.folder:q} 2>&1 | tee {log:q}"
+        "python -m envknee.prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}"
 
 
 rule request:
@@ -42,6 +44,7 @@ rule request:
 rule trial:
     input:
         FOLDER.trials / "{number}" / "request.json",
+        image=IMAGE,
     output:
         FOLDER.trials / "{number}" / "record.json",
     log:
@@ -53,4 +56,4 @@ rule trial:
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
-        "python -m envknee.launch {params.trial:q}"
+        "python -m envknee.launch {params.trial:q} {input.image:q}"

@@ -1,0 +1,68 @@
+"""Which image fits, which Apptainer will do, and what a trial is told."""
+
+from pathlib import Path
+
+import pytest
+from envknee import image
+from envknee.errors import UserError
+from envknee.record import Image
+
+
+def an_image(lock: str) -> Image:
+    labels = {"org.envknee.lock-sha256": lock, "org.envknee.git-commit": "c" * 40}
+    return Image(sif_sha256="a" * 64, content_sha256="b" * 64, labels=labels)
+
+
+def test_only_an_image_of_the_same_lock_files_fits() -> None:
+    image.check_fits(Path("x.sif"), an_image(image.lock_sha256()))
+    with pytest.raises(UserError, match="x.sif was built from other lock files .000000000000, commit cccccccccccc."):
+        image.check_fits(Path("x.sif"), an_image("0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "variables", "says"),
+    [
+        ("host", {}, None),
+        ("apptainer", {"APPTAINER_CONTAINER": "/x.sif"}, None),
+        ("apptainer", {}, "runs on the host"),
+        ("host", {"APPTAINER_CONTAINER": "/x.sif"}, "runs inside the image /x.sif"),
+    ],
+)
+def test_a_trial_runs_where_it_was_told_to(runtime: image.Runtime, variables: dict[str, str], says: str | None) -> None:
+    if says is None:
+        image.check_runtime(runtime, variables)
+    else:
+        with pytest.raises(UserError, match=says):
+            image.check_runtime(runtime, variables)
+
+
+def test_an_image_is_told_through_the_environment() -> None:
+    this = an_image("0" * 64)
+    assert image.told({image.TOLD: this.model_dump_json()}) == this
+    assert image.told({}) is None
+
+
+def test_of_the_hosts_variables_few_come_in() -> None:
+    outside = {"HOME": "/root", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "APPTAINERENV_X": "1", "APPTAINER_BIND": "/"}
+    assert image.variables_for(outside, {"TMPDIR": "/scratch"}) == {
+        "HOME": "/root",
+        "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+        "APPTAINERENV_CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+        "APPTAINERENV_TMPDIR": "/scratch",
+    }
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="no apptainer on PATH. Install Apptainer 1.2 or newer"):
+        image.require_apptainer()
+    program(tmp_path, "apptainer", "echo apptainer version 1.1.9")
+    with pytest.raises(UserError, match=r"what is installed is 'apptainer version 1\.1\.9'"):
+        image.require_apptainer()
+    program(tmp_path, "apptainer", "echo apptainer version 1.10.0-2")
+    image.require_apptainer()

@@ -1,0 +1,307 @@
+"""The image: built from Debian for real, a trial in it, what it lets in, and what cannot be built here is at least read.
+
+ENVKNEE_TEST_IMAGE names an image that is already built, to be quicker than CI. ENVKNEE_TEST_REBUILD=1 builds it twice.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
+from envknee import image, launch
+from envknee.files import TrialFolder, read_model
+from envknee.record import Outcome, Record
+
+CONTAINERS = ROOT / "containers"
+DEFINITION, DOCKERFILE, ISAACSIM = (CONTAINERS / name for name in ("isaaclab.def", "Dockerfile", "isaacsim.def"))
+
+pytestmark = pytest.mark.workflow
+
+needs_apptainer = pytest.mark.skipif(
+    shutil.which("apptainer") is None, reason="no apptainer (on Debian 12, as root: containers/install-apptainer.sh)"
+)
+
+
+def build(sif: Path) -> None:
+    done = subprocess.run(
+        ["bash", str(CONTAINERS / "build.sh"), str(sif)], env=ENVIRONMENT | {"BASE": "debian", "PYTHON": sys.executable},
+        text=True, check=False, timeout=900, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    log = sif.with_name(f"{sif.name}.log")
+    assert done.returncode == 0, done.stdout + (log.read_text(errors="replace")[-3000:] if log.exists() else "")
+
+
+@pytest.fixture(scope="session")
+def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Debian image for the CPU, built once."""
+    if shutil.which("apptainer") is None:
+        pytest.skip("no apptainer")
+    if given := os.environ.get("ENVKNEE_TEST_IMAGE"):
+        return Path(given)
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        pytest.skip("building the Debian image needs root and debootstrap")
+    built = tmp_path_factory.mktemp("image") / "isaaclab.sif"
+    build(built)
+    return built
+
+
+def measured(trial: TrialFolder) -> Record:
+    return read_model(trial.record, Record, "")
+
+
+# --- For real ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(1200)
+def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
+    found = image.describe(sif)
+    image.check_fits(sif, found)
+    assert found.labels["org.envknee.base"] == "debian:bookworm"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found.labels["org.envknee.git-commit"])
+    assert re.fullmatch(r"[0-9a-f]{64}", found.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", found.content_sha256)
+    assert image.describe(sif) == found  # as kept beside it
+    tested = subprocess.run(["apptainer", "test", str(sif)], capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stderr
+    pins = re.findall(r"^[a-z0-9-]+==", (CONTAINERS / "requirements.lock").read_text(), re.MULTILINE)
+    assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in tested.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -> None:
+    (workspace.folder / "containers").mkdir()
+    in_place = workspace.folder / "containers/isaaclab.sif"
+    os.link(sif, in_place)
+    os.utime(in_place)  # newer than what it is made of: not built again
+    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
+    study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
+    done = workspace.sweep(study)
+    assert done.returncode == 0, done.stdout
+    record = measured(workspace.results().trial(0))
+    where = record.outcome.environment
+    assert where is not None and where.image == image.describe(sif)
+    assert record.outcome.status == "ok" and record.request.runtime == "apptainer"
+    assert "snakemake" not in where.packages  # the host has it, the image has not
+    assert where.git_commit
+    again = workspace.sweep(study)
+    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    os.utime(in_place)  # another time, the same content: asked for again, and not measured again
+    before = workspace.results().trial(0).outcome.stat().st_mtime_ns
+    assert workspace.sweep(study).returncode == 0
+    assert workspace.results().trial(0).outcome.stat().st_mtime_ns == before
+
+
+@pytest.mark.timeout(1200)
+def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path) -> None:
+    trial, kernels = a_trial(tmp_path / "0000", runtime="apptainer"), tmp_path / "kernels"
+    kernels.mkdir()
+    words = image.command_in(
+        sif, ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
+        writable=[tmp_path], readable=[launch.PACKAGE], folder=tmp_path, gpus=False,
+    )  # fmt: skip
+    inside = {"PYTHONPATH": str(launch.PACKAGE), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(words, env=image.variables_for(os.environ, inside), capture_output=True, check=False)
+    assert done.returncode == 0 and trial.outcome.exists(), done.stderr
+    files = [path for path in kernels.rglob("*") if path.is_symlink() or path.is_file()]
+    assert len(files) > 100
+    # What the image has is linked to; beside that there are only this project's own marks.
+    assert {path.parent.name for path in files if not path.is_symlink()} <= {"envknee"}
+
+
+@pytest.mark.timeout(1200)
+def test_a_trial_on_paths_with_commas_and_spaces_leaves_nothing_behind(
+    sif: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch, here"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    trial = a_trial(tmp_path / "a, b" / "0000", runtime="apptainer")
+    done = Workspace(tmp_path).run([sys.executable, "-m", "envknee.launch", str(trial.root), str(sif)], timeout_s=240)
+    assert done.returncode == 0, done.stdout
+    assert measured(trial).outcome.status == "ok"
+    assert list(scratch.glob("envknee-ranks-*")) == []
+
+
+@pytest.mark.timeout(1200)
+def test_two_ranks_train_together_in_the_image(sif: Path, tmp_path: Path) -> None:
+    trial = a_trial(tmp_path / "0000", runtime="apptainer", cpu_ranks=2)
+    done = Workspace(tmp_path).module("launch", str(trial.root), str(sif), timeout_s=240)
+    assert done.returncode == 0, done.stdout
+    assert measured(trial).world_size == 2
+
+
+@pytest.mark.timeout(1200)
+def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path) -> None:
+    trial = a_trial(tmp_path / "0000", runtime="apptainer", iterations=100_000, limit_s=20.0)
+    done = Workspace(tmp_path).module("launch", str(trial.root), str(sif))
+    assert done.returncode == 0, done.stdout
+    assert measured(trial).outcome.status == "timeout"
+    assert trial_processes(tmp_path) == []
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_launcher_that_ends_leaves_no_trial_behind(sif: Path, workspace: Workspace, number: signal.Signals) -> None:
+    trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000)
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "envknee.launch", str(trial.root), str(sif)], cwd=workspace.folder, env=ENVIRONMENT
+    )
+    wait_for(lambda: trial.metrics.exists())
+    assert trial_processes(workspace.folder)
+    launcher.send_signal(number)
+    launcher.wait(30)
+    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=15)
+
+
+@pytest.mark.timeout(1200)
+def test_nothing_of_the_host_comes_in_but_what_is_named(
+    sif: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readable, writable = tmp_path / "readable", tmp_path / "writable"
+    for folder in (readable, writable):
+        folder.mkdir()
+    (readable / "file").write_text("as it was")
+    (tmp_path / "other").write_text("")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("APPTAINERENV_PASSWORD", "secret")
+    monkeypatch.setenv("APPTAINER_BIND", str(tmp_path))
+    code = (
+        "import json, os, pathlib, sys; here = pathlib.Path(sys.argv[1])\n"
+        "def tries(path):\n"
+        "    try: path.write_text('x'); return True\n"
+        "    except OSError: return False\n"
+        "status = pathlib.Path('/proc/self/status').read_text()\n"
+        "print(json.dumps({'variables': dict(os.environ), 'seen': sorted(p.name for p in here.iterdir()),"
+        " 'readable': tries(here / 'readable/file'), 'writable': tries(here / 'writable/file'),"
+        " 'root': tries(pathlib.Path('/opt/envknee/file')), 'home': os.listdir(os.path.expanduser('~')),"
+        " 'capabilities': status.split('CapEff:')[1].split()[0], 'more': status.split('NoNewPrivs:')[1].split()[0]}))"
+    )
+    words = image.command_in(
+        sif,
+        ["python", "-c", code, str(tmp_path)],
+        writable=[writable],
+        readable=[readable],
+        folder=writable,
+        gpus=False,
+    )
+    variables = image.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "secret" not in str(found["variables"])
+    assert found["variables"]["OMP_NUM_THREADS"] == "3" and found["variables"]["SAID"] == 'a,b="$HOME" c'
+    assert found["seen"] == ["readable", "writable"]
+    assert (found["writable"], found["readable"], found["root"]) == (True, False, False)
+    assert (readable / "file").read_text() == "as it was"
+    assert set(found["home"]) <= {".bashrc", ".profile"}  # Debian's own, if any
+    assert (int(found["capabilities"], 16), found["more"]) == (0, "1")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not os.environ.get("ENVKNEE_TEST_REBUILD"), reason="minutes more: set ENVKNEE_TEST_REBUILD=1")
+def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Path) -> None:
+    build(tmp_path / "again.sif")
+    first, second = image.describe(sif), image.describe(tmp_path / "again.sif")
+    assert first.content_sha256 == second.content_sha256
+    assert first.sif_sha256 != second.sif_sha256
+
+
+@pytest.mark.timeout(1200)
+def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
+    trial = a_trial(tmp_path / "0000", runtime="apptainer")
+    this = image.describe(sif)
+    outcome = Outcome.model_construct(
+        environment=launch.Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
+    )
+    with pytest.raises(launch.UserError, match=f"another image .content 000000000000, now {this.content_sha256[:12]}"):
+        launch._check_measured_in(trial, outcome, this)
+
+
+# --- Mistakes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Path) -> None:
+    trial = a_trial(tmp_path / "0000", runtime="apptainer")
+    done = Workspace(tmp_path).module("trial", str(trial.root))
+    assert done.returncode == 2
+    assert "runtime: apptainer was asked for, and this trial runs on the host" in done.stdout
+    assert not trial.outcome.exists()
+    done = Workspace(tmp_path).module("launch", str(trial.root))
+    assert done.returncode == 2 and "none was named" in done.stdout
+
+
+@needs_apptainer
+def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspace) -> None:
+    done = workspace.sweep(workspace.study(runtime="apptainer"), "-n")
+    assert done.returncode == 0, done.stdout
+    generated = re.search(r"output files have to be generated:\n\s*(.*)", done.stdout)
+    assert generated is not None and "image" in generated[1].split(", ")
+    done = workspace.sweep(workspace.study(), "-n")
+    assert done.returncode == 0 and "image" not in done.stdout
+
+
+@needs_apptainer
+def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> None:
+    study = workspace.study(runtime="apptainer", image="no.sif")
+    done = workspace.sweep(study, "-n")
+    assert done.returncode != 0 and "no.sif is not there" in done.stdout and "containers/build.sh" in done.stdout
+    (workspace.folder / "no.sif").write_text("not an image")
+    done = workspace.sweep(study, "-n")
+    assert done.returncode != 0 and "Is the file a whole image?" in done.stdout
+
+
+# --- What cannot be built here -----------------------------------------------------------------------------------------
+
+
+def digest(path: Path) -> str:
+    found = re.search(r"ubuntu:24\.04@sha256:[0-9a-f]{64}\b", path.read_text())
+    assert found is not None
+    return found[0]
+
+
+def test_both_ways_to_the_cuda_image_start_from_one_digest() -> None:
+    assert digest(DEFINITION) == digest(DOCKERFILE)
+
+
+def test_every_argument_of_a_definition_has_a_default() -> None:
+    for path in (DEFINITION, ISAACSIM):
+        text = path.read_text()
+        arguments = re.search(r"^%arguments\n((?:    \w+=\S+\n)+)", text, re.MULTILINE)
+        assert arguments is not None
+        assert set(re.findall(r"^    (\w+)=", arguments[1], re.MULTILINE)) == set(re.findall(r"{{ (\w+) }}", text))
+
+
+def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
+    text = DOCKERFILE.read_text().replace("\\\n", " ")
+    copied = [word for line in re.findall(r"^COPY (.*) /opt/envknee/$", text, re.MULTILINE) for word in line.split()]
+    assert len(copied) == 5
+    assert [path for path in copied if not (ROOT / path).is_file()] == []
+    used = set(re.findall(r"/opt/envknee/([\w.-]+\.\w+)", text))
+    assert used <= {Path(path).name for path in copied}
+    assert re.findall(r"^FROM (\S+)$", text, re.MULTILINE) == [digest(DOCKERFILE)]
+    assert re.search(r"install\.sh \S+/python /opt/envknee/requirements\.lock", text)
+
+
+def test_isaac_sims_definition_takes_its_pins_from_the_lock_file() -> None:
+    text = ISAACSIM.read_text()
+    names = re.search(r"for name in ([a-z0-9 -]+); do", text)
+    assert names is not None
+    pinned = {line.partition("==")[0]: line for line in (CONTAINERS / "requirements.lock").read_text().splitlines()}
+    assert [name for name in names[1].split() if name not in pinned] == []
+    wanted = pinned["isaaclab"].partition("==")[2].split()[0]
+    assert f"FROM=nvcr.io/nvidia/isaac-lab:{wanted}\n" in text
+    assert "/mnt/requirements.lock" in text
+
+
+@pytest.mark.parametrize("path", sorted(CONTAINERS.iterdir()), ids=lambda path: path.name)
+def test_what_makes_an_image_names_no_host_of_packages(path: Path) -> None:
+    """Where packages come from is the machine's affair: pip's and apt's own settings say it."""
+    if path.suffix == ".sh":
+        subprocess.run(["bash", "-n", str(path)], check=True)
+    if path.suffix != ".sif":
+        assert re.findall(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host", path.read_text()) == []

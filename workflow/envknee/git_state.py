@@ -1,0 +1,39 @@
+"""Which commit the code is that runs, and whether it was changed since.
+
+Input: the checkout that this package lies in, or ENVKNEE_GIT_COMMIT. Output: commit, whether it was changed, branch.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+TOLD = "ENVKNEE_GIT_COMMIT"
+
+
+def git_state() -> tuple[str | None, bool | None, str | None]:
+    """Return (commit, whether tracked files differ from it, branch) of the checkout this package lies in, or Nones.
+
+    A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
+    """
+    told = os.environ.get(TOLD)
+    if told:
+        return told.removesuffix("-dirty"), told.endswith("-dirty"), None
+    git = shutil.which("git")
+    if git is None:
+        return None, None, None
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno"], ["rev-parse", "--abbrev-ref", "HEAD"])
+    answers = [
+        subprocess.run([git, "-C", str(Path(__file__).parent), *words], capture_output=True, text=True, check=False)
+        for words in asked
+    ]
+    if any(answer.returncode for answer in answers):
+        return None, None, None
+    commit, status, branch = (answer.stdout.strip() for answer in answers)
+    return commit, bool(status), branch
+
+
+def as_told() -> dict[str, str]:
+    """Return the variable that tells this checkout's commit to a process that cannot ask git; none without a commit."""
+    commit, dirty, _ = git_state()
+    return {TOLD: f"{commit}-dirty" if dirty else commit} if commit else {}
