@@ -53,6 +53,7 @@ arguments+=(
 )
 
 mkdir -p "$(dirname "$image")"
+image=$(cd "$(dirname "$image")" && pwd)/$(basename "$image")
 stage=$(mktemp -d "${image}.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 mkdir "$stage/containers" "$stage/wheels" "$stage/tmp"
@@ -67,7 +68,7 @@ echo "envknee: building $image ($BASE, PyTorch for $TORCH): some minutes, see $l
 # %post must not see the host's /tmp and home, which Apptainer mounts read-write there when root builds.
 unset SOURCE_DATE_EPOCH # mksquashfs takes either this or the options below
 APPTAINER_NO_MOUNT=tmp,home APPTAINER_TMPDIR=${APPTAINER_TMPDIR:-$stage/tmp} \
-  apptainer build --force "${words[@]}" --warn-unused-build-args --bind "$stage:/mnt" \
+  apptainer build --force "${words[@]}" --warn-unused-build-args --mount "type=bind,\"src=$stage\",dst=/mnt" \
   --mksquashfs-args "-all-time $time -mkfs-time $time -comp zstd -Xcompression-level 3" \
   "$stage/image.sif" "$here/isaaclab.def" >"$log" 2>&1 ||
   fail "the image could not be built: $(grep -E 'FATAL|envknee:|rror' "$log" | tail -n 1). All that was said is in $log"

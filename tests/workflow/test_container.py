@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,34 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
     assert (readable / "file").read_text() == "as it was"
     assert set(found["home"]) <= {".bashrc", ".profile"}  # Debian's own, if any
     assert (int(found["capabilities"], 16), found["more"]) == (0, "1")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can become somebody else; all other tests ran as an ordinary user"
+)
+def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> None:
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are root's alone
+        folder = Path(name).resolve()
+        shutil.copyfile(sif, folder / "isaaclab.sif")
+        (folder / "kernels").mkdir()
+        for path in (folder, folder / "kernels"):
+            os.chown(path, 65534, 65534)
+        (folder / "isaaclab.sif").chmod(0o644)
+        if subprocess.run([*nobody, "unshare", "--user", "apptainer", "--version"], check=False).returncode:
+            pytest.skip("others cannot run this apptainer, or the kernel gives them no user namespaces")
+        inside = ["/opt/envknee/with-kernels.sh", str(folder / "kernels"), "python", "/opt/envknee/step_once.py"]
+        words = image.command_in(
+            folder / "isaaclab.sif", inside, writable=[folder], readable=[], folder=folder, gpus=False
+        )
+        variables = image.variables_for(os.environ | {"HOME": name}, {"TMPDIR": name})
+        done = subprocess.run(
+            [*nobody, *words], env=variables, cwd=folder, capture_output=True, text=True, check=False,
+            start_new_session=True,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "one step of Isaac-Cartpole-Camera-Direct" in done.stdout
 
 
 @pytest.mark.timeout(1200)
