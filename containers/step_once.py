@@ -1,16 +1,22 @@
 """Import all that the image holds, make the camera cart-pole and step it once; runs inside the image, without envknee.
 
-Building the image runs it to compile Warp's kernels for the CPU into WARP_CACHE_PATH, and `%test` to see that it works.
-Kernels for GPUs are left to the first trial on one: which ones there are depends on the device (tile sizes, block
-dimensions), so that stepping on a CPU does not tell them.
+Building the image runs it to compile Warp's kernels into WARP_CACHE_PATH, and `%test` to see that it works. Kernels for
+the CPU come with the step. With architectures they are compiled for those GPUs, too, and that needs no GPU: Warp's
+wheel brings NVIDIA's compiler. Which kernels those are follows from the step on the CPU: the same ones, with as many
+threads in a block as were asked for there; the one that Newton takes on a GPU alone is added.
 
-    python /opt/envknee/step_once.py
+    python /opt/envknee/step_once.py [ARCHITECTURE...]         such as 90 for sm_90
 """
 
+import argparse
 import importlib
 import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 MODULES = (
@@ -22,13 +28,24 @@ MODULES = (
 
 def main() -> None:
     """Check versions, import, step."""
+    parser = argparse.ArgumentParser(description="Step the camera cart-pole once, and compile its kernels for GPUs.")
+    parser.add_argument("architectures", nargs="*", type=int, metavar="ARCHITECTURE", help="such as 90 for sm_90")
+    architectures = parser.parse_args().architectures
     pins = re.findall(r"^([a-z0-9-]+)==(\S+)", (HERE / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
     wrong = [f"{name} {version(name)}" for name, pinned in pins if version(name).partition("+")[0] != pinned]
     if wrong:
         raise SystemExit(f"the image holds other versions than requirements.lock: {', '.join(wrong)}")
     for name in MODULES:
         importlib.import_module(name)
+    with also_compiled_for(architectures) as compiled:
+        reward = step()
+    print(f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct: reward {reward}")
+    if architectures:
+        print(f"{len(compiled)} kernel modules for sm_{', sm_'.join(map(str, architectures))}")
 
+
+def step() -> list[float]:
+    """Return the rewards of one step of two environments."""
     import gymnasium
     import torch
     from isaaclab_tasks.utils import parse_env_cfg
@@ -40,7 +57,75 @@ def main() -> None:
     env = gymnasium.make(task, cfg=config)
     env.reset()
     _, reward, *_ = env.step(torch.zeros(2, 1))
-    print(f"{len(pins)} packages; one step of {task}: reward {[round(value, 3) for value in reward.tolist()]}")
+    return [round(value, 3) for value in reward.tolist()]
+
+
+@contextmanager
+def also_compiled_for(architectures: list[int]) -> Iterator[set[str]]:
+    """Compile each kernel that is loaded inside for the architectures, too; yields the names of those modules.
+
+    Warp's own ahead-of-time compilation takes one block size per module, and its CPU knows only 1: what a launch asked
+    for is noted before Warp replaces it. Modules are compiled when they are loaded, as a GPU would, since they may
+    grow by further kernels later.
+    """
+    import warp
+    from newton._src.sim import articulation, articulation_cuda
+    from warp._src.context import Module, launch
+
+    compiled: set[str] = set()
+    load, launch_tiled, eval_fk = Module.load, warp.launch_tiled, articulation.eval_fk
+    asked_for = 256
+
+    def compile_for_all(module: Module, block_dim: int) -> None:
+        name = module.get_module_identifier(block_dim)
+        if name in compiled:
+            return
+        compiled.add(name)
+        options = module.resolve_options(warp.config, block_dim=block_dim)
+        # Threads are enough: the compiler runs outside of Python's lock.
+        for done in [
+            pool.submit(module._compile, output_arch=architecture, use_ptx=False, options=options)
+            for architecture in architectures
+        ]:
+            done.result()
+
+    def noting(function: Any) -> Any:
+        def noted(*words: Any, block_dim: int = 256, **more: Any) -> Any:
+            nonlocal asked_for
+            asked_for = block_dim if block_dim > 0 else 256
+            return function(*words, block_dim=block_dim, **more)
+
+        return noted
+
+    def loaded(module: Module, device: Any, block_dim: int | None = None, *words: Any, **more: Any) -> Any:
+        compile_for_all(module, asked_for)
+        return load(module, device, block_dim, *words, **more)
+
+    def with_the_gpus_own(model: Any, *words: Any) -> Any:
+        kernel = articulation_cuda.create_eval_articulation_fk_tile(
+            model._fk_level_capacity, True, model._has_rod_joints
+        )
+        compile_for_all(kernel.module, articulation_cuda.TILE_BLOCK_DIM)
+        return eval_fk(model, *words)
+
+    replaced = [
+        (warp, "launch", noting(launch)),
+        (warp, "launch_tiled", noting(launch_tiled)),
+        (Module, "load", loaded),
+        (importlib.import_module("isaaclab_newton.physics.newton_manager"), "eval_fk", with_the_gpus_own),
+    ]
+    if not architectures:
+        yield compiled
+        return
+    before = [getattr(owner, name) for owner, name, _ in replaced]
+    with ThreadPoolExecutor() as pool:
+        for owner, name, instead in replaced:
+            setattr(owner, name, instead)
+        try:
+            yield compiled
+        finally:
+            for (owner, name, _), one in zip(replaced, before, strict=True):
+                setattr(owner, name, one)
 
 
 if __name__ == "__main__":
