@@ -176,7 +176,7 @@ def test_a_study_survives_json_and_yaml(data: dict[str, Any]) -> None:
 def test_the_measured_part_is_itself_a_study_that_measures_the_same(data: dict[str, Any]) -> None:
     study = config.parse(data)
     measured = json.loads(canonical_json(study.measured_part()))
-    assert not {"decide", "tracking", "slots", "image"} & set(measured)
+    assert not {"decide", "tracking", "slots", "image", "architectures"} & set(measured)
     again = config.parse(measured)
     assert again.measured_part() == study.measured_part()
     assert again == study.model_copy(update={"decide": again.decide, "tracking": again.tracking, "slots": again.slots})
@@ -199,7 +199,7 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 # Mistakes
 
 
-SECTIONS = "arms, decide, image, learning, phases, runtime, seed, slots, study, task, throughput, tracking, window"
+SECTIONS = "architectures, arms, decide, image, learning, phases, runtime, seed, slots, study, task, throughput, tracking, window"
 KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
@@ -212,6 +212,7 @@ SAMPLERS_WANTED = "'tpe', 'gp', 'sobol', 'grid', 'random' or 'adaptive'"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
 ROOT = Path(__file__).parents[2]
 
+ARCHITECTURES_WANTED = "study: architectures are for the image that is built with runtime: apptainer and no `image:`"
 NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
 OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
 NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
@@ -237,6 +238,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
+        ({"runtime": "singularity"}, "runtime: expected 'host', 'apptainer' or 'docker' (got 'singularity')"),
+        ({"image": "a.sif"}, "study: image 'a.sif' is for runtime: apptainer or docker, and the runtime is host"),
+        ({"runtime": "docker", "image": "a", "architectures": [90]}, ARCHITECTURES_WANTED),
+        ({"runtime": "apptainer", "architectures": [91]},
+         "architectures.0: expected 75, 80, 86, 87, 89, 90, 100, 103, 120 or 121 (got 91)"),
         ({"throughput__num_envs": [0, 16]}, "throughput.num_envs: expected whole numbers of at least 1, found 0 (got [0, 16])"),
         ({"throughput__horizon": -8}, "throughput.horizon: expected whole numbers of at least 1, found -8 (got -8)"),
         ({"throughput__num_envs": [16, 16]}, "throughput.num_envs: the same value stands there twice (got [16, 16])"),

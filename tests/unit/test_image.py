@@ -19,21 +19,34 @@ def test_only_an_image_of_the_same_lock_files_fits() -> None:
         image.check_fits(Path("x.sif"), an_image("0" * 64))
 
 
+TOLD = {image.TOLD: "{}"}
+SIF = {"APPTAINER_CONTAINER": "/x.sif"}
+
+
 @pytest.mark.parametrize(
-    ("runtime", "variables", "says"),
+    ("runtime", "variables", "in_docker", "says"),
     [
-        ("host", {}, None),
-        ("apptainer", {"APPTAINER_CONTAINER": "/x.sif"}, None),
-        ("apptainer", {}, "runs on the host"),
-        ("host", {"APPTAINER_CONTAINER": "/x.sif"}, "runs inside the image /x.sif"),
+        ("host", {}, False, None),
+        ("host", {}, True, None),  # somebody's development container
+        ("apptainer", SIF, False, None),
+        ("apptainer", SIF, True, None),
+        ("docker", TOLD, True, None),
+        ("apptainer", {}, False, "runs on the host"),
+        ("apptainer", TOLD, True, "runs on the host"),
+        ("host", SIF, False, "runtime: host .* runs inside the image /x.sif"),
+        ("docker", SIF | TOLD, True, "runtime: docker .* runs inside the image /x.sif"),
+        ("docker", TOLD, False, "outside of any container"),
+        ("docker", {}, True, "a container of somebody else's"),
     ],
 )
-def test_a_trial_runs_where_it_was_told_to(runtime: image.Runtime, variables: dict[str, str], says: str | None) -> None:
+def test_a_trial_runs_where_it_was_told_to(
+    runtime: image.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
+) -> None:
     if says is None:
-        image.check_runtime(runtime, variables)
+        image.check_runtime(runtime, variables, in_docker=in_docker)
     else:
         with pytest.raises(UserError, match=says):
-            image.check_runtime(runtime, variables)
+            image.check_runtime(runtime, variables, in_docker=in_docker)
 
 
 def test_an_image_is_told_through_the_environment() -> None:

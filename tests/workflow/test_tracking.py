@@ -23,6 +23,7 @@ from envknee.record import (
     Device,
     Environment,
     Failure,
+    Image,
     MemoryUse,
     Outcome,
     RankRow,
@@ -170,6 +171,7 @@ def test_parameters_and_tags(published: StudyFolder) -> None:
         "status": "ok", "kind": "throughput", "arm": "stock", "trial": "0000", "device": "NVIDIA H100 80GB HBM3",
         "device_type": "cuda", "host": "node1", "git_commit": "abc123", "git_dirty": "false",
         "mlflow.source.git.commit": "abc123", "version.torch": "2.11.0", "version.python": "3.12.3",
+        "image.sif_sha256": "a1", "image.content_sha256": "b2", "image.git-commit": "def456",
     }  # fmt: skip
     assert {name: tags[name] for name in expected} == expected
     nan = stored_trial(published, "0004").data.tags
@@ -717,6 +719,7 @@ H100_NODE = Environment(
     packages={"torch": "2.11.0", "isaaclab": "3.0.0"},
     git_commit="abc123",
     git_dirty=False,
+    image=Image(sif_sha256="a1", content_sha256="b2", labels={"org.envknee.git-commit": "def456"}),
 )
 CPU = Device(type="cpu", name="Some CPU", uuid=None, memory_gb=64.0)
 H100 = H100_NODE.device

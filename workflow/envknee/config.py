@@ -52,7 +52,10 @@ Kind = Literal["throughput", "learning"]
 
 PhaseSwitch = Literal["off", "sampled", "alternate"]
 
-Runtime = Literal["host", "apptainer"]
+Runtime = Literal["host", "apptainer", "docker"]
+
+Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
+"""What both PyTorch's CUDA build and Warp's compiler know."""
 
 
 class Strict(BaseModel):
@@ -332,12 +335,20 @@ class Study(Strict):
     # What is new since the first results is left out of study.json where it has its default: those stay as they are.
     runtime: Runtime = Field(
         default="host",
-        description="Where trials run: 'host' in this Python, 'apptainer' in an image.",
+        description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
         exclude_if=lambda value: value == "host",
     )
     image: str | None = Field(
         default=None,
-        description="With runtime: apptainer, an image that is already built; without it containers/isaaclab.sif is built.",
+        min_length=1,
+        description="With runtime: apptainer a file, an image that is already built; without it containers/isaaclab.sif"
+        " is built. With runtime: docker the name of an image that docker or podman has.",
+        exclude_if=lambda value: value is None,
+    )
+    architectures: list[Architecture] | None = Field(
+        default=None,
+        description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
+        " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
         exclude_if=lambda value: value is None,
     )
     task: Task = Task()
@@ -351,8 +362,10 @@ class Study(Strict):
     def _something_to_do(self) -> "Study":
         if self.throughput is None and self.learning is None:
             raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
-        if self.image is not None and self.runtime != "apptainer":
-            raise ValueError(f"image {self.image!r} is for runtime: apptainer, and the runtime is {self.runtime}")
+        if self.image is not None and self.runtime == "host":
+            raise ValueError(f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host")
+        if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):
+            raise ValueError("architectures are for the image that is built with runtime: apptainer and no `image:`")
         for name in self.arms:
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(
@@ -371,7 +384,7 @@ class Study(Strict):
 
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
-        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image"})
+        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image", "architectures"})
 
 
 def parse(data: Any, source: str = "the study") -> Study:

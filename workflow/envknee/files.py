@@ -35,6 +35,11 @@ class StudyFolder:
         return self.root / "resolved.yaml"
 
     @property
+    def image(self) -> Path:
+        """Which image `runtime: docker` runs trials in."""
+        return self.root / "image.json"
+
+    @property
     def trials(self) -> Path:
         """The folder of all trials."""
         return self.root / "trials"

@@ -1,5 +1,7 @@
 """The image that trials run in with `runtime: apptainer`: what it is, whether it fits, and how a command runs in it.
 
+For `runtime: docker` see docker.py; what both have in common is here.
+
 Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Knows no torch.
 
     python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
@@ -37,13 +39,6 @@ KEPT = re.compile(r"OMP_NUM_THREADS|MKL_NUM_THREADS|CUDA_\w+|NCCL_\w+|GLOO_\w+|P
 
 ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")
 """Settings of a user's own that would let more into the image."""
-
-GUARD = """trap 'kill -KILL 0' USR1
-trap : TERM
-"$@" &
-while :; do wait "$!"; status=$?; kill -0 "$!" 2>/dev/null || exit "$status"; done"""
-"""A launcher that is killed must not leave its trial behind, and Apptainer forgets the signal that would tell it so: this
-shell gets it, and ends the process group. It outlives a SIGTERM, which goes to the whole group, to tell how the trial ended."""
 
 BUILD = "Build one with `bash containers/build.sh FILE`, or leave `image:` out: the workflow then builds it."
 
@@ -122,37 +117,45 @@ def lock_sha256() -> str:
     return hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS)).hexdigest()
 
 
-def check_fits(sif: Path, image: Image | None = None) -> None:
-    """Make sure that an image holds the packages that this checkout pins.
+def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
+    """Make sure that an image holds the packages that this checkout pins; `build` says how to get one that does. Pure.
 
     Raises:
-        UserError: when it was made from other lock files, or is not there.
+        UserError: when it was made from other lock files.
     """
-    image = image or describe(sif)
     found, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
     if found != expected:
         commit = image.labels.get("org.envknee.git-commit", "unknown")
         raise UserError(
-            f"{sif} was built from other lock files ({found[:12]}, commit {commit[:12]}) than this checkout's"
-            f" ({expected[:12]}): its packages are not the pinned ones. {BUILD}"
+            f"{name} was built from other lock files ({found[:12]}, commit {commit[:12]}) than this checkout's"
+            f" ({expected[:12]}): its packages are not the pinned ones. {build}"
         )
 
 
-def check_runtime(runtime: Runtime, variables: Mapping[str, str]) -> None:
-    """Make sure that this process runs where it was told to; `variables` are its environment's. Pure.
+def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
+    """Make sure that this process runs where it was told to. Pure.
+
+    Args:
+        runtime: what was asked for
+        variables: this process's environment
+        in_docker: whether it runs in a container of Docker's or Podman's; those count as a host, too
 
     Raises:
         UserError: when not.
     """
     inside = variables.get("APPTAINER_CONTAINER")
+    remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"
     if runtime == "apptainer" and inside is None:
         raise UserError(
             "runtime: apptainer was asked for, and this trial runs on the host (APPTAINER_CONTAINER is not set)."
-            " Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"
+            f" {remedy}"
         )
-    if runtime == "host" and inside is not None:
+    if runtime == "docker" and not (in_docker and variables.get(TOLD)):
+        where = f"in a container of somebody else's ({TOLD} is not set)" if in_docker else "outside of any container"
+        raise UserError(f"runtime: docker was asked for, and this trial runs {where}. {remedy}")
+    if runtime != "apptainer" and inside is not None:
         raise UserError(
-            f"runtime: host was asked for, and this trial runs inside the image {inside}."
+            f"runtime: {runtime} was asked for, and this trial runs inside the image {inside}."
             " Set runtime: apptainer, and start the sweep outside of it"
         )
 
@@ -163,8 +166,20 @@ def told(variables: Mapping[str, str]) -> Image | None:
     return Image.model_validate_json(text) if text else None
 
 
+def guarded(scratch: Path, program: str, container: str, command: Sequence[str]) -> list[str]:
+    """Return what runs a command and takes it along when the launcher is killed; see guard.sh."""
+    guard = str(Path(__file__).with_name("guard.sh"))
+    return ["setpriv", "--pdeathsig", "USR1", "bash", guard, str(scratch), program, container, *command]
+
+
 def command_in(
-    sif: Path, command: Sequence[str], *, writable: Sequence[Path], readable: Sequence[Path], folder: Path, gpus: bool
+    sif: Path,
+    command: Sequence[str],
+    *,
+    writable: Sequence[Path],
+    readable: Sequence[Path],
+    folder: Path,
+    gpus: bool,
 ) -> list[str]:
     """Return the command line that runs `command` in the image.
 
@@ -179,7 +194,7 @@ def command_in(
         folder: where it starts
         gpus: whether it needs the host's NVIDIA driver
     """
-    words = ["setpriv", "--pdeathsig", "USR1", "bash", "-c", GUARD, "guard", "apptainer", "--quiet", "exec"]
+    words = ["apptainer", "--quiet", "exec"]
     # What --containall is but for PIDs: by the host's numbers the launcher looks at the ranks' CPU time, and NVML counts
     # what a process takes of a GPU's memory.
     words += ["--cleanenv", "--contain", "--ipc"]
@@ -187,7 +202,7 @@ def command_in(
     words += ["--no-privs", "--no-eval", *(["--nv"] if gpus else []), "--cwd", str(folder.resolve())]
     for path in (*readable, *writable):
         may = ["ro"] if path in readable else []
-        words += ["--mount", _comma_separated("type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *may)]
+        words += ["--mount", comma_separated("type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *may)]
     return [*words, str(sif.resolve()), *command]
 
 
@@ -201,7 +216,7 @@ def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> di
     return outside | {f"APPTAINERENV_{name}": value for name, value in (kept | dict(inside)).items()}
 
 
-def _comma_separated(*fields: str) -> str:
+def comma_separated(*fields: str) -> str:
     """Return one line of CSV, as Apptainer reads it: a path may have a comma in it."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)

@@ -4,6 +4,7 @@ Input: request.json in a trial's folder. Output: record.json. A result already m
 
     python -m envknee.launch results/<study>/trials/0007
     python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
+    python -m envknee.launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
 
 The image is entered here, around the trial's process alone, and not by Snakemake around the launcher: locks on GPUs, the time
 limit and the ends of all processes stay on the host, where nothing needs Snakemake's option --sdm to be right.
@@ -28,10 +29,10 @@ from types import FrameType
 
 import psutil
 
-from envknee import bundle, config, cost, gpus, image, progress, ranks, scratch, space
+from envknee import bundle, config, cost, gpus, progress, ranks, scratch, space
+from envknee.enter import Entrance, command_line, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
-from envknee.git_state import as_told
 from envknee.hang_watch import HangWatch
 from envknee.record import Environment, Failure, Image, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
 
@@ -52,12 +53,8 @@ class Interrupted(Exception):
         self.signal_number = signal_number
 
 
-PACKAGE = Path(__file__).parents[1]
-"""The folder that Python finds this package in: the image has none of the project's code."""
-
-
-def launch(trial: TrialFolder, sif: Path | None = None) -> Record:
-    """Measure the trial unless that was done before, and write its record. `sif` is the image of `runtime: apptainer`.
+def launch(trial: TrialFolder, given: Path | None = None) -> Record:
+    """Measure the trial unless that was done before, and write its record. `given` is the image of other runtimes than host.
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or another than the measured one, or the
@@ -65,7 +62,7 @@ def launch(trial: TrialFolder, sif: Path | None = None) -> Record:
         Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
-    this_image = _image_for(request, sif)
+    entrance = entrance_for(request, given)
     with _only_launcher_of(trial):
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
@@ -74,7 +71,7 @@ def launch(trial: TrialFolder, sif: Path | None = None) -> Record:
                     f"{trial.root} holds the measurement of another request than its request.json."
                     " Delete that folder to measure this trial again; no other trial is touched."
                 )
-            _check_measured_in(trial, outcome, this_image)
+            _check_measured_in(trial, outcome, entrance.image if entrance else None)
         elif request.refusal is not None:
             _finish(trial, "refused", request.refusal, started_unix_s=time.time())
         elif request.skip is not None:
@@ -88,31 +85,12 @@ def launch(trial: TrialFolder, sif: Path | None = None) -> Record:
                 tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
             ):
                 spent = cost.start(uuids)
-                _measure(trial, request, uuids, Path(folder), sif if this_image else None)
+                _measure(trial, request, uuids, Path(folder), entrance)
                 write_atomically(trial.cost, canonical_json(spent()))
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
     return record
-
-
-def _image_for(request: Request, sif: Path | None) -> Image | None:
-    """Return the image that a trial is to run in, or None on the host.
-
-    Raises:
-        UserError: when it was not named, is not there, or does not fit this checkout.
-    """
-    if request.runtime == "host":
-        return None
-    if sif is None:
-        raise UserError(
-            "this trial is to run in an image (runtime: apptainer), and none was named."
-            " Start it with `python -m envknee.launch TRIAL IMAGE`"
-        )
-    image.require_apptainer()
-    found = image.describe(sif)
-    image.check_fits(sif, found)
-    return found
 
 
 def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image | None) -> None:
@@ -152,7 +130,7 @@ def _set_aside(metrics: Path) -> None:
 
 
 def _measure(
-    trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path, sif: Path | None = None
+    trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path, entrance: Entrance | None = None
 ) -> None:
     """Run the trial's processes to its outcome, or write the outcome that their end stands for.
 
@@ -161,7 +139,7 @@ def _measure(
         request: what it runs
         gpu_uuids: the GPUs that it may use
         meeting: an empty folder on this machine's own disk, for its ranks and, in an image, for all that it writes besides
-        sif: the image that they run in; None for the host
+        entrance: the image that they run in; None for the host
     """
     started = time.monotonic()
     started_unix_s = time.time()
@@ -174,8 +152,8 @@ def _measure(
     if request.world_size > 1:
         command += ["--ranks", str(request.world_size), "--meeting", str(meeting)]
         watch = HangWatch(meeting, request.world_size)
-    if sif is not None:
-        command, variables = _inside(sif, trial, request, command, variables, meeting)
+    if entrance is not None:
+        command, variables = command_line(entrance, trial, request, command, variables, meeting)
     with trial.log.open("a", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
@@ -188,12 +166,14 @@ def _measure(
             time.sleep(POLL_S)
     finally:
         _end_all(process, grace_s=0.0 if hang else GRACE_S)
+        if entrance is not None:
+            leave(entrance, meeting)
         _clear_live()
     if request.world_size > 1:
         _merge_ranks(trial, request)
     if trial.outcome.exists():
         return
-    # Apptainer ends as the process in it did, or says so with a shell's number.
+    # Apptainer and Docker end as the process in them did, or say so with a shell's number.
     killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.world_size > 1
     if hang:
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
@@ -205,47 +185,6 @@ def _measure(
         raise UserError(
             f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}"
         )
-
-
-def _inside(
-    sif: Path, trial: TrialFolder, request: Request, command: list[str], variables: dict[str, str], scratch: Path
-) -> tuple[list[str], dict[str, str]]:
-    """Return what runs a trial's command in an image: (command, environment variables).
-
-    It may read the project's code and the robot's file, and write to its own folder and to `scratch`, which is empty,
-    belongs to this trial alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
-    """
-    root, here = trial.root.resolve(), Path.cwd()
-    readable, writable = [PACKAGE], [root, scratch]
-    if request.asset not in ("local", "nucleus"):
-        readable.append(Path(request.asset).expanduser().resolve().parent)  # a USD file names others beside it
-    for name in ("kernels", "cache", "tmp"):
-        (scratch / name).mkdir()
-    inside = as_told() | {
-        "PYTHONPATH": str(PACKAGE.resolve()),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TMPDIR": str(scratch / "tmp"),
-        "XDG_CACHE_HOME": str(scratch / "cache"),
-        image.TOLD: image.describe(sif).model_dump_json(),
-    }
-    _python, *module, _root = command[:4]
-    command = ["python", *module, str(root), *command[4:]]
-    kernels = variables.get("WARP_CACHE_PATH")
-    if kernels:
-        Path(kernels).mkdir(parents=True, exist_ok=True)
-        writable.append(Path(kernels))
-        inside["WARP_CACHE_PATH"] = str(Path(kernels).resolve())
-    else:
-        command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
-    words = image.command_in(
-        sif,
-        command,
-        writable=writable,
-        readable=readable,
-        folder=here if root.is_relative_to(here) else root,  # as on the host, where that exists inside
-        gpus=bool(variables.get("CUDA_VISIBLE_DEVICES")),
-    )
-    return words, image.variables_for(variables, inside)
 
 
 def _merge_ranks(trial: TrialFolder, request: Request) -> None:
@@ -389,7 +328,9 @@ def main() -> int:
     """Run one trial in a fresh process group and write its record."""
     parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in, with runtime: apptainer")
+    parser.add_argument(
+        "image", type=Path, nargs="?", help="the image to run it in: a SIF file, or the file that pins one of Docker's"
+    )
     arguments = parser.parse_args()
     trial = TrialFolder(arguments.trial)
     scratch.use_told()

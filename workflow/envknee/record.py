@@ -221,12 +221,14 @@ class Device(Frozen):
 class Image(Frozen):
     """The image that a trial ran in."""
 
-    sif_sha256: str
-    """Of the file; differs between two builds of one commit (a random identity and the time are in its header)."""
+    sif_sha256: str | None
+    """Of the file; differs between two builds of one commit (a random identity and the time are in its header). None
+    with runtime: docker, whose images are no files."""
     content_sha256: str
-    """Of the file system in it: equal for two builds of one commit."""
+    """Of the file system in it: equal for two builds of one commit. With runtime: docker the image's ID, a sha256 of
+    its configuration, which names all layers by theirs."""
     labels: dict[str, str]
-    """org.envknee.*: git commit, lock files and base that it was built from."""
+    """org.envknee.*: git commit, lock files and base that it was built from, and the GPUs that it has kernels for."""
 
 
 class Environment(Frozen):

@@ -41,6 +41,7 @@ from envknee.limits import Ranks, slowest_and_fastest
 from envknee.record import (
     Device,
     Environment,
+    Image,
     Record,
     Request,
     Row,
@@ -412,7 +413,16 @@ def _where(environment: Environment | None) -> dict[str, Any]:
         "mlflow.source.git.commit": environment.git_commit,
         "version.python": environment.python,
         **{f"version.{package}": version for package, version in environment.packages.items()},
+        **_image(environment.image),
     }
+
+
+def _image(image: Image | None) -> dict[str, Any]:
+    """Return the tags that say which image something ran in; none on the host."""
+    if image is None:
+        return {}
+    labels = {f"image.{name.removeprefix('org.envknee.')}": value for name, value in image.labels.items()}
+    return {"image.sif_sha256": image.sif_sha256, "image.content_sha256": image.content_sha256, **labels}
 
 
 def _description(headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from envknee import environment, image, ranks, trainers
+from envknee import docker, environment, image, ranks, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
@@ -40,7 +40,7 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
     """
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    image.check_runtime(request.runtime, os.environ)
+    image.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
     device = environment.choose_device(request.gpus, this.rank)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:

@@ -1,22 +1,40 @@
-# The image that trials run in, where the study says `runtime: apptainer`.
+# The image that trials run in, where the study says `runtime: apptainer` or `docker`.
 #
-# In:   containers/isaaclab.def, what it installs and how
-# Out:  IMAGE: what trial rules have as an input (nothing on the host), so that a changed image is noticed; and
-#       containers/isaaclab.sif, unless the study names an image that is already built
+# In:   containers/isaaclab.def, what it installs and how; with docker, an image that docker or podman has
+# Out:  IMAGE: what trial rules have as an input (nothing on the host), so that a changed image is noticed: the image that the
+#       study names; without one containers/isaaclab.sif; with docker results/<study>/image.json, which pins it
 # BASE, TORCH, MIRROR and PYTHON are taken from the environment, see containers/build.sh.
 from pathlib import Path
 
-from envknee import image
+from envknee import docker, image
 
 IMAGE = []
-if STUDY.runtime == "apptainer":
-    try:
+# What is missing is said before anything starts.
+try:
+    if STUDY.runtime == "docker":
+        PINNED = docker.pin(STUDY.image)
+        image.check_fits(STUDY.image, PINNED.image, docker.BUILD)
+        IMAGE = [FOLDER.image]
+    elif STUDY.runtime == "apptainer":
         image.require_apptainer()
         if STUDY.image is not None:
-            image.check_fits(Path(STUDY.image))
-    except UserError as error:
-        raise WorkflowError(str(error))
-    IMAGE = [STUDY.image or "containers/isaaclab.sif"]
+            image.check_fits(STUDY.image, image.describe(Path(STUDY.image)))
+        IMAGE = [STUDY.image or "containers/isaaclab.sif"]
+except UserError as error:
+    raise WorkflowError(str(error))
+
+
+if STUDY.runtime == "docker":
+
+    rule image:
+        output:
+            FOLDER.image,
+        localrule: True
+        params:
+            name=STUDY.image,
+            content=PINNED.image.content_sha256,
+        shell:
+            "python -m envknee.docker {params.name:q} {output:q}"
 
 
 if STUDY.runtime == "apptainer" and STUDY.image is None:
@@ -45,5 +63,8 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
         localrule: True
         params:
             build=os.path.join(CONTAINERS, "build.sh"),
+            architectures=(
+                [] if STUDY.architectures is None else [f"ARCHITECTURES={' '.join(map(str, STUDY.architectures))}"]
+            ),
         shell:
-            "bash {params.build:q} {output:q}"
+            "env {params.architectures:q} bash {params.build:q} {output:q}"

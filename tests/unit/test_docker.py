@@ -1,0 +1,83 @@
+"""The command line for Docker and Podman, what is read of their images, and whom is asked."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from envknee import docker
+from envknee.errors import UserError
+from envknee.record import Image
+
+ID = "f" * 64
+IMAGE = Image(sif_sha256=None, content_sha256=ID, labels={})
+
+
+def words(program: docker.Program, *, gpus: Sequence[str] = (), network: bool = False, uid: int = 1000) -> list[str]:
+    return docker.command_in(
+        program,
+        IMAGE,
+        ["python", "-m", "envknee.trial", "/study/0 1"],
+        container="envknee-ranks-x",
+        user=(uid, 1001),
+        variables={"PATH": "/bin", "OMNI_PASS": "secret", "CUDA_VISIBLE_DEVICES": "GPU-a", "HOME": "/home/me"},
+        inside={"HOME": "/scratch/tmp", "CUDA_VISIBLE_DEVICES": "GPU-a"},
+        writable=[Path("/study/0 1"), Path("/scratch")],
+        readable=[Path("/code, and more")],
+        folder=Path("/study"),
+        gpus=gpus,
+        network=network,
+    )
+
+
+def test_only_what_is_named_comes_in() -> None:
+    assert words("docker") == [
+        "docker", "run", "--rm", "--pull=never", "--name=envknee-ranks-x", "--user=1000:1001", "--pid=host",
+        "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--shm-size=8g", "--network=none",
+        "--entrypoint=", "--workdir=/study",
+        '--mount=type=bind,"src=/code, and more","dst=/code, and more",ro',
+        "--mount=type=bind,src=/study/0 1,dst=/study/0 1", "--mount=type=bind,src=/scratch,dst=/scratch",
+        "--env=OMNI_PASS",  # its value is nobody's business
+        "--env=CUDA_VISIBLE_DEVICES=GPU-a", "--env=HOME=/scratch/tmp",
+        ID, "python", "-m", "envknee.trial", "/study/0 1",
+    ]  # fmt: skip
+
+
+def test_gpus_and_a_network_only_where_they_are_needed() -> None:
+    assert '--gpus="device=GPU-a,GPU-b"' in words("docker", gpus=["GPU-a", "GPU-b"])
+    assert "--device=nvidia.com/gpu=all" in words("podman", gpus=["GPU-a", "GPU-b"])
+    assert "--network=host" in words("docker", network=True)
+
+
+def test_without_root_podman_keeps_the_numbers_of_users() -> None:
+    assert "--userns=keep-id" in words("podman")
+    assert "--userns=keep-id" not in words("podman", uid=0) + words("docker")
+
+
+def test_an_images_id_stands_for_its_content() -> None:
+    labels = {"org.envknee.torch": "cpu", "maintainer": "somebody"}
+    found = Image(sif_sha256=None, content_sha256=ID, labels={"org.envknee.torch": "cpu"})
+    assert docker.described({"Id": f"sha256:{ID}", "Config": {"Labels": labels}}) == found  # Docker
+    assert docker.described({"Id": ID, "Config": {"Labels": labels}}) == found  # Podman
+    assert docker.described({"Id": ID, "Config": {"Labels": None}}).labels == {}
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_who_has_the_image_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="neither docker nor podman on PATH"):
+        docker.find("envknee")
+    with pytest.raises(UserError, match="the study names no image. Build it .* containers/Dockerfile"):
+        docker.pin(None)
+    program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    with pytest.raises(UserError, match="image 'envknee' is not there, .*docker says: Cannot connect to the Docker"):
+        docker.find("envknee")
+    program(
+        tmp_path, "podman", f"""[ "$*" = "image inspect -- envknee" ] && echo '[{{"Id": "{ID}", "Config": {{}}}}]'"""
+    )
+    assert docker.find("envknee") == ("podman", IMAGE)
+    with pytest.raises(UserError, match="image '--help' is not there"):
+        docker.find("--help")

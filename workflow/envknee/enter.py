@@ -1,0 +1,121 @@
+"""How a trial's command enters the image that its study says: what it is told, may read and may write.
+
+Input: the image that the workflow hands to the launcher, a request and a command. Output: the command line around it.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from envknee import docker, image
+from envknee.errors import UserError
+from envknee.files import TrialFolder
+from envknee.git_state import as_told
+from envknee.record import Image, Request
+
+PACKAGE = Path(__file__).parents[1]
+"""The folder that Python finds this package in: the image has none of the project's code."""
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """An image that was found and fits, and who runs it."""
+
+    image: Image
+    runner: Path | docker.Program
+    """The SIF file, which Apptainer runs, or the program that has the image."""
+
+
+def entrance_for(request: Request, given: Path | None) -> Entrance | None:
+    """Return the image that a trial is to run in, or None on the host.
+
+    Args:
+        request: the trial's
+        given: a SIF file, or the file that pins an image of Docker's
+
+    Raises:
+        UserError: when it was not named, is not there, or does not fit this checkout.
+    """
+    if request.runtime == "host":
+        return None
+    if given is None:
+        raise UserError(
+            f"this trial is to run in an image (runtime: {request.runtime}), and none was named."
+            " Start it with `python -m envknee.launch TRIAL IMAGE`"
+        )
+    if request.runtime == "docker":
+        pinned = docker.read_pinned(given)
+        program, found = docker.find(pinned.image.content_sha256)
+        image.check_fits(pinned.name, found, docker.BUILD)
+        return Entrance(found, program)
+    image.require_apptainer()
+    found = image.describe(given)
+    image.check_fits(given, found)
+    return Entrance(found, given)
+
+
+def command_line(
+    entrance: Entrance,
+    trial: TrialFolder,
+    request: Request,
+    command: list[str],
+    variables: dict[str, str],
+    scratch: Path,
+) -> tuple[list[str], dict[str, str]]:
+    """Return what runs a trial's command in an image: (command, environment variables).
+
+    It may read the project's code and the robot's file, and write to its own folder and to `scratch`, which is empty,
+    belongs to this trial alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
+    """
+    root, here = trial.root.resolve(), Path.cwd()
+    readable, writable = [PACKAGE], [root, scratch]
+    if request.asset not in ("local", "nucleus"):
+        readable.append(Path(request.asset).expanduser().resolve().parent)  # a USD file names others beside it
+    for name in ("kernels", "cache", "tmp"):
+        (scratch / name).mkdir()
+    inside = as_told() | {
+        "PYTHONPATH": str(PACKAGE.resolve()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(scratch / "tmp"),
+        "XDG_CACHE_HOME": str(scratch / "cache"),
+        image.TOLD: entrance.image.model_dump_json(),
+    }
+    _python, *module, _root = command[:4]
+    command = ["python", *module, str(root), *command[4:]]
+    kernels = variables.get("WARP_CACHE_PATH")
+    if kernels:
+        Path(kernels).mkdir(parents=True, exist_ok=True)
+        writable.append(Path(kernels))
+        inside["WARP_CACHE_PATH"] = str(Path(kernels).resolve())
+    else:
+        command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
+    folder = here if root.is_relative_to(here) else root  # as on the host, where that exists inside
+    gpus = [uuid for uuid in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+    if isinstance(entrance.runner, Path):
+        words = image.command_in(
+            entrance.runner, command, writable=writable, readable=readable, folder=folder, gpus=bool(gpus)
+        )
+        return image.guarded(scratch, "", "", words), image.variables_for(variables, inside)
+    # Docker knows neither a home nor the name of a user that the image lacks, and PyTorch asks for both.
+    inside |= {"HOME": str(scratch / "tmp"), "LOGNAME": "envknee"}
+    words = docker.command_in(
+        entrance.runner,
+        entrance.image,
+        command,
+        container=scratch.name,
+        user=(os.getuid(), os.getgid()),
+        variables=variables,
+        inside=inside,
+        writable=writable,
+        readable=readable,
+        folder=folder,
+        gpus=gpus,
+        network=request.asset == "nucleus",
+    )
+    return image.guarded(scratch, entrance.runner, scratch.name, words), variables
+
+
+def leave(entrance: Entrance, scratch: Path) -> None:
+    """Make sure that nothing runs on that `command_line` has started for `scratch`, once its process has ended."""
+    if not isinstance(entrance.runner, Path):
+        docker.remove(entrance.runner, scratch.name)
