@@ -1,11 +1,14 @@
 """The image: built from Debian for real, a trial in it, what it lets in, and what cannot be built here is at least read.
 
+With Podman (and root) the same image runs with `runtime: docker`, too.
+
 ENVKNEE_TEST_IMAGE names an image that is already built, to be quicker than CI. ENVKNEE_TEST_REBUILD=1 builds it twice.
 """
 
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
-from envknee import image, launch
+from envknee import enter, image, launch
 from envknee.files import TrialFolder, read_model
 from envknee.record import Outcome, Record
 
@@ -35,8 +38,8 @@ needs_apptainer = pytest.mark.skipif(
 def build(folder: Path) -> Path:
     """Return the image that the workflow builds in `folder`, without running anything of the study."""
     workspace, sif = Workspace(folder), folder / "containers/isaaclab.sif"
-    study = workspace.study(runtime="apptainer")
-    done = workspace.sweep(study, "containers/isaaclab.sif", timeout_s=1100)
+    study = workspace.study(runtime="apptainer", architectures=[90])
+    done = workspace.sweep(study, "containers/isaaclab.sif", timeout_s=1700)
     log = sif.with_name(f"{sif.name}.log")
     assert done.returncode == 0, done.stdout + (log.read_text(errors="replace")[-3000:] if log.exists() else "")
     return sif
@@ -61,10 +64,11 @@ def measured(trial: TrialFolder) -> Record:
 # --- For real ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     found = image.describe(sif)
     image.check_fits(sif, found)
+    assert found.sif_sha256 is not None
     assert found.labels["org.envknee.base"] == "debian:bookworm"
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found.labels["org.envknee.git-commit"])
     assert re.fullmatch(r"[0-9a-f]{64}", found.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", found.content_sha256)
@@ -75,7 +79,7 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in tested.stdout
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -> None:
     (workspace.folder / "containers").mkdir()
     in_place = workspace.folder / "containers/isaaclab.sif"
@@ -99,15 +103,15 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     assert workspace.results().trial(0).outcome.stat().st_mtime_ns == before
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path) -> None:
     trial, kernels = a_trial(tmp_path / "0000", runtime="apptainer"), tmp_path / "kernels"
     kernels.mkdir()
     words = image.command_in(
         sif, ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
-        writable=[tmp_path], readable=[launch.PACKAGE], folder=tmp_path, gpus=False,
+        writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=False,
     )  # fmt: skip
-    inside = {"PYTHONPATH": str(launch.PACKAGE), "TMPDIR": str(tmp_path)}
+    inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
     done = subprocess.run(words, env=image.variables_for(os.environ, inside), capture_output=True, check=False)
     assert done.returncode == 0 and trial.outcome.exists(), done.stderr
     files = [path for path in kernels.rglob("*") if path.is_symlink() or path.is_file()]
@@ -116,7 +120,41 @@ def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path) 
     assert {path.parent.name for path in files if not path.is_symlink()} <= {"envknee"}
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
+def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
+    assert image.describe(sif).labels["org.envknee.architectures"] == "90"
+    code = (
+        "import json, pathlib; found = pathlib.Path('/opt/envknee/kernels').rglob('*.cubin');"
+        "print(json.dumps([[str(path), path.read_bytes()[:20].hex()] for path in found]))"
+    )
+    done = subprocess.run(["apptainer", "exec", str(sif), "python", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kernels = json.loads(done.stdout)
+    assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
+    assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
+    for name in ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels"):
+        assert any(name in path for path, _ in kernels), name
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.gpu
+def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) -> None:
+    given = os.environ.get("ENVKNEE_TEST_IMAGE")
+    if given is None or "cuda" not in image.describe(Path(given)).labels["org.envknee.torch"]:
+        pytest.skip("ENVKNEE_TEST_IMAGE names no image with CUDA")
+    trial, kernels = a_trial(tmp_path / "0000", runtime="apptainer", gpus=1), tmp_path / "kernels"
+    kernels.mkdir()
+    words = image.command_in(
+        Path(given), ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
+        writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=True,
+    )  # fmt: skip
+    inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(words, env=image.variables_for(os.environ, inside), capture_output=True, check=False)
+    assert done.returncode == 0 and trial.outcome.exists(), done.stderr
+    assert [path for path in kernels.rglob("*.cubin") if not path.is_symlink()] == []
+
+
+@pytest.mark.timeout(1800)
 def test_two_ranks_on_paths_with_commas_and_spaces_leave_nothing_behind(
     sif: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +168,7 @@ def test_two_ranks_on_paths_with_commas_and_spaces_leave_nothing_behind(
     assert list(scratch.glob("envknee-ranks-*")) == []
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer", iterations=100_000, limit_s=12.0)
     done = Workspace(tmp_path).module("launch", str(trial.root), str(sif))
@@ -139,21 +177,26 @@ def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path)
     assert trial_processes(tmp_path) == []
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_ends_leaves_no_trial_behind(sif: Path, workspace: Workspace, number: signal.Signals) -> None:
+    scratch = workspace.folder / "scratch"
+    scratch.mkdir()
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000)
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.launch", str(trial.root), str(sif)], cwd=workspace.folder, env=ENVIRONMENT
+        [sys.executable, "-m", "envknee.launch", str(trial.root), str(sif)],
+        cwd=workspace.folder,
+        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
     )
     wait_for(lambda: trial.metrics.exists())
-    assert trial_processes(workspace.folder)
+    assert trial_processes(workspace.folder) and list(scratch.glob("envknee-ranks-*/kernels/*"))
     launcher.send_signal(number)
     launcher.wait(30)
     wait_for(lambda: not trial_processes(workspace.folder), timeout_s=15)
+    wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_nothing_of_the_host_comes_in_but_what_is_named(
     sif: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +240,7 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
     assert (int(found["capabilities"], 16), found["more"]) == (0, "1")
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can become somebody else; all other tests ran as an ordinary user"
 )
@@ -225,7 +268,143 @@ def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> No
     assert "one step of Isaac-Cartpole-Camera-Direct" in done.stdout
 
 
-@pytest.mark.timeout(1200)
+@needs_apptainer
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give an ordinary user ranges of numbers for a moment")
+def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The base of the image alone: what follows needs nothing more of the kernel."""
+    if shutil.which("newuidmap") is None or shutil.which("debootstrap") is None:
+        pytest.skip("no newuidmap or no debootstrap")
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are root's alone
+        folder = Path(name)
+        # Seen by this test's processes alone: a user, and numbers for the users in what it builds.
+        for file, line in {
+            "passwd": f"builder:x:64001:64001::{name}:/bin/sh", "group": "builder:x:64001:",
+            "subuid": "builder:100000:65536", "subgid": "builder:100000:65536",
+        }.items():  # fmt: skip
+            (folder / file).write_text(f"{Path('/etc', file).read_text()}{line}\n")
+        os.chown(folder, 64001, 64001)
+        (folder / "in").mkdir()
+        bind = "; ".join(f"mount --bind {name}/{file} /etc/{file}" for file in ("passwd", "group", "subuid", "subgid"))
+        become = f'set -e; {bind}; exec setpriv --reuid=64001 --regid=64001 --clear-groups "$@"'
+        as_builder = ["unshare", "--mount", "bash", "-c", become, "as-builder"]
+        if subprocess.run([*as_builder, "unshare", "--user", "apptainer", "--version"], check=False).returncode:
+            pytest.skip("the kernel gives ordinary users no namespaces, or they cannot run this apptainer")
+        mirror = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()[0]  # fmt: skip
+        (folder / "base.def").write_text(DEFINITION.read_text().partition("# /mnt is")[0])
+        words = ["apptainer", "build", "--sandbox"]
+        for argument in ("AGENT=debootstrap", "FROM=debian:bookworm", "SUITE=bookworm", f"MIRROR={mirror}"):
+            words += ["--build-arg", argument]
+        variables = os.environ | {"HOME": name, "APPTAINER_TMPDIR": name, "APPTAINER_CACHEDIR": f"{name}/cache"}
+        done = subprocess.run(
+            [*as_builder, *words, f"{name}/sandbox", f"{name}/base.def"],
+            env=variables, cwd=name, capture_output=True, text=True, check=False, timeout=500,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert (folder / "sandbox/usr/bin/python3").exists()
+        (folder / "nothing.def").write_text("Bootstrap: scratch\n")
+        options = re.search(r"--mksquashfs-args=\"(.*)\"", (CONTAINERS / "build.sh").read_text())
+        assert options is not None
+        pack = ["apptainer", "build", f"--mksquashfs-args={options[1].replace('$time', '1700000000')}"]
+        done = subprocess.run(
+            [*as_builder, *pack, f"{name}/nothing.sif", f"{name}/nothing.def"],
+            env=variables, cwd=name, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+# --- With Podman -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the name of the same image in Podman, whose store is a folder of the tests'."""
+    if shutil.which("podman") is None or shutil.which("unsquashfs") is None or os.geteuid() != 0:
+        pytest.skip("needs podman, unsquashfs and root")
+    folder = tmp_path_factory.mktemp("podman")
+    # A virtual machine's root may be unable to raise limits, and crun to use mixed control groups.
+    files, processes = (resource.getrlimit(which)[1] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    engine = 'runtime = "runc"\ncgroup_manager = "cgroupfs"\n' if shutil.which("runc") else ""
+    (folder / "containers.conf").write_text(
+        f'[containers]\ndefault_ulimits = ["nofile={min(files, 4096)}:{min(files, 4096)}", '
+        f'"nproc={min(processes, 4096)}:{min(processes, 4096)}"]\n[engine]\n{engine}'
+    )
+    (folder / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
+    )
+    ENVIRONMENT["CONTAINERS_CONF"] = str(folder / "containers.conf")
+    ENVIRONMENT["CONTAINERS_STORAGE_CONF"] = str(folder / "storage.conf")
+    listed = subprocess.run(["apptainer", "sif", "list", str(sif)], capture_output=True, text=True, check=True).stdout
+    number = next(line.split("|")[0].strip() for line in listed.splitlines() if "Squashfs" in line)
+    with (folder / "files").open("wb") as files_of_sif:
+        subprocess.run(["apptainer", "sif", "dump", number, str(sif)], stdout=files_of_sif, check=True)
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", folder / "root", folder / "files"], check=True)
+    (folder / "files").unlink()
+    changes = ["ENV PATH=/opt/envknee/venv/bin:/usr/local/bin:/usr/bin:/bin", "ENV GIT_PYTHON_REFRESH=quiet"]
+    changes += [f"LABEL {name}={value}" for name, value in image.describe(sif).labels.items()]
+    with subprocess.Popen(["tar", "-C", folder / "root", "-c", "."], stdout=subprocess.PIPE) as tar:
+        words = ["podman", "import", "-q", *[f"--change={change}" for change in changes], "-", "envknee-test"]
+        subprocess.run(words, stdin=tar.stdout, env=ENVIRONMENT, check=True)
+    shutil.rmtree(folder / "root")
+    if subprocess.run(["podman", "run", "--rm", "--network=none", "envknee-test", "true"], env=ENVIRONMENT).returncode:
+        pytest.skip("Podman runs nothing on this machine")
+    return "envknee-test"
+
+
+@pytest.mark.timeout(1800)
+def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
+    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
+    study = workspace.study(runtime="docker", image=podman, learning=None, throughput=sweep)
+    done = workspace.sweep(study)
+    assert done.returncode == 0, done.stdout
+    record = measured(workspace.results().trial(0))
+    where = record.outcome.environment
+    assert where is not None and where.image is not None and record.outcome.status == "ok"
+    named = subprocess.run(
+        ["podman", "image", "inspect", "--format", "{{.Id}}", podman], env=ENVIRONMENT, capture_output=True, text=True,
+        check=True,
+    ).stdout.strip()  # fmt: skip
+    assert (where.image.sif_sha256, where.image.content_sha256) == (None, named)
+    assert where.git_commit and "snakemake" not in where.packages
+    again = workspace.sweep(study)
+    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    missing = workspace.sweep(workspace.study(study="other", runtime="docker", image="no-such-image"), "-n")
+    assert missing.returncode != 0 and "image 'no-such-image' is not there" in missing.stdout
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_launcher_that_ends_leaves_no_container_behind(
+    podman: str, workspace: Workspace, number: signal.Signals
+) -> None:
+    scratch = workspace.folder / "scratch"
+    scratch.mkdir()
+    pinned, trial = (
+        workspace.folder / "image.json",
+        a_trial(workspace.folder / "0000", runtime="docker", iterations=100_000),
+    )
+    assert workspace.module("docker", podman, str(pinned)).returncode == 0
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "envknee.launch", str(trial.root), str(pinned)],
+        cwd=workspace.folder,
+        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
+    )
+    wait_for(lambda: trial.metrics.exists())
+    running = ["podman", "ps", "--quiet", "--all"]
+    assert subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout
+    launcher.send_signal(number)
+    launcher.wait(30)
+    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=15)
+    wait_for(lambda: not subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout, timeout_s=15)
+    wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
+
+
+# --- Twice -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get("ENVKNEE_TEST_REBUILD"), reason="minutes more: set ENVKNEE_TEST_REBUILD=1")
 def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Path) -> None:
     first, second = image.describe(sif), image.describe(build(tmp_path))
@@ -233,7 +412,7 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
     assert first.sif_sha256 != second.sif_sha256
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
     this = image.describe(sif)
@@ -267,6 +446,17 @@ def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspac
     assert done.returncode == 0 and "image" not in done.stdout
 
 
+def test_without_apptainer_a_sweep_says_so_before_it_starts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    if shutil.which("apptainer", path=ENVIRONMENT["PATH"]):
+        pytest.skip("apptainer is where everything is")
+    done = workspace.sweep(workspace.study(runtime="apptainer"), "-n")
+    assert done.returncode != 0 and "no apptainer on PATH. Install Apptainer" in done.stdout
+    assert not workspace.results().root.exists()
+
+
 @needs_apptainer
 def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> None:
     study = workspace.study(runtime="apptainer", image="no.sif")
@@ -275,6 +465,18 @@ def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> No
     (workspace.folder / "no.sif").write_text("not an image")
     done = workspace.sweep(study, "-n")
     assert done.returncode != 0 and "Is the file a whole image?" in done.stdout
+
+
+@needs_apptainer
+def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_starts(workspace: Workspace) -> None:
+    labels = f"org.envknee.lock-sha256 {'0' * 64}\n    org.envknee.git-commit abcdef"
+    (workspace.folder / "old.def").write_text(f"Bootstrap: scratch\n\n%labels\n    {labels}\n")
+    built = workspace.run(["apptainer", "build", "old.sif", "old.def"], timeout_s=60)
+    assert built.returncode == 0, built.stdout
+    done = workspace.sweep(workspace.study(runtime="apptainer", image="old.sif"), "-n")
+    assert done.returncode != 0
+    assert "old.sif was built from other lock files (000000000000, commit abcdef)" in done.stdout
+    assert "containers/build.sh" in done.stdout and not workspace.results().root.exists()
 
 
 # --- What cannot be built here -----------------------------------------------------------------------------------------
@@ -301,12 +503,14 @@ def test_every_argument_of_a_definition_has_a_default() -> None:
 def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
     text = DOCKERFILE.read_text().replace("\\\n", " ")
     copied = [word for line in re.findall(r"^COPY (.*) /opt/envknee/$", text, re.MULTILINE) for word in line.split()]
-    assert len(copied) == 5
+    assert len(copied) == 6
     assert [path for path in copied if not (ROOT / path).is_file()] == []
     used = set(re.findall(r"/opt/envknee/([\w.-]+\.\w+)", text))
     assert used <= {Path(path).name for path in copied}
     assert re.findall(r"^FROM (\S+)$", text, re.MULTILINE) == [digest(DOCKERFILE)]
     assert re.search(r"install\.sh \S+/python /opt/envknee/requirements\.lock", text)
+    labels = set(re.findall(r"org\.envknee\.[a-z0-9-]+", text))
+    assert labels == set(re.findall(r"org\.envknee\.[a-z0-9-]+", DEFINITION.read_text()))
 
 
 def test_isaac_sims_definition_takes_its_pins_from_the_lock_file() -> None:
