@@ -17,7 +17,7 @@ import psutil
 import pytest
 import slurm_cluster
 from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
-from envknee import config, gpus
+from envknee import config, gpus, image
 from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.record import Record, load_records
 from slurm_cluster import Cluster
@@ -314,6 +314,22 @@ def test_what_the_cluster_cannot_give_is_said_by_preflight(
     for word in words:
         assert word in result.stdout, result.stdout
     assert not cluster.jobs()
+
+
+@pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer")
+def test_preflight_looks_at_the_image_on_the_node(site: Site, cluster: Cluster):
+    shutil.copytree(ROOT / "containers", site.folder / "containers", ignore=shutil.ignore_patterns("*.sif*"))
+    labels = f"%labels\n    org.envknee.lock-sha256 {image.lock_sha256()}\n"
+    (site.folder / "fits.def").write_text(f"Bootstrap: scratch\n\n{labels}")
+    assert site.run(["apptainer", "build", "fits.sif", "fits.def"], timeout_s=60).returncode == 0
+    result = preflight(site, site.study(runtime="apptainer", image="fits.sif", arms={"cpu": {"gpus": 0}}))
+    assert result.returncode == 0, result.stdout
+    content = image.describe(site.folder / "fits.sif").content_sha256[:12]
+    assert f"apptainer, content {content}" in result.stdout
+
+    result = site.module("slurm.preflight", str(site.results().root), "slurm/site.yaml", "none.sif")
+    assert result.returncode == 2, result.stdout
+    assert "NOT USABLE" in result.stdout and "none.sif is not there" in result.stdout
 
 
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):

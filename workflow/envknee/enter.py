@@ -11,7 +11,7 @@ from envknee import docker, image
 from envknee.errors import UserError
 from envknee.files import TrialFolder
 from envknee.git_state import as_told
-from envknee.record import Image, Request
+from envknee.record import Image, Request, Runtime
 
 PACKAGE = Path(__file__).parents[1]
 """The folder that Python finds this package in: the image has none of the project's code."""
@@ -26,24 +26,24 @@ class Entrance:
     """The SIF file, which Apptainer runs, or the program that has the image."""
 
 
-def entrance_for(request: Request, given: Path | None) -> Entrance | None:
+def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
     """Return the image that a trial is to run in, or None on the host.
 
     Args:
-        request: the trial's
+        runtime: where the trial was told to run
         given: a SIF file, or the file that pins an image of Docker's
 
     Raises:
         UserError: when it was not named, is not there, or does not fit this checkout.
     """
-    if request.runtime == "host":
+    if runtime == "host":
         return None
     if given is None:
         raise UserError(
-            f"this trial is to run in an image (runtime: {request.runtime}), and none was named."
+            f"this trial is to run in an image (runtime: {runtime}), and none was named."
             " Start it with `python -m envknee.launch TRIAL IMAGE`"
         )
-    if request.runtime == "docker":
+    if runtime == "docker":
         pinned = docker.read_pinned(given)
         program, found = docker.find(pinned.image.content_sha256)
         image.check_fits(pinned.name, found, docker.BUILD)

@@ -62,7 +62,7 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
         Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
-    entrance = entrance_for(request, given)
+    entrance = entrance_for(request.runtime, given)
     with _only_launcher_of(trial):
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee import config
-from envknee.config import Study
+from envknee.config import Runtime, Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, write_atomically
 from envknee.slurm import checks, facts, jobs, site
@@ -41,7 +41,15 @@ cd / && export PYTHONPATH="$2" && shift 2 && exec "$@"
 """Runs on the node, whatever that sees: bash is everywhere. Arguments: python, where this package lies, the command."""
 
 
-def probe_command(gpus: int, said: str, study_site: Site, folder: Path, nonce: str) -> list[str]:
+def probe_command(
+    gpus: int,
+    said: str,
+    study_site: Site,
+    folder: Path,
+    nonce: str,
+    runtime: Runtime = "host",
+    image: Path | None = None,
+) -> list[str]:
     """Return the command that starts a probe and prints what it saw; it needs no folder of the head's on the node.
 
     Args:
@@ -50,6 +58,8 @@ def probe_command(gpus: int, said: str, study_site: Site, folder: Path, nonce: s
         study_site: the cluster
         folder: the study's, as the head knows it
         nonce: what was written there
+        runtime: where trials run
+        image: in which image, as the launcher is given it
     """
     package = Path(__file__).resolve().parents[2]
     probe = [
@@ -65,6 +75,8 @@ def probe_command(gpus: int, said: str, study_site: Site, folder: Path, nonce: s
     ]
     if study_site.scratch:
         probe += ["--scratch", study_site.scratch]
+    if image is not None:
+        probe += ["--runtime", runtime, "--image", str(image.resolve())]
     options = jobs.probe_job(gpus, study_site).options(study_site)
     return [
         "srun", "--quiet", "--job-name=envknee-preflight", "--chdir=/", "--input=none", *options,
@@ -94,6 +106,8 @@ def problems(seen: Seen, gpus: int, arms: Sequence[str], study: Study, folder: P
         )
     if seen.scratch_problem:
         found.append(f"{named}: {seen.scratch_problem}")
+    if seen.image_problem:
+        found.append(f"{named}: {seen.image_problem}")
     if seen.problem:
         found.append(f"{named}: {seen.problem}")
     elif gpus and len(seen.gpus) < gpus and study.arms[arms[0]].gpus == "auto":
@@ -104,7 +118,7 @@ def problems(seen: Seen, gpus: int, arms: Sequence[str], study: Study, folder: P
     return found
 
 
-def table(seen: Sequence[tuple[list[str], int, Seen | None]], runtime: str) -> Table:
+def table(seen: Sequence[tuple[list[str], int, Seen | None]]) -> Table:
     """Return what every probe saw: a column each."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     shown.add_column("")
@@ -115,7 +129,7 @@ def table(seen: Sequence[tuple[list[str], int, Seen | None]], runtime: str) -> T
         "GPUs": lambda s: ", ".join(s.gpus) or "none",
         "driver": lambda s: s.driver or "none",
         "trials run on": lambda s: s.device or "nothing",
-        "image": lambda _: f"none (runtime: {runtime})",
+        "image": lambda s: s.image or ("NOT USABLE" if s.image_problem else "none (runtime: host)"),
         "study's folder": lambda s: "seen, writable" if s.sees_folder else "NOT SEEN",
         "scratch": lambda s: s.scratch + ("" if s.scratch_free_gb is None else f", {s.scratch_free_gb:,.0f} GB free"),
         "kernel cache": lambda s: f"{s.kernel_cache}, {s.kernel_cache_entries or 'no'} sets compiled",
@@ -125,7 +139,7 @@ def table(seen: Sequence[tuple[list[str], int, Seen | None]], runtime: str) -> T
     return shown
 
 
-def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -> list[str]:
+def run(study: Study, study_site: Site, folder: StudyFolder, console: Console, image: Path | None = None) -> list[str]:
     """Check the site against the cluster, probe its nodes, print the table, and return what is wrong.
 
     Raises:
@@ -147,7 +161,7 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -
     )
     running = {
         gpus: subprocess.Popen(
-            probe_command(gpus, _said(arms, study), study_site, root, nonce),
+            probe_command(gpus, _said(arms, study), study_site, root, nonce, study.runtime, image),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -166,7 +180,7 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console) -
                 process.terminate()  # srun cancels its job
                 process.wait()
         (root / NONCE).unlink(missing_ok=True)
-    console.print(table(rows, "host"))
+    console.print(table(rows))
     return found
 
 
@@ -201,6 +215,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
     parser.add_argument("site", type=Path, help="what describes the cluster, such as slurm/site.yaml")
+    parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, where the study says so")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.folder)
     found = run(
@@ -208,6 +223,7 @@ def main() -> int:
         site.load(arguments.site),
         folder,
         Console(markup=False, highlight=False, emoji=False),
+        arguments.image,
     )
     if found:
         raise UserError("this study would not run here:\n" + "\n".join(f"  {line}" for line in found))

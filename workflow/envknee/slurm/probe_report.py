@@ -29,6 +29,9 @@ class Seen(BaseModel):
     scratch: str
     scratch_free_gb: float | None
     scratch_problem: str | None
+    image: str | None
+    """The content of the image that trials would run in, shortened; None on the host."""
+    image_problem: str | None
     kernel_cache: str
     kernel_cache_entries: int
     """Sets of kernels that are already compiled."""
