@@ -73,7 +73,7 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found.labels["org.envknee.git-commit"])
     assert re.fullmatch(r"[0-9a-f]{64}", found.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", found.content_sha256)
     assert image.describe(sif) == found  # as kept beside it
-    tested = subprocess.run(["apptainer", "test", str(sif)], capture_output=True, text=True, check=False)
+    tested = subprocess.run(["apptainer", "test", "--cleanenv", str(sif)], capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
     pins = re.findall(r"^[a-z0-9-]+==", (CONTAINERS / "requirements.lock").read_text(), re.MULTILINE)
     assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in tested.stdout
