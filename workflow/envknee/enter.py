@@ -76,6 +76,7 @@ def command_line(
     inside = as_told() | {
         "PYTHONPATH": str(PACKAGE.resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         image.TOLD: entrance.image.model_dump_json(),

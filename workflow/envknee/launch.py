@@ -204,7 +204,8 @@ def process_environment(request: Request) -> dict[str, str]:
     Snakemake sets them to the `threads` of a rule.
     """
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2 // request.world_size))
-    variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    # Unbuffered, or what a trial printed would follow the traceback in its log, whose last lines say why it ended.
+    variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
     if request.memory.expandable_segments:
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if request.world_size > 1:
