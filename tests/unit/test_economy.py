@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envknee import config, economy_replay, space
-from envknee.ask import ask, ask_again
+from envknee import config, economy_replay
+from envknee.ask import ask_again
 from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import canonical_json
@@ -15,6 +15,7 @@ from envknee.limits.verdict import decide
 from envknee.record import Record, Request
 from records import GPU, Trial
 from test_ask import dice, measured
+from test_ask import play as asked_in_turn
 
 SIZES = {"from": 64, "to": 16384}
 
@@ -25,11 +26,7 @@ def a_study(window: int = 1, **changes: Any) -> Study:
 
 
 def play(study: Study, measure: Callable[[Request], Trial]) -> tuple[list[Request], dict[int, Record]]:
-    requests: list[Request] = []
-    known: dict[int, Record] = {}
-    for slot in space.plan(study):
-        requests.append(ask(study, slot.number, requests, known))
-        known[slot.number] = measure(requests[-1]).record
+    requests, known = asked_in_turn(study, measure)
     assert ask_again(study, requests, known) == requests
     return requests, known
 

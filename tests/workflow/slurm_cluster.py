@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -155,6 +156,11 @@ class Cluster:
         """Wait until every node answers and has nothing to do."""
         wanted = ["idle"] * len(self.nodes)
         wait_for(lambda: self.ask("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T").split() == wanted, 60)
+
+    def wait_until_saved(self) -> None:
+        """Wait until the controller has written down what changes now, which takes up to 5 s: a crash loses what it has not."""
+        told_s = time.time()
+        wait_for(lambda: (self.folder / "state/job_state").stat().st_mtime > told_s, timeout_s=20)
 
     def kill_controller(self) -> None:
         """As the machine that it runs on would by losing power."""

@@ -203,8 +203,9 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     cancelled, late = (number for number in range(4) if nodes[number] != crashed)
     assert len(victims) == 2
 
-    cluster.ask("scancel", jobs[cancelled])
     cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
+    cluster.ask("scancel", jobs[cancelled])
+    cluster.wait_until_saved()  # or the hung trial would stay: its controller would have forgotten both orders
     cluster.crash_node(crashed)
     cluster.kill_controller()
     wait_for(lambda: not any(psutil.pid_exists(hung[number]) for number in victims), timeout_s=20)
