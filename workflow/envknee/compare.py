@@ -31,6 +31,7 @@ from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits import doublings, percent, shown_batch
 from envknee.limits.verdict import ArmVerdict, decide, hardware, load_study
 from envknee.record import PHASES, Frozen, Record, load_records, without_skipped
+from envknee.summary import threshold_interval
 
 REGRESSION = 3
 """Exit status where something became worse by more than the margin."""
@@ -345,9 +346,7 @@ def _threshold(verdict: ArmVerdict) -> str:
     at = f"horizon {headline.horizon}, {shown_batch(headline.batch_size)}"
     if headline.threshold_num_envs is None:
         return f"no throughput threshold reached; best {headline.best_fps:,.0f} FPS ({at})"
-    ends = "unknown" if headline.threshold_lowest is None else f"{headline.threshold_lowest:,}"
-    upper = "open" if headline.threshold_highest is None else f"{headline.threshold_highest:,}"
-    return f"threshold {headline.threshold_num_envs:,} environments ({ends} to {upper}; {at})"
+    return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
 
 
 def _some(places: set[Place]) -> str:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from envknee.errors import UserError, run_command
 from envknee.files import canonical_json, read_model, write_atomically
-from envknee.image import KEPT, comma_separated
+from envknee.image import KEPT, mounts
 from envknee.record import Frozen, Image
 
 Program = Literal["docker", "podman"]
@@ -147,10 +147,7 @@ def command_in(
             "--device=nvidia.com/gpu=all"
         )  # CUDA_VISIBLE_DEVICES chooses: the toolkit's names differ by version
     words.append(f"--workdir={folder.resolve()}")
-    for path in (*readable, *writable):
-        may = ["ro"] if path in readable else []
-        at = path.resolve()
-        words.append(f"--mount={comma_separated('type=bind', f'src={at}', f'dst={at}', *may)}")
+    words += [f"--mount={mount}" for mount in mounts(readable, writable)]
     words += [f"--env={name}" for name in sorted(variables) if KEPT.fullmatch(name) and name not in inside]
     words += [f"--env={name}={value}" for name, value in sorted(inside.items())]
     return [*words, image.content_sha256, *command]

@@ -26,7 +26,6 @@ from scipy.special import stdtrit
 from envknee import space
 from envknee.config import Adaptive, Kind, Study
 from envknee.limits import learning, listed, shown_batch, throughput
-from envknee.limits import memory as memory_limit
 from envknee.limits.doublings import Decision, Doubling
 from envknee.limits.learning import Seeds
 from envknee.record import Record, Request
@@ -118,9 +117,8 @@ def choose(
     ends: list[str] = []
     waiting: tuple[Point, int] | None = None
     focus: int | None = None
-    for horizon, batch_size in sorted({(p.horizon, p.batch_size) for p in points}, key=lambda s: (s[0], s[1] or 0)):
-        of_series = [r for r in asked if (r.horizon, r.batch_size) == (horizon, batch_size)]
-        series = [p for p in points if (p.horizon, p.batch_size) == (horizon, batch_size)]
+    for (horizon, batch_size), series in _by_series(points).items():
+        of_series = _asked_of((horizon, batch_size), asked)
         sizes = [p.num_envs for p in _that_fit(series, of_series, records, memory)]
         tried = {size: Tried() for size in sizes}
         for request in of_series:
@@ -146,6 +144,18 @@ def choose(
     return Choice(min(points), 0, "; ".join(ends))
 
 
+def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Point]]:
+    """Return (horizon, batch_size) -> its points by num_envs, all in ascending order."""
+    found: dict[tuple[int, int | None], list[Point]] = {}
+    for point in sorted(points, key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs)):
+        found.setdefault((point.horizon, point.batch_size), []).append(point)
+    return found
+
+
+def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[Request]:
+    return [request for request in asked if (request.horizon, request.batch_size) == series]
+
+
 def _probe(
     study: Study,
     kind: Kind,
@@ -161,22 +171,20 @@ def _probe(
     sweep = study.sweep(kind)
     assert sweep is not None, "its points are given"
     axis = set(space.axes(sweep)[0])
-    for series in sorted({(p.horizon, p.batch_size) for p in points}, key=lambda s: (s[0], s[1] or 0)):
-        of_series = [r for r in asked if (r.horizon, r.batch_size) == series]
+    for series, own in _by_series(points).items():
+        of_series = _asked_of(series, asked)
         probes = [r for r in of_series if r.num_envs not in axis]
         known = {r.num_envs: records[r.number].outcome.status for r in of_series if r.number in records}
         fitted = max((size for size, status in known.items() if status != "oom"), default=None)
-        larger = [
-            p for p in points if (p.horizon, p.batch_size) == series and fitted is not None and p.num_envs > fitted
-        ]
-        refused = [p.num_envs for p in larger if memory.refusal(p) is not None]
-        failed = min([*refused, *(size for size, status in known.items() if status == "oom")], default=None)
-        if fitted is None or failed is None or len(probes) >= sweep.adaptive.probes:
+        if fitted is None or len(probes) >= sweep.adaptive.probes:
             continue
-        if failed <= CLOSE * fitted:
+        refused = [p.num_envs for p in own if p.num_envs > fitted and memory.refusal(p) is not None]
+        failed = min([*refused, *(size for size, status in known.items() if status == "oom")], default=None)
+        if failed is None or failed <= CLOSE * fitted:
             continue
         wanted = [(fitted + failed) // 2]
-        if (wall := _wall(Point(fitted, *series), memory)) is not None:
+        found = memory.prediction(Point(fitted, *series))
+        if found is not None and (wall := found.largest_num_envs) is not None:
             wanted = [int(0.95 * wall), int(1.05 * wall), *wanted]
         step = min(axis)  # whole warps, and what divides the smallest rollout
         for size in (place // step * step for place in wanted):
@@ -185,15 +193,6 @@ def _probe(
             if fitted < size < failed and not asked_for and space.is_legal(probe, study.world_sizes):
                 return probe
     return None
-
-
-def _wall(point: Point, memory: KnownMemory) -> int | None:
-    """Return the largest num_envs that should fit, by the memory model fitted so far; None without one."""
-    if memory.device_gb is None or not memory.whole:
-        return None
-    samples = [memory_limit.sample_of(record) for record in memory.whole]
-    found = memory_limit.predict(samples, point, memory.device_gb, memory.whole[0].world_size)
-    return found.largest_num_envs if found else None
 
 
 def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:

@@ -18,11 +18,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from envknee import ask, config, space
+from envknee import ask, space
 from envknee.config import Kind, Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder
 from envknee.limits import Series, learning, throughput
+from envknee.limits.verdict import load_study
 from envknee.record import Record, load_records, without_skipped
 from envknee.samplers import point_of
 from envknee.space import Point
@@ -128,9 +129,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=("throughput", "learning"), default="throughput")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.results)
-    if not folder.study.exists():
-        raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
-    study, records = config.load(folder.study), load_records(folder)
+    study, records = load_study(folder), load_records(folder)
     found = [replay(study, arguments.kind, records, sampler) for sampler in SAMPLERS]
     grid = found[0]
     table = Table(title=f"{study.study}: {arguments.kind}", caption="device seconds; share of the whole grid")

@@ -200,9 +200,8 @@ def command_in(
     words += ["--cleanenv", "--contain", "--ipc"]
     # no-privs: started by root, it still has none of root's privileges. no-eval: values are taken as they stand.
     words += ["--no-privs", "--no-eval", *(["--nv"] if gpus else []), "--cwd", str(folder.resolve())]
-    for path in (*readable, *writable):
-        may = ["ro"] if path in readable else []
-        words += ["--mount", comma_separated("type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *may)]
+    for mount in mounts(readable, writable):
+        words += ["--mount", mount]
     return [*words, str(sif.resolve()), *command]
 
 
@@ -216,11 +215,18 @@ def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> di
     return outside | {f"APPTAINERENV_{name}": value for name, value in (kept | dict(inside)).items()}
 
 
-def comma_separated(*fields: str) -> str:
-    """Return one line of CSV, as Apptainer reads it: a path may have a comma in it."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)
-    return line.getvalue()
+def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:
+    """Return what --mount is told of each folder: a line of CSV for Apptainer, Docker and Podman alike.
+
+    A path may have a comma in it, and is the same inside as outside.
+    """
+    found = []
+    for path in (*readable, *writable):
+        line = io.StringIO()
+        fields = ["type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *(["ro"] if path in readable else [])]
+        csv.writer(line, lineterminator="").writerow(fields)
+        found.append(line.getvalue())
+    return found
 
 
 def _labels(sif: Path) -> dict[str, str]:

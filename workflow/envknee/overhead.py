@@ -42,7 +42,7 @@ def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]
         UserError: when it ends badly; names its log.
     """
     command = trainers.load(request.trainer).command_line(request, device)
-    variables = launch.process_environment(request) | {"PYTHONUNBUFFERED": "1"}
+    variables = launch.process_environment(request)
     stamps: list[float] = []
     with (
         log.open("w", encoding="utf-8") as kept,

@@ -76,8 +76,8 @@ def _plain(value: Any) -> Any:
     return {key: _plain(item) for key, item in vars(value).items() if not key.startswith("_")}
 
 
-def warm_up(study: Study, folder: StudyFolder, sif: Path | None = None) -> None:
-    """Run one iteration of every arm's smallest point in a process of its own, as trials do (in the image `sif`, where they do).
+def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> None:
+    """Run one iteration of every arm's smallest point in a process of its own, as trials do (in `image`, where they do).
 
     Raises:
         UserError: when it does not end well: then no trial of that arm would.
@@ -94,7 +94,7 @@ def warm_up(study: Study, folder: StudyFolder, sif: Path | None = None) -> None:
             f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True
         )
         started = time.monotonic()
-        record = launch.launch(trial, sif)
+        record = launch.launch(trial, image)
         if record.outcome.status != "ok":
             raise UserError(
                 f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"

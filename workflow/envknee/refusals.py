@@ -8,11 +8,15 @@ out of memory twice, or the memory model fitted so far (`limits.memory`) says th
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from envknee import space
 from envknee.record import Record
 from envknee.samplers import MEMORY_MARGIN, point_of
 from envknee.space import Point
+
+if TYPE_CHECKING:
+    from envknee.limits.memory import Prediction
 
 CERTAIN_FAILURES = 2
 """Trials that ran out of memory at no larger a point: once may have been a neighbour on the device."""
@@ -77,6 +81,15 @@ class KnownMemory:
         """Return why a point cannot fit the device, or None when nothing rules it out."""
         return self._rollout_alone(point) or self._failed_before(point) or self._by_model(point)
 
+    def prediction(self, point: Point) -> "Prediction | None":
+        """Return what the memory model of the trials that fitted says of a point; None where there is no model yet."""
+        if self.device_gb is None or not self.whole:
+            return None
+        from envknee.limits import memory  # 0.8 s that a point known to fit should not pay
+
+        samples = [memory.sample_of(record) for record in self.whole]
+        return memory.predict(samples, point, self.device_gb, self.whole[0].world_size)
+
     def _rollout_alone(self, point: Point) -> str | None:
         if self.rollout is None or self.device_gb is None:
             return None
@@ -104,10 +117,7 @@ class KnownMemory:
         largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
         if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
             return None
-        from envknee.limits import memory  # 0.8 s that a point known to fit should not pay
-
-        samples = [memory.sample_of(record) for record in self.whole]
-        found = memory.predict(samples, point, self.device_gb, self.whole[0].world_size)
+        found = self.prediction(point)
         if found is None or found.largest_error_gb > MODEL_ERROR * self.device_gb:
             return None
         if found.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from envknee.figures.canvas import canvas, in_words, key, legend, thousands, up_arrow
+from envknee.figures.canvas import canvas, cost_mark, in_words, key, legend, thousands
 from envknee.figures.style import COLOURS, DASHES, GREY, MARKERS, Look, wrapped
 from envknee.limits.batch import BatchLaw
 from envknee.limits.verdict import Verdict
@@ -96,15 +96,7 @@ def _ticks(sizes: Sequence[int], left: float, right: float) -> list[int]:
 def _points(axes: Axes, law: BatchLaw, look: Look, dodge: float, per_step: bool) -> None:
     for point in law.points:
         unit = point.batch_size if per_step else 1
-        cost, x = point.frames_to_target, point.batch_size * dodge
-        if cost.lower_bound:
-            up_arrow(axes, x, cost.value / unit, look.colour)
-            continue
-        if cost.interval_lower is not None and cost.interval_upper is not None:
-            # Two seeds can leave an interval orders of magnitude wide: cut where it would press the points together.
-            ends = (max(cost.interval_lower, cost.value / 3.0), min(cost.interval_upper, cost.value * 3.0))
-            axes.plot([x, x], [end / unit for end in ends], color=look.colour, linewidth=1.3, alpha=0.9)
-        axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4)
+        cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
 
 
 def _curve(

@@ -4,6 +4,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from envknee.figures.style import GREY, INK, STYLE, Look
 from envknee.limits import Series
+from envknee.limits.learning import Cost
 from envknee.limits.verdict import Verdict
 
 WIDTH_IN = 9.8
@@ -169,6 +171,21 @@ def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> 
         "", (x, y), xytext=(0, 17), textcoords="offset points", zorder=3,
         arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 3},
     )  # fmt: skip
+
+
+WIDEST = 3.0
+"""An interval is drawn to this factor on either side of its point: two seeds can leave it orders of magnitude wide."""
+
+
+def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:
+    """Draw what reaching the target costs, over `unit`: its interval and a mark, or an open arrow at a lower bound."""
+    if cost.lower_bound:
+        up_arrow(axes, x, cost.value / unit, look.colour)
+        return
+    if cost.interval_lower is not None and cost.interval_upper is not None:
+        ends = (max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST))
+        axes.plot([x, x], [end / unit for end in ends], color=look.colour, linewidth=1.3, alpha=0.9)
+    axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
 
 
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:

@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from envknee.figures.canvas import (
     canvas,
+    cost_mark,
     dodge_of,
     in_words,
     key,
@@ -15,16 +16,12 @@ from envknee.figures.canvas import (
     series_legend,
     sizes_axis,
     thousands,
-    up_arrow,
 )
 from envknee.figures.style import GREY, Look, looks_of, series_of
 from envknee.limits import Series
 from envknee.limits.learning import Cost, LearningLimit, LearningPoint, gpus_of, seconds_of, that_ran
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
-
-WIDEST = 3.0
-"""An interval is drawn to this factor on either side of its point: two seeds can leave it orders of magnitude wide."""
 
 
 def draw_target(verdict: Verdict, records: Sequence[Record]) -> Figure:
@@ -82,16 +79,7 @@ def _panel(
         known = [(x, cost.value) for x, cost in costs if not cost.lower_bound]
         axes.plot([x for x, _ in known], [value for _, value in known], color=look.colour, linewidth=1.4, alpha=0.8)
         for x, cost in costs:
-            if cost.lower_bound:
-                up_arrow(axes, x, cost.value, look.colour)
-                continue
-            if cost.interval_lower is not None and cost.interval_upper is not None:
-                ends = [max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)]
-                axes.plot([x, x], ends, color=look.colour, linewidth=1.3, alpha=0.9)
-            axes.plot(
-                x, cost.value, look.marker, color=look.colour, markersize=6, markeredgecolor="white",
-                markeredgewidth=0.8, zorder=4,
-            )  # fmt: skip
+            cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:

@@ -32,6 +32,7 @@ from envknee.files import canonical_json, write_atomically
 from envknee.limits import Series, learning, memory, throughput
 from envknee.limits.learning import Seeds
 from envknee.limits.memory import Room, Sample
+from envknee.limits.throughput import ThroughputLimit
 from envknee.record import Frozen
 
 LARGEST_FALSE_SHARE = 0.05
@@ -210,10 +211,7 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
         limit = throughput.limit_of(series, measured, failures, SETTINGS)
         seconds += time.process_time() - start
         _judge(limit.threshold_num_envs, scenario, count)
-        for gain, truth in zip(limit.gains, scenario.log_gains, strict=True):
-            if gain.gain_lower is not None and gain.gain_upper is not None:
-                count["intervals"] += 1
-                count["gain"] += gain.gain_lower <= math.expm1(truth) <= gain.gain_upper
+        _judge_gains(limit, scenario, count)
         beyond = math.inf if scenario.true_threshold is None else scenario.true_threshold
         assert limit.threshold_lowest is not None
         count["threshold"] += limit.threshold_lowest <= beyond <= (limit.threshold_highest or math.inf)
@@ -268,11 +266,7 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         limit = throughput.limit_of(Series("simulated", 1, None), measured, {}, SETTINGS)
         seconds += time.process_time() - start
         _judge(limit.threshold_num_envs, scenario, count)
-        truths = dict(zip(SIZES, scenario.log_gains, strict=False))
-        for gain in limit.gains:
-            if gain.gain_lower is not None and gain.gain_upper is not None:
-                count["intervals"] += 1
-                count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
+        _judge_gains(limit, scenario, count)
         count["trials"] += sum(map(len, measured.values()))
     return ProofRow(
         limit="throughput",
@@ -284,6 +278,15 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
         ms_per_verdict=1e3 * seconds / studies,
     )
+
+
+def _judge_gains(limit: ThroughputLimit, scenario: ThroughputScenario, count: Counter[str]) -> None:
+    """Count the intervals of single doublings, and those that hold the true gain."""
+    truths = dict(zip(SIZES, scenario.log_gains, strict=False))
+    for gain in limit.gains:
+        if gain.gain_lower is not None and gain.gain_upper is not None:
+            count["intervals"] += 1
+            count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
 
 
 def _within(truth: float, lower: float | None, upper: float | None) -> bool:
