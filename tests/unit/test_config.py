@@ -204,7 +204,7 @@ KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, re
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
-ARM = "cpu_ranks, gpus, memory, overrides, trainer"
+ARM = "cpu_ranks, gpus, memory, nodes, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
@@ -271,11 +271,16 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
-        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, cpu_ranks, overrides, memory (got None)"),
+        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, cpu_ranks, nodes, overrides, memory (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),
         ({"arms": {"x": {"gpus": -2}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got -2)"),
         ({"arms": {"x": {"gpus": 2.0}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got 2.0)"),
         ({"arms": {"x": {"gpus": 1, "cpu_ranks": 2}}}, "arms.x: cpu_ranks 2 is for gpus: 0; on GPUs there is a rank for each (gpus: k)"),
+        ({"arms": {"x": {"nodes": 2}}}, "arms.x: nodes 2 needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"),
+        (
+            {"arms": {"x": {"nodes": 2, "gpus": 1}}, "runtime": "docker", "image": "i"},
+            "study: arm 'x': nodes 2 is for runtime: host or apptainer; a container of Docker's has no network",
+        ),
         ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got True)"),
         ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
         ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),

@@ -49,6 +49,10 @@ def pulses(*ranks: tuple[str, float, float]) -> list[Pulse]:
         ([("1 rollout 50", 1, 0), ("2 rollout 51", 40, 40)], None),  # rank 0 gets on
         ([("1 rollout 50", 31, 31), ("2 rollout 51", 31, 0)], "rank 0 hangs (rollout)"),
         ([("1 learning 60", 31, 0), ("2 learning 59", 31, 0)], "rank 1 hangs (learning)"),  # busy, but not getting on
+        (
+            [("1 learning 60", 31, 0), ("2 learning 60", 31, 0)],
+            "rank 0 or 1 hangs (learning)",
+        ),  # in the middle of an exchange
         ([("1 learner 5", 500, 0), ("2 environment 4", 500, 0)], None),  # rank 1 compiles kernels
         ([("1 learner 5", 500, 0), ("2 environment 4", 500, 31)], "rank 1 hangs (environment)"),
         ([("1 kernels 3", 500, 500), ("2 learner 5", 500, 0)], None),  # rank 0 waits for another trial's kernels

@@ -102,14 +102,35 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
 
 def test_each_attempt_gets_more_time_up_to_the_partitions_limit():
     mine = Site(partition="gpu")
-    assert [jobs.job_of(1, 600, mine, attempt).minutes for attempt in (1, 2, 3)] == [16, 24, 32]
-    assert [jobs.job_of(1, 600, mine, attempt, 30).minutes for attempt in (1, 2, 3)] == [16, 24, 30]
+    assert [jobs.job_of(jobs.Shape(1), 600, mine, attempt).minutes for attempt in (1, 2, 3)] == [16, 24, 32]
+    assert [jobs.job_of(jobs.Shape(1), 600, mine, attempt, 30).minutes for attempt in (1, 2, 3)] == [16, 24, 30]
 
 
 def test_an_arm_larger_than_the_cap_is_named():
     with pytest.raises(UserError, match=r"arms\.four: a trial asks for 4 GPUs, and max_gpus of the site is 2"):
         jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=2))
     jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=4))
+
+
+def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
+    study = a_study(arms={"wide": {"gpus": 4, "nodes": 2}, "cpu": {"gpus": 0, "nodes": 4}}, learning=None)
+    mine = Site(partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64)
+    wide = next(jobs.trial_job(study, slot, mine) for slot in plan(study) if slot.arm == "wide")
+    assert wide == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16, nodes=2)
+    asked = wide.resources(mine)
+    assert set(asked) <= set(jobs.RESOURCES)
+    assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
+    assert {"--nodes=2", "--ntasks=2", "--gres=gpu:h100:4"} <= set(wide.options(mine))
+    assert jobs.prepare_job(study, mine).nodes == 1
+    assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
+    with pytest.raises(
+        UserError, match=r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
+    ):
+        jobs.check_cap(study, Site(partition="gpu", max_gpus=7))
+    jobs.check_cap(study, Site(partition="gpu", max_gpus=8))
+    text = "\n".join(checks.problems(study, mine, a_cluster()))
+    assert "arms.cpu: 4 nodes' CPUs asked for, and partition 'gpu' has only 3 such" in text
+    assert "arms.wide: 2 nodes of 4 GPUs of type h100 asked for, and partition 'gpu' has only 1 such" in text
 
 
 def test_slurms_own_words_are_read():

@@ -119,13 +119,14 @@ class Cluster:
         key = self.folder / "etc/munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
-        # The executor plugin's job step drops every SLURM_ variable before its own srun: this one puts it back.
-        srun = self.folder / "bin/srun"
-        srun.write_text(
-            f'#!/bin/sh\nSLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which("srun")} "$@"\n',
-            encoding="utf-8",
-        )
-        srun.chmod(0o755)
+        # The executor plugin's job step drops every SLURM_ variable before what it starts: these put it back.
+        for name in ("srun", "scontrol"):
+            program = self.folder / "bin" / name
+            program.write_text(
+                f'#!/bin/sh\nSLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"\n',
+                encoding="utf-8",
+            )
+            program.chmod(0o755)
         self._daemon(
             "munged", f"--key-file={key}", f"--socket={self.folder}/run/munge.socket", "--force",
             f"--pid-file={self.folder}/run/munged.pid", f"--log-file={self.folder}/log/munged.log",

@@ -5,12 +5,14 @@ measured twice, no process is left.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -227,6 +229,69 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     assert ended[jobs[cancelled]]["JobState"] == "CANCELLED"
     assert ended[jobs[late]]["JobState"] == "TIMEOUT"
     assert {ended[jobs[number]]["JobState"] for number in victims} == {"COMPLETED"}
+
+
+def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, cluster: Cluster):
+    # Nodes of this machine share its loopback interface; others name theirs in the same variable.
+    site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
+    arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "nodes": 2}}
+    study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
+    sweep = site.start(study)
+    folder = site.results()
+    rows = folder.trial(1).metrics
+    wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
+    job = job_of(cluster, 1)
+    assert job is not None and cluster.jobs()[job]["node"] == "n[1-2]"
+    ranks = ranks_of(site, 1)
+    assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
+    ranks[1].suspend()
+    suspended = time.monotonic()
+    psutil.wait_procs(ranks.values(), timeout=90)
+    assert not any(process.is_running() for process in ranks.values())
+    assert time.monotonic() - suspended < 60
+
+    output, _ = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, output
+    (log,) = (site.folder / "results/slurm-logs").rglob("*.log")
+    assert re.search(r"rank (0 or )?1 hangs \((rollout|learning)\)", log.read_text(encoding="utf-8"))
+    _, together = assert_whole(folder, 2, cluster, site)
+    assert (together.outcome.status, together.world_size, together.num_envs_total) == ("ok", 2, 8)
+    assert together.outcome.ranks is not None and [rank.rank for rank in together.outcome.ranks] == [0, 1]
+    assert not list(folder.trial(1).root.glob("meeting-*"))
+    assert (folder.figures / "scaling.svg").exists()
+
+    study = site.study(study="here", arms=arms)
+    here = site.run(["snakemake", "--configfile", study.name], timeout_s=60)
+    assert here.returncode != 0 and "arms.two: nodes 2 needs a SLURM cluster" in here.stdout
+
+
+def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_the_site_says(site: Site):
+    if gpus.visible_uuids():
+        pytest.skip("this machine has GPUs, and the nodes would see them")
+    site.edit_site(retries="1")
+    folder = site.prepared()
+    study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    result = site.sweep(study)
+    assert result.returncode != 0
+    assert result.stdout.count("has been submitted") == 2, result.stdout
+    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    assert len(logs) == 2 and not any("Trying to restart" in log.read_text(encoding="utf-8") for log in logs)
+    # The nodes' GPUs are links to /dev/null: a node was given one, and CUDA shows none. The first that says so ends the other.
+    said = folder.trial(0).log.read_text(encoding="utf-8")
+    assert "gpus: 1 was asked for, and no GPU is visible here (CUDA_VISIBLE_DEVICES=0)" in said
+    assert not folder.trial(0).record.exists()
+
+
+def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
+    """Return the processes that train a trial: rank -> process."""
+    found = {}
+    for pid in trial_processes(site.folder):
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            variables = process.environ()
+            if f"/{number:04d}" in " ".join(process.cmdline()) and "RANK" in variables:
+                found[int(variables["RANK"])] = process
+    return found
 
 
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):

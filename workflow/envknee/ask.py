@@ -98,6 +98,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         phases=study.phases,
         memory=arm.memory,
         cpu_ranks=arm.cpu_ranks,
+        nodes=arm.nodes,
         skip=skip,
         runtime=study.runtime,
     )

@@ -178,6 +178,11 @@ class Arm(Strict):
     cpu_ranks: Positive = Field(
         default=1, description="With gpus: 0, ranks that train together on the CPU: a rehearsal of several GPUs."
     )
+    nodes: Positive = Field(
+        default=1,
+        description="Machines of a SLURM cluster that train together, each with as many GPUs (or cpu_ranks) as stand here.",
+        exclude_if=lambda value: value == 1,
+    )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()
 
@@ -185,17 +190,21 @@ class Arm(Strict):
     def _ranks_have_a_device(self) -> "Arm":
         if self.cpu_ranks > 1 and self.gpus != 0:
             raise ValueError(f"cpu_ranks {self.cpu_ranks} is for gpus: 0; on GPUs there is a rank for each (gpus: k)")
+        if self.nodes > 1 and self.gpus == "auto":
+            raise ValueError(
+                f"nodes {self.nodes} needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"
+            )
         return self
 
     @property
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks)
+        return world_size(self.gpus, self.cpu_ranks, self.nodes)
 
 
-def world_size(gpus: Literal["auto"] | int, cpu_ranks: int) -> int:
-    """Return how many ranks train together: one per GPU, or as many as the CPU is to have."""
-    return cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus
+def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1) -> int:
+    """Return how many ranks train together: on each node one per GPU, or as many as its CPU is to have."""
+    return nodes * (cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus)
 
 
 class Adaptive(Strict):
@@ -366,10 +375,14 @@ class Study(Strict):
             raise ValueError(f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host")
         if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):
             raise ValueError("architectures are for the image that is built with runtime: apptainer and no `image:`")
-        for name in self.arms:
+        for name, arm in self.arms.items():
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(
                     f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+                )
+            if arm.nodes > 1 and self.runtime == "docker":
+                raise ValueError(
+                    f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
                 )
         return self
 

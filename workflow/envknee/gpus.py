@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal
 
 from envknee.errors import UserError, run_command
 
@@ -94,6 +95,14 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
             )
             is_told = True
         time.sleep(POLL_S)
+
+
+@contextmanager
+def reserved_for(asked: Literal["auto"] | int) -> Iterator[list[str]]:
+    """Lock the GPUs that an arm's `gpus:` asks for (auto: one, if there is any) and give their UUIDs."""
+    visible = visible_uuids()
+    with reserved(min(1, len(visible)) if asked == "auto" else asked, visible) as uuids:
+        yield uuids
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

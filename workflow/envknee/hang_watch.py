@@ -1,17 +1,17 @@
 """Tells when ranks that should train hang, which, and where.
 
-Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes. Output: words.
+Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes; of several machines,
+what each has read there (see nodes). Output: words.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-from envknee.ranks import beat_file
-from envknee.record import StartUp
+from envknee.record import Beat, StartUp
 
 HANG_S = 30.0
 """Without progress of any rank for so long, one of them hangs: a rollout's step or an optimizer step takes seconds at most."""
@@ -48,7 +48,8 @@ class Pulse:
 class HangWatch:
     """Tells when ranks that should train do not."""
 
-    folder: Path
+    read: Callable[[], Mapping[int, Beat]]
+    """Returns the newest beat of each rank that has begun."""
     world_size: int
     hang_s: float = HANG_S
     pulses: list[Pulse] = field(init=False)
@@ -61,15 +62,24 @@ class HangWatch:
     def look(self) -> str | None:
         """Read every rank's beat; return which rank hangs and where, or None."""
         now = time.monotonic()
+        beats = self.read()
         for pulse in self.pulses:
-            path = beat_file(self.folder, pulse.rank)
-            text = path.read_text(encoding="ascii").strip() if path.exists() else ""
-            if text != pulse.text:
-                pulse.text, pulse.changed_s = text, now
-            busy_s = _cpu_seconds(int(text.split()[0])) if text else 0.0
-            if busy_s >= pulse.busy_s + 0.5:
-                pulse.busy_s, pulse.worked_s = busy_s, now
+            beat = beats.get(pulse.rank, Beat(text="", busy_s=0.0))
+            if beat.text != pulse.text:
+                pulse.text, pulse.changed_s = beat.text, now
+            if beat.busy_s >= pulse.busy_s + 0.5:
+                pulse.busy_s, pulse.worked_s = beat.busy_s, now
         return hanging(self.pulses, now, self.hang_s)
+
+
+def beats_here(folder: Path) -> dict[int, Beat]:
+    """Return the newest beat of each rank on this machine, whose files lie in `folder`."""
+    found = {}
+    for path in folder.glob("rank-*.beat"):
+        text = path.read_text(encoding="ascii").strip()
+        rank = int(path.stem.removeprefix("rank-"))
+        found[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
+    return found
 
 
 def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
@@ -85,7 +95,9 @@ def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
         return None
     if last.stage in STARTING and now_s - last.worked_s < hang_s:
         return None
-    return f"rank {last.rank} hangs ({last.stage}): no rank made progress for {hang_s:g} s"
+    # One that stopped while they exchanged something has come as far as those that wait for it.
+    named = " or ".join(str(pulse.rank) for pulse in pulses if _progress(pulse) == _progress(last))
+    return f"rank {named} hangs ({last.stage}): no rank made progress for {hang_s:g} s"
 
 
 def _progress(pulse: Pulse) -> tuple[int, int]:

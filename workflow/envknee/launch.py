@@ -23,23 +23,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
-from envknee import bundle, config, cost, gpus, progress, ranks, scratch, space
-from envknee.enter import Entrance, command_line, entrance_for, leave
+from envknee import bundle, config, cost, gpus, nodes, progress, ranks, scratch, space
+from envknee.enter import Entrance, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
-from envknee.hang_watch import HangWatch
+from envknee.hang_watch import HangWatch, beats_here
+from envknee.processes import GRACE_S, command_of, end_all
 from envknee.record import Environment, Failure, Image, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
 
 POLL_S = 0.2
-GRACE_S = 10.0
-"""Seconds between asking a process group to end and killing it."""
-
 FULL_DISK_BYTES = 100_000
 """With less room than this a trial cannot have written its rows."""
 
@@ -78,15 +74,10 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
             _finish(trial, "skipped", request.skip, started_unix_s=time.time())
         else:
             _set_aside(trial.metrics)
-            visible = gpus.visible_uuids()
-            wanted = min(1, len(visible)) if request.gpus == "auto" else request.gpus
-            with (
-                gpus.reserved(wanted, visible) as uuids,
-                tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
-            ):
-                spent = cost.start(uuids)
-                _measure(trial, request, uuids, Path(folder), entrance)
-                write_atomically(trial.cost, canonical_json(spent()))
+            if request.nodes == 1:
+                _measure_here(trial, request, entrance)
+            else:
+                _measure_on_nodes(trial, request, given)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
         bundle.write(trial, record)
@@ -129,31 +120,57 @@ def _set_aside(metrics: Path) -> None:
         metrics.rename(kept)
 
 
+def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
+    """Measure a trial on this machine, and write its cost."""
+    with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
+        meeting = Path(folder)
+        spent = cost.start(uuids)
+        watch = HangWatch(lambda: beats_here(meeting), request.world_size) if request.world_size > 1 else None
+        try:
+            _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, grace_s=0.0)
+        finally:
+            if entrance is not None:
+                leave(entrance, meeting)
+        write_atomically(trial.cost, canonical_json(spent()))
+
+
+def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
+    """Measure a trial on all nodes of this SLURM job, and write what it cost on all of them."""
+    with nodes.meeting(trial) as shared:
+        spent = cost.start([])
+        watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
+        # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
+        _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, grace_s=GRACE_S)
+        gpus_held = 0 if request.gpus == 0 else request.world_size
+        energy_j = nodes.energy_j(shared, request.nodes)
+        write_atomically(
+            trial.cost, canonical_json(spent().model_copy(update={"gpus": gpus_held, "energy_j": energy_j}))
+        )
+
+
 def _measure(
-    trial: TrialFolder, request: Request, gpu_uuids: list[str], meeting: Path, entrance: Entrance | None = None
+    trial: TrialFolder,
+    request: Request,
+    started_by: tuple[list[str], dict[str, str]],
+    watch: HangWatch | None,
+    grace_s: float,
 ) -> None:
     """Run the trial's processes to its outcome, or write the outcome that their end stands for.
 
     Args:
         trial: where its files lie
         request: what it runs
-        gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, for its ranks and, in an image, for all that it writes besides
-        entrance: the image that they run in; None for the host
+        started_by: command and environment variables
+        watch: tells whether one of several ranks hangs
+        grace_s: how long processes of which one hangs may take to end
     """
+    command, variables = started_by
     started = time.monotonic()
     started_unix_s = time.time()
     kernel_kills_before = _kernel_oom_kills()
-    for rank in range(request.world_size):
-        trial.rank_outcome(rank).unlink(missing_ok=True)  # of an interrupted attempt
-    variables = process_environment(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
-    watch = hang = None
-    if request.world_size > 1:
-        command += ["--ranks", str(request.world_size), "--meeting", str(meeting)]
-        watch = HangWatch(meeting, request.world_size)
-    if entrance is not None:
-        command, variables = command_line(entrance, trial, request, command, variables, meeting)
+    for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.world_size))):
+        left.unlink(missing_ok=True)  # of an interrupted attempt
+    hang = None
     with trial.log.open("a", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
@@ -165,19 +182,19 @@ def _measure(
             _show_live(trial, request, elapsed_s)
             time.sleep(POLL_S)
     finally:
-        _end_all(process, grace_s=0.0 if hang else GRACE_S)
-        if entrance is not None:
-            leave(entrance, meeting)
+        end_all(process, grace_s if hang else GRACE_S)
         _clear_live()
+    is_late = time.monotonic() - started > request.limit_s
     if request.world_size > 1:
-        _merge_ranks(trial, request)
+        may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
+        _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
     if trial.outcome.exists():
         return
     # Apptainer and Docker end as the process in them did, or say so with a shell's number.
     killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.world_size > 1
     if hang:
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
-    if time.monotonic() - started > request.limit_s:
+    if is_late:
         _finish(trial, "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped", started_unix_s)
     elif killed and _kernel_oom_kills() > kernel_kills_before:
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
@@ -187,31 +204,17 @@ def _measure(
         )
 
 
-def _merge_ranks(trial: TrialFolder, request: Request) -> None:
-    """Write the outcome of a trial of several ranks, when theirs make one."""
-    metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
-    outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.world_size), request.world_size, metrics)
+def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
+    """Write the outcome of a trial of several ranks, when theirs make one within `wait_s`: other machines' may show late."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
+        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.world_size), request.world_size, metrics)
+        if outcome is not None or time.monotonic() >= deadline:
+            break
+        time.sleep(POLL_S)
     if outcome is not None:
         write_atomically(trial.outcome, canonical_json(outcome))
-
-
-def process_environment(request: Request) -> dict[str, str]:
-    """Return the environment variables of a trial's processes.
-
-    PyTorch would start a thread for every core. OpenMP's threads wait for each other by spinning, so that one
-    busy neighbour made an update 2 to 100 times slower on two cores; with half the cores it was as
-    fast on an idle machine and the same on a busy one. What these variables say outside is not asked:
-    Snakemake sets them to the `threads` of a rule.
-    """
-    threads = str(max(1, len(os.sched_getaffinity(0)) // 2 // request.world_size))
-    # Unbuffered, or what a trial printed would follow the traceback in its log, whose last lines say why it ended.
-    variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
-    if request.memory.expandable_segments:
-        variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    if request.world_size > 1:
-        # All ranks are on this machine: NCCL and Gloo would otherwise listen where others can reach them.
-        variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
-    return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
 
 
 def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: float) -> None:
@@ -233,31 +236,6 @@ def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: flo
         rollout_gb=None,
     )
     write_atomically(trial.outcome, canonical_json(outcome))
-
-
-def _end_all(process: subprocess.Popen[bytes], grace_s: float) -> None:
-    """End every process of the trial and wait for that: SIGTERM, then SIGKILL after `grace_s` (0: at once).
-
-    torchrun gives each rank a session of its own, which no signal to its own group reaches.
-    """
-    with suppress(psutil.NoSuchProcess):
-        descendants = psutil.Process(process.pid).children(recursive=True)
-        if grace_s > 0:
-            _signal_group(process, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(grace_s)
-        _signal_group(process, signal.SIGKILL)
-        for descendant in descendants:
-            with suppress(psutil.NoSuchProcess):
-                descendant.kill()
-        psutil.wait_procs(descendants, timeout=GRACE_S)
-    _signal_group(process, signal.SIGKILL)  # what an ended process has left behind in its group
-    process.wait()
-
-
-def _signal_group(process: subprocess.Popen[bytes], signal_number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal_number)
 
 
 def _kernel_oom_kills() -> int:

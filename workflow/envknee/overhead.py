@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from envknee import ask, config, environment, launch, trainers
+from envknee import ask, config, environment, launch, processes, trainers
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, write_atomically
@@ -42,7 +42,7 @@ def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]
         UserError: when it ends badly; names its log.
     """
     command = trainers.load(request.trainer).command_line(request, device)
-    variables = launch.process_environment(request)
+    variables = processes.environment_of(request)
     stamps: list[float] = []
     with (
         log.open("w", encoding="utf-8") as kept,

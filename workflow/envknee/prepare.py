@@ -86,8 +86,12 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         trial = TrialFolder(folder.root / "prepare" / arm)
         shutil.rmtree(trial.root, ignore_errors=True)
         trial.root.mkdir(parents=True)
-        request = smallest_requests(study, arm)[0].model_copy(
+        request = smallest_requests(study, arm)[0]
+        # Of several nodes, what one of them does: those compile the same kernels.
+        batch_size = None if request.batch_size is None else request.batch_size // request.nodes
+        request = request.model_copy(
             update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
+            | {"nodes": 1, "batch_size": batch_size}
         )
         write_atomically(trial.request, canonical_json(request))
         print(

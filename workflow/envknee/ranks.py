@@ -5,6 +5,7 @@ Input: torchrun's environment variables. Output: every rank's figures on every r
 """
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ GATHER_BYTES = 8192
 """Room for one rank's figures of an iteration: about 1 kB of JSON."""
 
 MEETING = "ENVKNEE_RANKS_FOLDER"
-"""Names the folder, on the machine's own disk, in which the ranks of a trial meet and beat."""
+"""Names the folder, on the machine's own disk, in which the ranks of a trial beat."""
+
+STORE = "ENVKNEE_RANKS_STORE"
+"""Names the file through which they find each other; where they are on several machines, all of those see it."""
 
 BAD = ("oom", "nan", "diverged")
 """How one rank ends the trial for all."""
@@ -33,6 +37,9 @@ class Ranks:
     rank: int = 0
     world_size: int = 1
     folder: Path | None = None
+    local_rank: int = 0
+    """Among those on this machine: the number of its GPU."""
+    store: Path | None = None
 
     @staticmethod
     def here() -> "Ranks":
@@ -40,16 +47,17 @@ class Ranks:
         folder = os.environ.get(MEETING)
         if folder is None:
             return Ranks()
-        return Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), Path(folder))
+        rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        return Ranks(rank, world_size, Path(folder), local_rank, Path(os.environ[STORE]))
 
     def join(self, device: str) -> None:
         """Meet the other ranks: NCCL between GPUs, Gloo on the CPU. Raises after ten minutes (PyTorch's own limit)."""
         import torch  # the launcher, which reads beats, does without
 
-        assert self.folder is not None, "torchrun's launcher names a folder"
+        assert self.store is not None, "torchrun's launcher names a file"
         # Over a file: PyTorch's TCP store would listen on every address of the machine.
         store = torch.distributed.FileStore(  # type: ignore[reportPrivateImportUsage]  # documented, but not in __all__
-            str(self.folder / "store"), self.world_size
+            str(self.store), self.world_size
         )
         backend = "nccl" if device.startswith("cuda") else "gloo"
         torch.distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size)
@@ -91,19 +99,29 @@ class Heart:
             os.pwrite(self._file, f"{os.getpid()} {stage} {self.count}".ljust(47).encode() + b"\n", 0)
 
 
-def torchrun(world_size: int, meeting: Path, arguments: list[str]) -> None:
-    """Run Python with `arguments` once for each rank, and exit with status 1 when one of them fails: that ends the others.
+def torchrun(
+    arguments: list[str], ranks: int, meeting: Path, nodes: int = 1, shared_meeting: Path | None = None
+) -> None:
+    """Run Python with `arguments` once for each rank here, and exit with status 1 when one fails: that ends the others here.
 
-    Ranks meet over files in `meeting`. torchrun's default is a TCP port that listens on every address, and it would
-    open a store on another one for the ranks.
+    torchrun's default is a TCP port that listens on every address, and it would open a store on another one for the
+    ranks. Here they meet over files (on a network file system those need locks: NFS has them, Lustre with -o flock).
+
+    Args:
+        arguments: what each rank runs
+        ranks: how many on this machine
+        meeting: an empty folder on this machine's own disk
+        nodes: how many machines run this
+        shared_meeting: where those meet; an empty folder that each of them sees
     """
     from torch.distributed import run
 
-    os.environ |= {MEETING: str(meeting), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    place = shared_meeting or meeting
+    os.environ |= {MEETING: str(meeting), STORE: str(place / "store"), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     run.main([
-        "--nproc-per-node", str(world_size), "--nnodes", "1", "--max-restarts", "0", "--rdzv-backend", "c10d",
-        "--rdzv-endpoint", str(meeting / "rendezvous"), "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1",
-        *arguments,
+        "--nproc-per-node", str(ranks), "--nnodes", str(nodes), "--max-restarts", "0", "--rdzv-backend", "c10d",
+        "--rdzv-endpoint", str(place / "rendezvous"), "--rdzv-conf", "store_type=file",
+        "--local-addr", "127.0.0.1" if nodes == 1 else socket.gethostname(), *arguments,
     ])  # fmt: skip
 
 
@@ -129,6 +147,7 @@ def one_outcome(outcomes: Mapping[int, Outcome], world_size: int, metrics_sha256
         return None
     decisive = broken[0] if broken else 0
     said = outcomes[decisive]
+    hosts = {outcome.environment.host for outcome in outcomes.values() if outcome.environment}
     results = []
     for rank, outcome in sorted(outcomes.items()):
         assert outcome.environment is not None, "a rank that ran says where"
@@ -140,6 +159,7 @@ def one_outcome(outcomes: Mapping[int, Outcome], world_size: int, metrics_sha256
                 startup_s=outcome.startup_s,
                 memory_map=outcome.memory_map,
                 micro_batches=outcome.micro_batches,
+                host=outcome.environment.host if len(hosts) > 1 else None,
             )
         )
     prefix = f"rank {decisive}: " if broken else ""

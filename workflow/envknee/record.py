@@ -92,11 +92,17 @@ class Request(Frozen):
     skip: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the trial need not be run (all is decided already), or None."""
     runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
+    nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
 
     @property
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks)
+        return world_size(self.gpus, self.cpu_ranks, self.nodes)
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Those of them that share a machine."""
+        return self.world_size // self.nodes
 
 
 class MemoryUse(Frozen):
@@ -302,6 +308,17 @@ class RankResult(Frozen):
     startup_s: StartUp | None
     memory_map: MemoryMap | None
     micro_batches: int | None
+    host: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Its machine, where there are several."""
+
+
+class Beat(Frozen):
+    """A rank's newest sign of progress."""
+
+    text: str
+    """Its process, stage and a count that grows; empty before the first."""
+    busy_s: float
+    """CPU seconds of its process."""
 
 
 class Outcome(Frozen):
@@ -421,7 +438,7 @@ class Record(Frozen):
         if self.outcome.environment is None:
             return None
         device = self.outcome.environment.device
-        return device.memory_gb if device.type == "cuda" else device.memory_gb / self.world_size
+        return device.memory_gb if device.type == "cuda" else device.memory_gb / self.request.ranks_per_node
 
 
 def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost | None = None) -> Record:

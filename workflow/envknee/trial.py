@@ -41,7 +41,7 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     image.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
-    device = environment.choose_device(request.gpus, this.rank)
+    device = environment.choose_device(request.gpus, this.local_rank)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
@@ -109,16 +109,26 @@ def main() -> None:
         description="Run one trial in this process; envknee.launch adds limits and the record."
     )
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    parser.add_argument("--ranks", type=int, default=1, help="how many processes train together (default: this one)")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="how many processes train together here (default: this one)"
+    )
     parser.add_argument("--meeting", type=Path, help="an empty folder on this machine's disk, where ranks meet")
+    parser.add_argument("--nodes", type=int, default=1, help="how many machines train together (default: this one)")
+    parser.add_argument("--shared-meeting", type=Path, help="with --nodes: an empty folder that all of them share")
     arguments = parser.parse_args()
     trial = TrialFolder(arguments.trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if arguments.ranks > 1:
-        if arguments.meeting is None:
-            parser.error("--ranks needs --meeting")
-        ranks.torchrun(arguments.ranks, arguments.meeting, ["-m", "envknee.trial", str(trial.root)])
+    if arguments.ranks * arguments.nodes > 1:
+        if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
+            parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")
+        ranks.torchrun(
+            ["-m", "envknee.trial", str(trial.root)],
+            arguments.ranks,
+            arguments.meeting,
+            arguments.nodes,
+            arguments.shared_meeting,
+        )
         return
     this = Ranks.here()
     outcome = run(trial, this)

@@ -5,7 +5,7 @@
 import functools
 from pathlib import Path
 
-from envknee.slurm import checks, facts, jobs
+from envknee.slurm import checks, facts
 from envknee.slurm import site as slurm_site
 from envknee.slurm.enter import enter
 
@@ -21,7 +21,8 @@ if SITE_FILE is not None:
         jobs.check_cap(STUDY, SITE)
     except UserError as error:
         raise WorkflowError(str(error))
-    TRIES = SITE.retries
+    # On a node Snakemake runs a job's one rule, in two processes around each other: each would try again, before the job fails.
+    TRIES = SITE.retries if workflow.is_main_process else 0
     # How many GPUs are taken at once; profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
     enter(SITE, SITE_PATH)
@@ -51,6 +52,7 @@ def resources_of(job):
 def check_cluster():
     """What is wrong is said before anything is submitted: SLURM's own words would come job by job, or never."""
     if SITE is None:
+        jobs.check_one_node(STUDY)
         return
     cluster = facts.observe(SITE.partition)
     found = checks.problems(STUDY, SITE, cluster)

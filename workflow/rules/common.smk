@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 from envknee import claim, space
 from envknee import config as study_config
 from envknee.errors import UserError
+from envknee.slurm import jobs
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).
 SITE_FILE = config.pop("site", None)
@@ -51,10 +52,9 @@ def what_is_known(wildcards):
     return known
 
 
-def gpus_of(wildcards):
-    """A trial takes as many devices as it has ranks on GPUs; one for the CPU, however many ranks share that."""
-    gpus = STUDY.arms[PLAN[int(wildcards.number)].arm].gpus
-    return 1 if gpus == "auto" else max(1, gpus)
+def devices_of(wildcards):
+    """A trial takes as many devices as it has ranks on GPUs; one for a node's CPU, however many ranks share that."""
+    return jobs.shape_of(STUDY, PLAN[int(wildcards.number)].arm).devices
 
 
 onstart:

@@ -52,7 +52,7 @@ rule trial:
     retries: TRIES
     resources:
         **resources_of(job_of_trial),
-        device=gpus_of,
+        device=devices_of,
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:

@@ -7,7 +7,7 @@ where the work grows with the ranks (Gustafson 1988, "Reevaluating Amdahl's Law"
 times as long as one rank's. Strong scaling (Amdahl 1967, AFIPS 30:483), in which k ranks share one rank's environments, is
 not what a sweep measures: it would leave every GPU 1/k as full.
 
-One rank's FPS are those of the partner: the arm of the study that differs in `gpus` or `cpu_ranks` alone and trains on one
+One rank's FPS are those of the partner: the arm of the study that differs in `gpus`, `cpu_ranks` or `nodes` alone and trains on one
 rank of the same kind. FPS of a point is the geometric mean over repeats, as in `throughput`; the interval is Welch's t on the
 difference of the logarithms, for each point alone. Where it says 95% it covers 94 to 97% with equally many repeats on both sides,
 as a finished study has unless some failed, and 89 to 91% where the noisier side has two and the other five
@@ -97,7 +97,7 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
     """
 
     def without_ranks(name: str) -> Arm:
-        return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1})
+        return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1, "nodes": 1})
 
     one_rank = (0, "auto") if arms[arm].gpus == 0 else (1, "auto")
     found = [
@@ -112,7 +112,7 @@ def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:
     """Return the change to the study that gives an arm of several ranks its partner, or None where it needs none."""
     if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
         return None
-    alone = "cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1"
+    alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
     ranks = Ranks.of(arms[arm])
     return (
         f"for the scaling efficiency of {ranks} run a study (of another name) with one arm more, like {arm} but with"

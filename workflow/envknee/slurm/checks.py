@@ -64,7 +64,7 @@ def _times(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
         sweep = study.sweep(kind)
         if sweep is None:
             continue
-        minutes = jobs.job_of(0, sweep.limit_s, site).minutes
+        minutes = jobs.job_of(jobs.Shape(0), sweep.limit_s, site).minutes
         for name, limit in limits.items():
             if limit is not None and minutes > limit:
                 yield (
@@ -74,17 +74,23 @@ def _times(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
 
 
 def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
-    for gpus, arms in jobs.arms_by_gpus(study).items():
-        job = jobs.job_of(gpus, 0.0, site)
-        named = f"arms.{arms[0]}: {jobs.shown(gpus)}"
+    for shape, arms in jobs.arms_by_shape(study).items():
+        job = jobs.job_of(shape, 0.0, site)
+        named = f"arms.{arms[0]}: {shape}"
         of_type = f" of type {site.gpu_type}" if site.gpu_type else ""
-        with_gpus = [node for node in nodes if node.count(site.gpu_type) >= gpus]
+        with_gpus = [node for node in nodes if node.count(site.gpu_type) >= shape.gpus]
         if not with_gpus:
             most = max((node.count(site.gpu_type) for node in nodes), default=0)
             auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
             yield (
                 f"{named}{of_type} asked for{auto}, and no node of partition {site.partition!r} has more than {most}{of_type}"
                 f" (there: {_kinds(nodes)}). Change `gpus:` of the arm, or `gpu_type:` or `partition:` of the site"
+            )
+            continue
+        if len(with_gpus) < shape.nodes:
+            yield (
+                f"{named}{of_type if shape.gpus else ''} asked for, and partition {site.partition!r} has only {len(with_gpus)} such."
+                " Change `nodes:` of the arm, or `partition:` of the site"
             )
             continue
         if max(node.cpus for node in with_gpus) < job.cpus:

@@ -5,7 +5,7 @@ plugin knows.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envknee.config import Study
 from envknee.errors import UserError
@@ -27,18 +27,45 @@ PROBE_MINUTES = 5
 
 RESOURCES = (
     "slurm_partition", "slurm_account", "qos", "constraint", "slurm_extra", "gres", "nodes", "cpus_per_task", "mem_mb", "runtime",
+    "mpi", "tasks", "tasks_per_gpu",
 )  # fmt: skip
 """What rules tell the executor plugin."""
 
 
+@dataclass(frozen=True, order=True)
+class Shape:
+    """What the trials of an arm run on."""
+
+    gpus: int
+    """On each node."""
+    nodes: int = 1
+
+    @property
+    def devices(self) -> int:
+        """How many devices of the cluster's it takes: GPUs, or one for a node's CPU."""
+        return max(1, self.gpus) * self.nodes
+
+    def __str__(self) -> str:
+        """Return `the CPU`, `1 GPU`, `4 GPUs` or `2 nodes of 4 GPUs`."""
+        each = "the CPU" if self.gpus == 0 else "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+        return (
+            each
+            if self.nodes == 1
+            else f"{self.nodes} nodes' CPUs"
+            if self.gpus == 0
+            else f"{self.nodes} nodes of {each}"
+        )
+
+
 @dataclass(frozen=True)
 class Job:
-    """What one job is submitted with."""
+    """What one job is submitted with; GPUs, cores and memory are those of each node."""
 
     gpus: int
     cpus: int
     mem_mb: int
     minutes: int
+    nodes: int = 1
 
     def resources(self, site: Site) -> dict[str, int | str]:
         """Return what the executor plugin is told (its own names; snakemake-executor-plugin-slurm 2.8.0, further.md)."""
@@ -49,11 +76,14 @@ class Job:
             "constraint": site.constraint,
             "slurm_extra": site.slurm_extra,
             "gres": gres(self.gpus, site),
-            "nodes": 1,
+            "nodes": self.nodes,
             "cpus_per_task": self.cpus,
             "mem_mb": self.mem_mb,
             "runtime": self.minutes,
         }
+        if self.nodes > 1:
+            # The launcher starts a task on each node by itself (see nodes); 0: `tasks` is not meant for each GPU.
+            asked |= {"mpi": "srun", "tasks": self.nodes, "tasks_per_gpu": 0}
         return {name: value for name, value in asked.items() if value is not None}
 
     def options(self, site: Site) -> list[str]:
@@ -64,8 +94,8 @@ class Job:
             "--qos": site.qos,
             "--constraint": site.constraint,
             "--gres": gres(self.gpus, site),
-            "--nodes": 1,
-            "--ntasks": 1,
+            "--nodes": self.nodes,
+            "--ntasks": self.nodes,
             "--cpus-per-task": self.cpus,
             "--mem": self.mem_mb,
             "--time": self.minutes,
@@ -82,29 +112,30 @@ def gres(gpus: int, site: Site) -> str | None:
     return f"gpu:{site.gpu_type}:{gpus}" if site.gpu_type else f"gpu:{gpus}"
 
 
-def gpus_of(study: Study, arm: str) -> int:
-    """Return how many GPUs a trial of an arm asks for: 'auto' is one, as a cluster is asked for something definite."""
+def shape_of(study: Study, arm: str) -> Shape:
+    """Return what a trial of an arm asks for: 'auto' is one GPU, as a cluster is asked for something definite."""
     gpus = study.arms[arm].gpus
-    return 1 if gpus == "auto" else gpus
+    return Shape(1 if gpus == "auto" else gpus, study.arms[arm].nodes)
 
 
-def job_of(gpus: int, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job of something that takes up to `seconds` on `gpus` GPUs.
+def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
+    """Return the job of something that takes up to `seconds`.
 
     Args:
-        gpus: 0 for the CPU
+        shape: on what
         seconds: what it may take at most
         site: the cluster
         attempt: 1 for the first one; each further one gets more time
         most_minutes: what the partition allows; None where that is not known or unlimited
     """
     minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
-    share = max(1, gpus)
+    share = max(1, shape.gpus)
     return Job(
-        gpus=gpus,
+        gpus=shape.gpus,
         cpus=site.cpus_per_gpu * share,
         mem_mb=round(site.mem_gb_per_gpu * share * 1000),
         minutes=minutes if most_minutes is None else min(minutes, most_minutes),
+        nodes=shape.nodes,
     )
 
 
@@ -117,27 +148,41 @@ def trial_job(study: Study, slot: Slot, site: Site, attempt: int = 1, most_minut
     """Return the job of a trial."""
     sweep = study.sweep(slot.kind)
     assert sweep is not None, "a plan has only kinds that the study has"
-    return job_of(gpus_of(study, slot.arm), sweep.limit_s, site, attempt, most_minutes)
+    return job_of(shape_of(study, slot.arm), sweep.limit_s, site, attempt, most_minutes)
 
 
 def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job that prepares all arms, one after another, on as many GPUs as the largest needs."""
+    """Return the job that prepares all arms, one after another, on one node with as many GPUs as the largest needs."""
     seconds = PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
-    return job_of(max(gpus_of(study, arm) for arm in study.arms), seconds, site, attempt, most_minutes)
+    gpus = max(shape_of(study, arm).gpus for arm in study.arms)
+    return job_of(Shape(gpus), seconds, site, attempt, most_minutes)
 
 
-def probe_job(gpus: int, site: Site) -> Job:
+def probe_job(shape: Shape, site: Site) -> Job:
     """Return the job of a preflight: what a trial asks for, and a few minutes."""
-    job = job_of(gpus, 0.0, site)
-    return Job(job.gpus, job.cpus, job.mem_mb, PROBE_MINUTES)
+    return replace(job_of(shape, 0.0, site), minutes=PROBE_MINUTES)
 
 
-def arms_by_gpus(study: Study) -> dict[int, list[str]]:
-    """Return the arms for each number of GPUs that some trial asks for, in ascending order."""
-    found: dict[int, list[str]] = {}
+def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
+    """Return the arms for each shape that some trial asks for, the smallest first."""
+    found: dict[Shape, list[str]] = {}
     for arm in sorted(study.arms):
-        found.setdefault(gpus_of(study, arm), []).append(arm)
+        found.setdefault(shape_of(study, arm), []).append(arm)
     return dict(sorted(found.items()))
+
+
+def check_one_node(study: Study) -> None:
+    """Make sure that no arm needs several machines, where there is no cluster.
+
+    Raises:
+        UserError: names the arm.
+    """
+    for name, arm in study.arms.items():
+        if arm.nodes > 1:
+            raise UserError(
+                f"arms.{name}: nodes {arm.nodes} needs a SLURM cluster. Start with `--profile slurm` (or make sweep PROFILE=slurm),"
+                " or give the arm `nodes: 1`"
+            )
 
 
 def check_cap(study: Study, site: Site) -> None:
@@ -146,14 +191,9 @@ def check_cap(study: Study, site: Site) -> None:
     Raises:
         UserError: names the arm.
     """
-    for gpus, arms in arms_by_gpus(study).items():
-        if gpus > site.max_gpus:
+    for shape, arms in arms_by_shape(study).items():
+        if shape.devices > site.max_gpus:
             raise UserError(
-                f"arms.{arms[0]}: a trial asks for {gpus} GPUs, and max_gpus of the site is {site.max_gpus}."
+                f"arms.{arms[0]}: a trial asks for {shape}, and max_gpus of the site is {site.max_gpus}."
                 " Raise max_gpus, or use fewer GPUs in that arm"
             )
-
-
-def shown(gpus: int) -> str:
-    """Return `the CPU`, `1 GPU` or `4 GPUs`."""
-    return "the CPU" if gpus == 0 else "1 GPU" if gpus == 1 else f"{gpus} GPUs"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ from envknee.config import Runtime, Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, write_atomically
 from envknee.slurm import checks, facts, jobs, site
+from envknee.slurm.jobs import Shape
 from envknee.slurm.probe_report import MARK, NONCE, Seen
 from envknee.slurm.site import Site
 
@@ -42,7 +44,7 @@ cd / && export PYTHONPATH="$2" && shift 2 && exec "$@"
 
 
 def probe_command(
-    gpus: int,
+    shape: Shape,
     said: str,
     study_site: Site,
     folder: Path,
@@ -53,7 +55,7 @@ def probe_command(
     """Return the command that starts a probe and prints what it saw; it needs no folder of the head's on the node.
 
     Args:
-        gpus: how many the job gets
+        shape: what the job gets
         said: `gpus:` of the arm that the probe stands for: auto takes the CPU, too
         study_site: the cluster
         folder: the study's, as the head knows it
@@ -77,25 +79,24 @@ def probe_command(
         probe += ["--scratch", study_site.scratch]
     if image is not None:
         probe += ["--runtime", runtime, "--image", str(image.resolve())]
-    options = jobs.probe_job(gpus, study_site).options(study_site)
+    options = jobs.probe_job(shape, study_site).options(study_site)
     return [
         "srun", "--quiet", "--job-name=envknee-preflight", "--chdir=/", "--input=none", *options,
         "bash", "-c", SCRIPT, "envknee-preflight", sys.executable, str(package), *probe,
     ]  # fmt: skip
 
 
-def read_seen(output: str) -> Seen | None:
-    """Return what a probe printed, or None where it printed nothing of the kind."""
+def read_seen(output: str) -> list[Seen]:
+    """Return what the probes of a job printed, one on each of its nodes; what is nothing of the kind is left out."""
+    found = []
     for line in output.splitlines():
         if line.startswith(MARK):
-            try:
-                return Seen.model_validate_json(line.removeprefix(MARK))
-            except ValidationError:
-                return None
-    return None
+            with suppress(ValidationError):
+                found.append(Seen.model_validate_json(line.removeprefix(MARK)))
+    return found
 
 
-def problems(seen: Seen, gpus: int, arms: Sequence[str], study: Study, folder: Path) -> list[str]:
+def problems(seen: Seen, shape: Shape, arms: Sequence[str], study: Study, folder: Path) -> list[str]:
     """Return what is wrong on a node, in sentences. Pure."""
     found = []
     named = f"arms.{arms[0]} on {seen.host}"
@@ -110,20 +111,20 @@ def problems(seen: Seen, gpus: int, arms: Sequence[str], study: Study, folder: P
         found.append(f"{named}: {seen.image_problem}")
     if seen.problem:
         found.append(f"{named}: {seen.problem}")
-    elif gpus and len(seen.gpus) < gpus and study.arms[arms[0]].gpus == "auto":
+    elif shape.gpus and len(seen.gpus) < shape.gpus and study.arms[arms[0]].gpus == "auto":
         found.append(
-            f"{named}: SLURM gave {jobs.shown(gpus)} and CUDA shows none there, so that trials with gpus: auto would run on"
+            f"{named}: SLURM gave {shape} and CUDA shows none there, so that trials with gpus: auto would run on"
             " the CPU. Say gpus: 0 if that is meant, gpus: 1 if it is not; and tell the cluster's administrators"
         )
     return found
 
 
-def table(seen: Sequence[tuple[list[str], int, Seen | None]]) -> Table:
-    """Return what every probe saw: a column each."""
+def table(seen: Sequence[tuple[list[str], Shape, Seen | None]]) -> Table:
+    """Return what every probe saw: a column for each node."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     shown.add_column("")
-    for arms, gpus, _ in seen:
-        shown.add_column(f"{', '.join(arms)}: {jobs.shown(gpus)}", overflow="fold")
+    for arms, shape, _ in seen:
+        shown.add_column(f"{', '.join(arms)}: {shape}", overflow="fold")
     rows = {
         "node": lambda s: f"{s.host} (job {s.job_id})",
         "GPUs": lambda s: ", ".join(s.gpus) or "none",
@@ -153,27 +154,27 @@ def run(study: Study, study_site: Site, folder: StudyFolder, console: Console, i
         console.print(f"note: {line}")
     root, nonce = folder.root.resolve(), uuid.uuid4().hex
     write_atomically(root / NONCE, nonce)
-    groups = jobs.arms_by_gpus(study)
+    groups = jobs.arms_by_shape(study)
     print(
         f"envknee: jobs in the queue of partition {study_site.partition}: {len(groups)}",
         file=sys.stderr,
         flush=True,
     )
     running = {
-        gpus: subprocess.Popen(
-            probe_command(gpus, _said(arms, study), study_site, root, nonce, study.runtime, image),
+        shape: subprocess.Popen(
+            probe_command(shape, _said(arms, study), study_site, root, nonce, study.runtime, image),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for gpus, arms in groups.items()
+        for shape, arms in groups.items()
     }
     found, rows = [], []
     try:
-        for gpus, arms in groups.items():
-            seen, wrong = _collect(running[gpus], gpus, arms)
-            rows.append((arms, gpus, seen))
-            found += wrong if seen is None else problems(seen, gpus, arms, study, root)
+        for shape, arms in groups.items():
+            seen, wrong = _collect(running[shape], shape, arms)
+            rows += [(arms, shape, one) for one in seen or [None]]
+            found += wrong + [line for one in seen for line in problems(one, shape, arms, study, root)]
     finally:
         for process in running.values():
             if process.poll() is None:
@@ -189,25 +190,25 @@ def _said(arms: Sequence[str], study: Study) -> str:
     return str(max((study.arms[arm].gpus for arm in arms), key=lambda gpus: gpus != "auto"))
 
 
-def _collect(process: "subprocess.Popen[str]", gpus: int, arms: Sequence[str]) -> tuple[Seen | None, list[str]]:
-    """Wait for a probe and return what it saw, or else why there is nothing."""
-    named = f"arms.{arms[0]}: the job with {jobs.shown(gpus)}"
+def _collect(process: "subprocess.Popen[str]", shape: Shape, arms: Sequence[str]) -> tuple[list[Seen], list[str]]:
+    """Wait for a job and return what its probes saw, and why one of them did not."""
+    named = f"arms.{arms[0]}: the job with {shape}"
     try:
         output, errors = process.communicate(timeout=WAIT_S)
     except subprocess.TimeoutExpired:
-        return None, [
+        return [], [
             f"{named} waited for {WAIT_S / 60:.0f} minutes. `squeue --me` says why; try again when the cluster is less busy"
         ]
     seen = read_seen(output)
-    if seen is not None:
+    if len(seen) == shape.nodes:
         return seen, []
     if NOT_SEEN in output:
         unseen = output.partition(NOT_SEEN)[2].splitlines()[0]
-        return None, [
+        return seen, [
             f"{named}: its node does not see {unseen}. Put the project, with .venv and results/, into a folder that all nodes share"
         ]
     last = (errors.strip() or output.strip() or "it printed nothing").splitlines()
-    return None, [f"{named} ended with status {process.returncode}: {' / '.join(last[-3:])}"]
+    return seen, [f"{named} ended with status {process.returncode}: {' / '.join(last[-3:])}"]
 
 
 def main() -> int:
