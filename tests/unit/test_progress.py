@@ -2,7 +2,7 @@
 
 import pytest
 from envknee import progress, space
-from records import a_study, a_trial
+from records import a_study, a_trial, write_study
 
 
 def test_a_result_is_told_in_a_few_words():
@@ -34,6 +34,26 @@ def test_time_left_counts_each_kind_by_its_own_mean():
     assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 1) == pytest.approx(2 * 15 + 2 * 15)
     assert progress.time_left_s(slots, {0: 10.0, 1: 20.0, 2: 15.0, 3: 15.0, 4: 60.0}, 1) == pytest.approx(60)
     assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 2) == pytest.approx(30)
+
+
+def test_what_jobs_have_done_is_said_once_each_as_it_appears(tmp_path):
+    study = a_study()
+    trials = [a_trial(16, number=number, fps=1000.0 * (number + 1)) for number in range(4)]
+    folder = write_study(tmp_path / "demo", study, trials[:1])
+    said: list[str] = []
+    follower = progress.Follower(folder, 4, said.append)
+    follower.look()
+    assert said == []  # done before
+    write_study(tmp_path / "later", study, trials)
+    for number in (2, 1):
+        (tmp_path / f"later/trials/{number:04d}").rename(folder.trials / f"{number:04d}")
+    follower.look()
+    follower.look()
+    assert [line.partition(" s;")[0] for line in said] == [
+        "[2/4] throughput stock · 16 envs · T8 · B128 · repeat 1 → ok: 2,000 FPS, 1.00 GB, 20",
+        "[3/4] throughput stock · 16 envs · T8 · B128 · repeat 1 → ok: 3,000 FPS, 1.00 GB, 20",
+    ]
+    assert "left" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
         assert sweep.returncode == 0, output
         assert "cost" in output and "a job waited" in output, output
     assert "study other: 1 of 1 trials measured" in output  # what make says at the end
+    assert "[1/1] throughput cpu · 4 envs · T4 · B16 · repeat 1 → ok: " in output
     assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1", "N/A"}
     # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
     assert {job["limit"] for job in asked.values() if "trial" in job["comment"]} == {"16:00", "1:11:00"}

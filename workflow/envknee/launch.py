@@ -284,7 +284,6 @@ def _whole_rows(trial: TrialFolder) -> list[Row]:
 
 def _say_progress(folder: StudyFolder, record: Record) -> None:
     """Print the line for a finished trial; without the study's file beside the trials, only the trial's own part."""
-    line = f"{progress.parameters(record.request)} → {progress.result(record)}"
     if folder.study.exists():
         study = config.load(folder.study)
         slots = space.plan(study)
@@ -292,11 +291,10 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
             int(path.parent.name): read_model(path, Outcome, "").total_s
             for path in folder.trials.glob("*/outcome.json")
         }
-        left = progress.rough_time(
-            progress.time_left_s(slots, seconds, study.slots) if len(seconds) < len(slots) else None
-        )
-        line = f"[{len(seconds):>{len(str(len(slots)))}}/{len(slots)}] {line}" + (f"; {left}" if left else "")
-    print(line, flush=True)
+        left_s = progress.time_left_s(slots, seconds, study.slots)
+        print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
+    else:
+        print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)
 
 
 def _raise_interrupted(signal_number: int, _frame: FrameType | None) -> None:

@@ -1,12 +1,18 @@
 """How far a study is, in one line: trials done of planned, what the last one gave, time left.
 
-Input: the study's folder. Output: text. Pure but for reading records' file names and durations.
+Input: the study's folder. Output: text. Pure but for the `Follower`, which reads records as they appear.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from envknee.config import Kind
+from envknee.errors import UserError
+from envknee.files import StudyFolder, read_model
 from envknee.limits import Ranks
 from envknee.record import Record, Request, Row
 from envknee.space import Slot
@@ -49,6 +55,52 @@ def result(record: Record) -> str:
         parts.append(f"{record.memory_peak_gb:.2f} GB")
     parts.append(f"{record.outcome.total_s:.0f} s")
     return f"{record.outcome.status}: {', '.join(parts)}"
+
+
+def line(record: Record, done: int, planned: int, left_s: float | None) -> str:
+    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`."""
+    left = rough_time(left_s if done < planned else None)
+    said = f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)} → {result(record)}"
+    return said + (f"; {left}" if left else "")
+
+
+class Follower:
+    """Says a line for each trial of a study that ends from now on, wherever it runs: on a cluster jobs print into their own logs."""
+
+    POLL_S = 5.0
+
+    def __init__(self, folder: StudyFolder, planned: int, say: Callable[[str], None]) -> None:
+        """Remember what is done already; `say` prints a line."""
+        self.folder = folder
+        self.planned = planned
+        self.say = say
+        self._seen = self._finished()
+        self._before = len(self._seen)
+        self._began_s = time.monotonic()
+        self._looking = threading.Lock()
+
+    def start(self) -> None:
+        """Look every few seconds, in a thread that ends with the process."""
+        threading.Thread(target=self._keep_looking, name="progress", daemon=True).start()
+
+    def look(self) -> None:
+        """Say what has ended since the last look."""
+        with self._looking:
+            for path in sorted(self._finished() - self._seen):
+                record = read_model(path, Record, "Run the sweep again.")
+                self._seen.add(path)
+                done = len(self._seen)
+                pace_s = (time.monotonic() - self._began_s) / (done - self._before)
+                self.say(line(record, done, self.planned, pace_s * (self.planned - done)))
+
+    def _keep_looking(self) -> None:
+        while True:
+            time.sleep(self.POLL_S)
+            with suppress(UserError, OSError):  # a file system that is away for a moment: the next look tells
+                self.look()
+
+    def _finished(self) -> set[Path]:
+        return set(self.folder.trials.glob("*/record.json"))
 
 
 def time_left_s(slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int) -> float | None:

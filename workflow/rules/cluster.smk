@@ -5,6 +5,7 @@
 import functools
 from pathlib import Path
 
+from envknee import progress
 from envknee.slurm import checks, facts
 from envknee.slurm import site as slurm_site
 from envknee.slurm.enter import enter
@@ -47,6 +48,17 @@ def resources_of(job):
         return job(wildcards, attempt).resources(SITE).get(name)
 
     return {name: functools.partial(one, name) for name in jobs.RESOURCES}
+
+
+FOLLOWER = None
+
+
+def follow_jobs():
+    """Jobs say how their trials ended in logs of their own: here, too."""
+    global FOLLOWER
+    if SITE is not None:
+        FOLLOWER = progress.Follower(FOLDER, TRIALS, logger.info)
+        FOLLOWER.start()
 
 
 def check_cluster():

@@ -64,9 +64,12 @@ onstart:
         sweep_lock = claim.take(STUDY, FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
+    follow_jobs()
 
 
 onsuccess:
+    if FOLLOWER:
+        FOLLOWER.look()
     # Of a whole study, not of one file somebody asked for.
     if FOLDER.verdict.exists() and all(figure.exists() for figure in FIGURES):
         words = ["snakemake", "--snakefile", workflow.main_snakefile, "--configfile", str(FOLDER.study)]
