@@ -204,7 +204,8 @@ KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, re
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
-ARM = "cpu_ranks, gpus, memory, nodes, overrides, trainer"
+ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, overrides, memory"
+ARM = "cpu_ranks, gpus, memory, nodes, observations, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
@@ -271,7 +272,7 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
-        ({"arms": {"a": None}}, "arms.a: expected keys with values: trainer, gpus, cpu_ranks, nodes, overrides, memory (got None)"),
+        ({"arms": {"a": None}}, f"arms.a: expected keys with values: {ARM_IN_ORDER} (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),
         ({"arms": {"x": {"gpus": -2}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got -2)"),
         ({"arms": {"x": {"gpus": 2.0}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got 2.0)"),

@@ -1,9 +1,17 @@
 """What the policy sees: a frame of the shipped cart-pole against the one that was looked at and found right."""
 
+import functools
 import sys
 
+import gymnasium
 import numpy
+import pytest
+import torch
+import warp
 from conftest import ROOT, Workspace
+from envknee.errors import UserError
+from envknee.tasks.frames import PerFrameStack, use
+from isaaclab.utils.images import CameraFrameStack, normalize_camera_image
 from PIL import Image
 
 GOLDEN = ROOT / "tests/golden/cartpole.png"
@@ -25,3 +33,49 @@ def test_the_golden_frame_shows_a_blue_cart_and_a_brown_pole():
     red, _, blue = numpy.moveaxis(numpy.asarray(Image.open(GOLDEN), dtype=float), 2, 0)
     assert 15 <= (blue > red + 30).sum() <= 60
     assert 15 <= (red > blue + 30).sum() <= 60
+
+
+@pytest.mark.parametrize("channel_first", [True, False])
+@pytest.mark.parametrize("frames", [1, 2, 5])
+def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, channel_first: bool):
+    warp.init()
+    normalize = functools.partial(normalize_camera_image, data_type="rgb")
+    stock = CameraFrameStack(6, "cpu", frames, channel_first=channel_first)
+    ours = PerFrameStack(6, frames, 1 if channel_first else -1)
+    random = torch.Generator().manual_seed(1)
+    kept = []
+    for step in range(2 * frames + 2):
+        images = torch.randint(0, 256, (6, 7, 9, 3), dtype=torch.uint8, generator=random)
+        expected, found = stock(images, normalize), ours(images, normalize)
+        assert found.shape == expected.shape and found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-7)
+        kept.append((found, found.clone()))
+        if step % 3 == 2:
+            gone = None if step == 5 else [0, step % 6]
+            stock.reset(gone)
+            ours.reset(gone)
+    assert all(torch.equal(now, then) for now, then in kept)  # what a trainer keeps is nobody else's
+
+
+def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
+    arms = {"stock": {"gpus": 0}, "per-frame": {"gpus": 0, "observations": "per_frame"}}
+    overrides = {f"env.scene.tiled_camera.{side}": 96 for side in ("width", "height")}
+    overrides |= {"env.frame_stack": 6, "agent.algorithm.num_learning_epochs": 1}
+    sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 3}
+    result = workspace.sweep(
+        workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
+    )
+    assert result.returncode == 0, result.stdout
+    # On a CPU Isaac Lab's own way, made for GPUs, is the slower one: beyond noise, and in the observation.
+    folder = str(workspace.results().root)
+    found = workspace.module("compare", f"{folder}:per-frame", f"{folder}:stock")
+    assert found.returncode == 3, found.stdout
+    assert "REGRESSION beyond 5%: FPS, collecting" in found.stdout
+    assert "by phase, in parts of A's: observation +" in found.stdout
+
+
+def test_a_task_without_a_stack_of_frames_says_so():
+    with pytest.raises(
+        UserError, match=r"observations: per_frame is for tasks that stack camera frames.*CartPoleEnv has no"
+    ):
+        use("per_frame", gymnasium.make("CartPole-v1"))

@@ -54,6 +54,18 @@ def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
 
 
+def test_compare_catches_frames_normalized_one_by_one(workspace):
+    # What made Isaac Lab slow between its pull requests #5574 and #5849.
+    arms = {"stock": {"gpus": 1}, "per-frame": {"gpus": 1, "observations": "per_frame"}}
+    sweep = {"num_envs": 1024, "horizon": 16, "batch_size": "library", "repeats": 3, "iterations": 4}
+    study = workspace.study(arms=arms, task={"overrides": SIZE}, throughput=sweep, learning=None)
+    result = workspace.sweep(study, timeout_s=580)
+    assert result.returncode == 0, result.stdout
+    folder = str(workspace.results().root)
+    found = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
+    assert found.returncode == 3, found.stdout
+
+
 def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
     record = run(tmp_path / "cost", iterations=3)
     assert record.gpu_hours is not None and record.gpu_hours * 3600 >= record.train_s > 0

@@ -99,6 +99,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         memory=arm.memory,
         cpu_ranks=arm.cpu_ranks,
         nodes=arm.nodes,
+        observations=arm.observations,
         skip=skip,
         runtime=study.runtime,
     )

@@ -52,6 +52,8 @@ Kind = Literal["throughput", "learning"]
 
 PhaseSwitch = Literal["off", "sampled", "alternate"]
 
+Observations = Literal["stock", "per_frame"]
+
 Runtime = Literal["host", "apptainer", "docker"]
 
 Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
@@ -182,6 +184,12 @@ class Arm(Strict):
         default=1,
         description="Machines of a SLURM cluster that train together, each with as many GPUs (or cpu_ranks) as stand here.",
         exclude_if=lambda value: value == 1,
+    )
+    observations: Observations = Field(
+        default="stock",
+        description="How camera frames become observations: Isaac Lab's own way, or 'per_frame': each normalized to float32 and"
+        " stacked then, as an earlier Isaac Lab did.",
+        exclude_if=lambda value: value == "stock",
     )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()

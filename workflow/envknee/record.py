@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Memory, Overrides, PhaseSwitch, Runtime, world_size
+from envknee.config import Kind, Memory, Observations, Overrides, PhaseSwitch, Runtime, world_size
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -93,6 +93,7 @@ class Request(Frozen):
     """Why the trial need not be run (all is decided already), or None."""
     runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
+    observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
 
     @property
     def world_size(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from envknee.config import Overrides, OverrideValue
+from envknee.config import Observations, Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 from envknee.overrides import apply_overrides
 from envknee.phases import Timeline
@@ -106,9 +106,17 @@ def checked_asset(asset: str) -> Path:
     return path
 
 
-def make(task_id: str, env_cfg: Any) -> gymnasium.Env:
-    """Create the environment; from here on the simulation runs."""
-    return gymnasium.make(task_id, cfg=env_cfg)
+def make(task_id: str, env_cfg: Any, observations: Observations = "stock") -> gymnasium.Env:
+    """Create the environment, with an arm's way from camera frames to observations; from here on the simulation runs.
+
+    Raises:
+        UserError: when the task has no camera frames to treat that way.
+    """
+    from envknee.tasks import frames  # once Isaac Lab runs
+
+    env = gymnasium.make(task_id, cfg=env_cfg)
+    frames.use(observations, env)
+    return env
 
 
 def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:

@@ -109,7 +109,7 @@ def _hydra(value: OverrideValue) -> str:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env)
+    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
     tasks.mark_phases(simulation, meter.timeline)
     meter.begin("learner")
     env = MeteredEnv(simulation, config.agent.clip_actions, meter)
