@@ -27,7 +27,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify keep overhead compare prove test gpu-test check schema
+.PHONY: help setup sweep ui publish verify keep optuna overhead compare prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -53,6 +53,9 @@ verify: setup ## ask again for every trial of STUDY (a results folder): the same
 
 keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
 	@folder=$(study_folder) && python -m envknee.keep "$$folder"
+
+optuna: setup ## write STUDY (a results folder) as a journal for Optuna's own tools: optuna.load_study, optuna-dashboard
+	@folder=$(study_folder) && python -m envknee.optuna_export "$$folder"
 
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)
