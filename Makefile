@@ -2,6 +2,7 @@
 #
 #     make sweep                                       the default study
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
+#     make sweep FROM=study.zip                        the study of an archive, measured here
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 
@@ -10,6 +11,7 @@ ARGS =
 STUDY =
 A =
 B =
+FROM =
 PROFILE =
 
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
@@ -19,15 +21,16 @@ override CONFIG := $(value CONFIG)
 override STUDY := $(value STUDY)
 override A := $(value A)
 override B := $(value B)
+override FROM := $(value FROM)
 override PROFILE := $(value PROFILE)
-export CONFIG STUDY A B PROFILE
+export CONFIG STUDY A B FROM PROFILE
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify keep optuna overhead compare prove test gpu-test check schema
+.PHONY: help setup sweep ui publish verify keep archive optuna overhead compare prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -37,7 +40,8 @@ setup: ## make .venv and nothing else
 	@bash workflow/setup.sh
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
-	@study=$$($(study_name)) && echo "envknee: study $$study" && \
+	@if [ -n "$$FROM" ]; then CONFIG=$$(python -m envknee.archive --unpack "$$FROM") || exit; fi && \
+	study=$$($(study_name)) && echo "envknee: study $$study" && \
 	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee.gpus); fi && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee.summary --where "results/$$study"
@@ -53,6 +57,9 @@ verify: setup ## ask again for every trial of STUDY (a results folder): the same
 
 keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
 	@folder=$(study_folder) && python -m envknee.keep "$$folder"
+
+archive: setup ## write STUDY (a results folder) as one file, to be checked, read and run again elsewhere: sweep FROM=FILE
+	@folder=$(study_folder) && python -m envknee.archive "$$folder"
 
 optuna: setup ## write STUDY (a results folder) as a journal for Optuna's own tools: optuna.load_study, optuna-dashboard
 	@folder=$(study_folder) && python -m envknee.optuna_export "$$folder"

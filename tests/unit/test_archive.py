@@ -1,0 +1,137 @@
+"""A study in one file: whole, the same each time, and refused when somebody has changed it."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from envknee import archive
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.record import load_records
+from records import GPU, a_study, a_trial, write_study
+
+SECRET = "hunter2"  # noqa: S105  nobody's
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    study = a_study(tracking={"uri": f"postgresql://me:{SECRET}@db/runs"})
+    trials = [a_trial(n, number=i, fps=100.0 * n, device=GPU) for i, n in enumerate((16, 32))]
+    made = write_study(tmp_path / "results/demo", study, [*trials, a_trial(64, number=2, status="oom", device=GPU)])
+    made.figures.mkdir()
+    (made.figures / "throughput.svg").write_text("<svg/>")
+    (made.trial(0).root / "metrics.interrupted-1.jsonl").write_text("{}\n")
+    (made.trial(0).root / "trial.log").write_text("words")
+    return made
+
+
+def test_what_comes_out_is_what_went_in(folder: StudyFolder, tmp_path: Path):
+    packed = archive.write(folder, tmp_path / "demo.zip")
+    there = archive.unpack(packed, tmp_path / "elsewhere")
+    assert there.root == tmp_path / "elsewhere/demo"
+    assert load_records(there) == load_records(folder)
+    assert (there.figures / "throughput.svg").read_text() == "<svg/>"
+    assert (there.trial(0).root / "metrics.interrupted-1.jsonl").exists() and not there.trial(0).log.exists()
+    assert (there.root / "containers/requirements.lock").exists()
+    assert json.loads(there.study.read_text())["tracking"] == {"uri": None}
+    assert SECRET not in "".join(data.decode() for data in archive.check(packed).values())
+    assert archive.unpack(packed, tmp_path / "elsewhere") == there  # again: the same
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["demo"]
+
+
+def test_the_same_results_give_the_same_bytes(folder: StudyFolder, tmp_path: Path):
+    first, second = (archive.write(folder, tmp_path / name) for name in ("a.zip", "b.zip"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_it_describes_itself_as_a_research_object(folder: StudyFolder, tmp_path: Path):
+    content = archive.check(archive.write(folder, tmp_path / "demo.zip"))
+    graph = {entity["@id"]: entity for entity in json.loads(content["ro-crate-metadata.json"])["@graph"]}
+    assert graph["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert {part["@id"] for part in graph["./"]["hasPart"]} == set(content) - {"ro-crate-metadata.json"}
+    assert graph["trials/0000/metrics.jsonl"]["encodingFormat"] == "application/jsonl"
+    assert "H100" in graph["#measurement"]["description"] and graph["#torch"]["softwareVersion"] == "2.13.0"
+
+
+def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """Write an archive again with other content."""
+    with zipfile.ZipFile(packed) as source:
+        content = {name: source.read(name) for name in source.namelist()}
+    change(content)
+    with zipfile.ZipFile(packed, "w") as target:
+        for name, data in content.items():
+            target.writestr(name, data)
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update({"trials/0000/record.json": b"{}"}), "trials/0000/record.json was changed"),
+        (lambda c: c.update({"more.txt": b"x"}), "more.txt was added"),
+        (lambda c: c.pop("study.json"), "study.json is missing"),
+        (lambda c: c.pop("ro-crate-metadata.json"), "its ro-crate-metadata.json is missing or broken"),
+        (lambda c: c.update({"ro-crate-metadata.json": b"[]"}), "its ro-crate-metadata.json is missing or broken"),
+        (lambda c: c.update({"../climbs.txt": b"x"}), "holds '../climbs.txt', and plain files below its own folder"),
+        (lambda c: c.update({"/etc/passwd": b"x"}), "holds '/etc/passwd'"),
+        (lambda c: c.update({"a/": b""}), "holds 'a/'"),
+        (lambda c: c.update({"a\\..\\b": b"x"}), "plain files below its own folder were expected"),
+    ],
+)
+def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
+    folder: StudyFolder, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+):
+    packed = tampered(archive.write(folder, tmp_path / "demo.zip"), change)
+    with pytest.raises(UserError) as error:
+        archive.unpack(packed, tmp_path / "elsewhere")
+    assert words in str(error.value)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_is_refused(folder: StudyFolder, tmp_path: Path):
+    packed = archive.write(folder, tmp_path / "demo.zip")
+    link = zipfile.ZipInfo("link")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(packed, "a") as target:
+        target.writestr(link, "/etc")
+    with pytest.raises(UserError, match="holds 'link'"):
+        archive.check(packed)
+
+
+def test_records_that_do_not_follow_from_their_measurements_are_refused(folder: StudyFolder, tmp_path: Path):
+    packed = archive.write(folder, tmp_path / "demo.zip")
+
+    def forge(content: dict[str, bytes]) -> None:
+        """Change a record and its hash, too."""
+        record = json.loads(content["trials/0000/record.json"])
+        record["fps_total"]["median"] *= 2
+        forged = canonical_json(record).encode()
+        content["ro-crate-metadata.json"] = content["ro-crate-metadata.json"].replace(
+            archive.hashlib.sha256(content["trials/0000/record.json"]).hexdigest().encode(),
+            archive.hashlib.sha256(forged).hexdigest().encode(),
+        )
+        content["trials/0000/record.json"] = forged
+
+    with pytest.raises(UserError, match="does not follow from the files beside it"):
+        archive.unpack(tampered(packed, forge), tmp_path / "elsewhere")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_what_is_no_archive_says_so(tmp_path: Path):
+    with pytest.raises(UserError, match="does not exist"):
+        archive.check(tmp_path / "none.zip")
+    (tmp_path / "text.zip").write_text("words")
+    with pytest.raises(UserError, match="is not a whole zip file"):
+        archive.check(tmp_path / "text.zip")
+    with pytest.raises(UserError, match="holds no finished trial"):
+        archive.write(write_study(tmp_path / "demo", a_study(), []), tmp_path / "demo.zip")
+
+
+def test_another_study_of_that_name_is_left_alone(folder: StudyFolder, tmp_path: Path):
+    archive.unpack(archive.write(folder, tmp_path / "one.zip"), tmp_path / "elsewhere")
+    other = write_study(tmp_path / "other/demo", a_study(), [a_trial(16, fps=7.0)])
+    with pytest.raises(UserError, match="holds another archive's study of that name"):
+        archive.unpack(archive.write(other, tmp_path / "two.zip"), tmp_path / "elsewhere")
+    assert len(load_records(StudyFolder(tmp_path / "elsewhere/demo"))) == 3
