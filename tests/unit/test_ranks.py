@@ -1,9 +1,12 @@
 """How the ends of several ranks make one, and when a rank is said to hang: pure decisions."""
 
 import pytest
-from envknee.hang_watch import Pulse, hanging
+from envknee import nodes
+from envknee.errors import UserError
+from envknee.files import TrialFolder, canonical_json
+from envknee.hang_watch import HangWatch, Pulse, hanging
 from envknee.ranks import Heart, one_outcome
-from envknee.record import Outcome, Status
+from envknee.record import Beat, Cost, Outcome, Status
 from records import a_trial
 
 
@@ -72,3 +75,34 @@ def test_a_heart_writes_process_stage_and_count(tmp_path):
     pulse = Pulse(0, (tmp_path / "beat").read_text().strip())
     assert (pulse.stage, pulse.count) == ("rollout", 3)
     Heart(None).beat("rollout")  # alone: nothing to write
+
+
+def test_what_nodes_report_of_their_ranks_is_put_together(tmp_path):
+    for node, rank in enumerate((2, 3)):
+        report = nodes.Report(beats={rank: Beat(text=f"7 rollout {rank}", busy_s=1.5)})
+        (tmp_path / f"node-{node}.json").write_text(report.model_dump_json())
+    (tmp_path / "node-2.json").write_text("")  # caught while it is replaced
+    assert {rank: beat.text for rank, beat in nodes.beats(tmp_path).items()} == {2: "7 rollout 2", 3: "7 rollout 3"}
+    watch = HangWatch(lambda: nodes.beats(tmp_path), world_size=4)
+    assert watch.look() is None and [pulse.stage for pulse in watch.pulses[2:]] == ["rollout", "rollout"]
+
+
+def test_energy_of_several_nodes_adds_up_where_all_tell(tmp_path):
+    def told(node: int, energy_j: float | None) -> None:
+        cost = Cost(gpus=2, held_s=10.0, energy_j=energy_j)
+        (tmp_path / f"cost-{node}.json").write_text(canonical_json(cost))
+
+    told(0, 100.0)
+    assert nodes.energy_j(tmp_path, 2) is None
+    told(1, 50.0)
+    assert nodes.energy_j(tmp_path, 2) == 150.0
+    told(1, None)
+    assert nodes.energy_j(tmp_path, 2) is None
+
+
+def test_several_nodes_outside_of_a_job_are_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    request = a_trial(16, gpus=1).request.model_copy(update={"nodes": 2})
+    assert (request.world_size, request.ranks_per_node) == (2, 1)
+    with pytest.raises(UserError, match="nodes: 2 was asked for, and this is no SLURM job"):
+        nodes.command_of(TrialFolder(tmp_path), request, tmp_path, None)

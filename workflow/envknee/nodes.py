@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -83,8 +83,11 @@ def command_of(
 
 def beats(shared: Path) -> dict[int, Beat]:
     """Return what all nodes have last said of their ranks."""
-    reports = [read_model(path, Report, "") for path in shared.glob("node-*.json")]
-    return {rank: beat for report in reports for rank, beat in report.beats.items()}
+    found: dict[int, Beat] = {}
+    for path in shared.glob("node-*.json"):
+        with suppress(UserError, OSError):  # replaced while it was read: a network file system may say that it is stale
+            found |= read_model(path, Report, "").beats
+    return found
 
 
 def energy_j(shared: Path, nodes: int) -> float | None:
