@@ -194,6 +194,7 @@ def hang(site: Site, folder: StudyFolder, number: int) -> int:
     return process
 
 
+@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
     # Four trials side by side, two on each node. Each is stopped in its middle, and meets its own fault.
     folder = site.prepared()
@@ -219,7 +220,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     )
     cluster.start_node(crashed)
 
-    output, _ = sweep.communicate(timeout=400)
+    output, _ = sweep.communicate(timeout=800)
     assert sweep.returncode == 0, output
     records = assert_whole(folder, 4, cluster, site)
     assert [record.outcome.status for record in records] == ["ok"] * 4
@@ -232,6 +233,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     assert {ended[jobs[number]]["JobState"] for number in victims} == {"COMPLETED"}
 
 
+@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, cluster: Cluster):
     # Nodes of this machine share its loopback interface; others name theirs in the same variable.
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
@@ -251,7 +253,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     assert not any(process.is_running() for process in ranks.values())
     assert time.monotonic() - suspended < 60
 
-    output, _ = sweep.communicate(timeout=300)
+    output, _ = sweep.communicate(timeout=600)
     assert sweep.returncode == 0, output
     (log,) = (site.folder / "results/slurm-logs").rglob("*.log")
     assert re.search(r"rank (0 or )?1 hangs \((rollout|learning)\)", log.read_text(encoding="utf-8"))
