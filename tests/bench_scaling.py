@@ -10,7 +10,6 @@ everything but the measuring. With --slurm each job finds its trial measured and
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -68,6 +67,17 @@ def timed(run: Callable[[], "subprocess.CompletedProcess[str]"]) -> float:
     return time.perf_counter() - began
 
 
+def dry_run(workspace: Workspace, path: Path) -> tuple[float, float]:
+    """Return how long Snakemake's plan takes, and its peak memory in GB: of this one process, not of those before it."""
+    began = time.perf_counter()
+    command = workspace.command(path, "-n", "--quiet", "all")
+    process = subprocess.Popen(command, env=workspace.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command} failed")
+    return time.perf_counter() - began, used.ru_maxrss / 1e6
+
+
 def here(trials: int, folder: Path) -> list[str]:
     """Time a study of so many trials on this machine; return a row of the table."""
     workspace = Workspace(folder)
@@ -75,8 +85,7 @@ def here(trials: int, folder: Path) -> list[str]:
     plain = a_study("bench", trials, window=8)
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     study = config.load(path)
-    dry_run_s = timed(lambda: workspace.sweep(path, "-n", "--quiet", "all", timeout_s=3600))
-    peak_gb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    dry_run_s, peak_gb = dry_run(workspace, path)
     found, _ = made_up(study, trials)
     results = write_study(workspace.results("bench").root, study, found)
     results.trial(trials - 1).request.unlink()
@@ -158,7 +167,7 @@ def main() -> None:
             print("\n".join(through_slurm(given.slurm, Path(folder))))
             return
         stages = ("dry run", "first request", "last request", "verdict", "figures", "MLflow")
-        header = ["trials", *(f"{stage} (s)" for stage in stages), "peak (GB)"]
+        header = ["trials", *(f"{stage} (s)" for stage in stages), "dry run (GB)"]
         rows = []
         for trials in given.trials:
             (Path(folder) / str(trials)).mkdir()
