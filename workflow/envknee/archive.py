@@ -26,7 +26,7 @@ from typing import Any
 from envknee.config import Tracking
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json
-from envknee.limits.verdict import hardware, load_study
+from envknee.limits.verdict import hardware, load_measured, load_study
 from envknee.record import Record, load_records
 
 METADATA = "ro-crate-metadata.json"
@@ -51,10 +51,7 @@ def write(folder: StudyFolder, target: Path) -> Path:
     Raises:
         UserError: when no trial has finished, or a file was changed after its measurement.
     """
-    study = load_study(folder)
-    records = load_records(folder)
-    if not records:
-        raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")
+    study, records = load_measured(folder)
     content: dict[str, bytes] = {
         "study.json": canonical_json(study.model_copy(update={"tracking": Tracking()})).encode()
     }

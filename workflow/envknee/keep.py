@@ -17,8 +17,8 @@ from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits.verdict import decide, hardware, load_study, records_csv
-from envknee.record import Record, load_records
+from envknee.limits.verdict import decide, hardware, load_measured, records_csv
+from envknee.record import Record
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -28,10 +28,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         UserError: when the folder holds no study or no record, a file was changed after its measurement, or another study
             of that name is kept already.
     """
-    study = load_study(folder)
-    records = load_records(folder)
-    if not records:
-        raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")
+    study, records = load_measured(folder)
     kept = StudyFolder(published / study.study)
     if kept.study.exists() and config.load(kept.study).measured_part() != study.measured_part():
         raise UserError(

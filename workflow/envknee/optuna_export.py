@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envknee.config import Kind, Study
-from envknee.errors import UserError, run_command
+from envknee.errors import run_command
 from envknee.files import StudyFolder
-from envknee.limits.verdict import load_study
-from envknee.record import Record, load_records, without_skipped
+from envknee.limits.verdict import load_measured
+from envknee.record import Record, without_skipped
 from envknee.samplers import AXES, Observation, observe
 
 OBJECTIVE: Mapping[Kind, tuple[Literal["maximize", "minimize"], str]] = {
@@ -46,10 +46,8 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
     import optuna  # `--help` has no use for it
     from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-    study = load_study(folder)
-    records = without_skipped(load_records(folder))
-    if not records:
-        raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")
+    study, records = load_measured(folder)
+    records = without_skipped(records)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = folder.root / "optuna.journal"
     unfinished = folder.root / ".optuna.journal.new"

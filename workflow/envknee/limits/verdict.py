@@ -438,6 +438,18 @@ def _csv_row(record: Record) -> dict[str, Any]:
     return {column: special.get(column, plain.get(column)) for column in CSV_COLUMNS}
 
 
+def load_measured(folder: StudyFolder) -> tuple[Study, list[Record]]:
+    """Return the study of a folder and its records, of which there is at least one.
+
+    Raises:
+        UserError: as `load_study` and `load_records`, and when no trial has finished.
+    """
+    study, records = load_study(folder), load_records(folder)
+    if not without_skipped(records):
+        raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")
+    return study, records
+
+
 def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
     """Return the study that a folder was measured with, with the `decide` section of `config_file` where one is given.
 
