@@ -18,7 +18,8 @@ from envknee.record import Request
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
 ENVIRONMENT = os.environ | {
-    "PYTHONPATH": str(ROOT / "workflow"),
+    # A GPU host without a package index may have its packages on PYTHONPATH, too.
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])]),
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
 }
 
