@@ -71,5 +71,5 @@ def test_the_recorded_study_still_loads_and_has_a_price():
     from envknee.files import StudyFolder
     from envknee.record import load_records
 
-    records = load_records(StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu"))
+    records = load_records(StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu"))
     assert 0.1 < sum(record.gpu_hours or 0.0 for record in records) < 2.0

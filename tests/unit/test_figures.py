@@ -201,7 +201,9 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
     ends = [(line.get_xdata()[-1], line.get_marker()) for line in by_time.lines if line.get_marker() in "o^"]  # pyright: ignore
     assert ends == [(12.0, "o"), (14.0, "o"), (20.0, "^")]
     assert "target 4" in texts(figure)
-    assert "2 of 3 trials reached the target, soonest 32 environments in 13.0 s" in texts(figure).replace("\n", " ")
+    assert "2 of 3 trials reached the target, soonest 32 environments in 13.0\N{NO-BREAK SPACE}s" in texts(
+        figure
+    ).replace("\n", " ")
     assert by_frames.get_xlabel().startswith("Frames")
 
 

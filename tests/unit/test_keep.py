@@ -29,10 +29,11 @@ def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFold
     assert decide(load_records(kept), study) == decide(load_records(folder), study)
     names = {path.name for path in kept.root.rglob("*") if path.is_file()}
     assert names == {
-        "README.md", "study.json", "records.csv", "request.json", "metrics.jsonl", "outcome.json", "record.json"
+        "README.md", "throughput.svg", "study.json", "records.csv", "request.json", "metrics.jsonl", "outcome.json", "record.json"
     }  # fmt: skip
     page = (kept.root / "README.md").read_text()
     assert "reached at 32 environments" in page and "trials: 9 of" in page
+    assert "![throughput](throughput.svg)" in page
 
 
 def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_between(

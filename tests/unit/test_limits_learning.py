@@ -118,6 +118,13 @@ def test_reached_by_hand():
     assert limit.statement.startswith("reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target")
 
 
+def test_a_doubling_that_costs_time_is_told_as_such():
+    limit = analyse(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}))
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
+    assert "doubling to 32 takes 25.4% more seconds to target (at least 2" in limit.statement
+    assert limit.statement.endswith("% more, 3 seeds)")
+
+
 def test_fewer_than_three_seeds_never_decide():
     limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
     assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("too few seeds", None, None)

@@ -1,4 +1,4 @@
-"""A study measured on an H100 (config/studies/one-gpu.yaml, 35 trials): what was asked and found then comes out today."""
+"""Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
 from pathlib import Path
 
@@ -6,29 +6,81 @@ import pytest
 from envknee import ask, config
 from envknee.files import StudyFolder
 from envknee.limits import memory
-from envknee.limits.verdict import decide
+from envknee.limits.learning import best_of
+from envknee.limits.verdict import Verdict, decide
 from envknee.record import load_records
 from envknee.summary import print_summary
 from rich.console import Console
 
-FOLDER = StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu")
+ROOT = Path(__file__).parents[2]
+PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").iterdir())}
+FOLDER = PUBLISHED["cartpole-one-gpu"]
+every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
 
 
-def test_every_record_follows_from_its_measurements():
-    records = load_records(FOLDER)  # recomputes each from its rows
-    assert [record.request.number for record in records] == list(range(35))
+def verdict_of(name: str) -> Verdict:
+    folder = PUBLISHED[name]
+    return decide(load_records(folder), config.load(folder.study))
 
 
-def test_every_request_is_asked_again_byte_for_byte():
-    assert ask.verify(FOLDER) == (35, [])
+@every_study
+def test_every_record_follows_from_its_measurements(folder: StudyFolder):
+    records = load_records(folder)  # recomputes each from its rows
+    assert [record.request.number for record in records] == list(range(len(list(folder.trials.iterdir()))))
 
 
-def test_the_study_file_still_describes_what_was_measured():
-    shipped = config.load(Path(__file__).parents[2] / "config/studies/one-gpu.yaml")
-    assert shipped.measured_part() == config.load(FOLDER.study).measured_part()
+@every_study
+def test_every_request_is_asked_again_byte_for_byte(folder: StudyFolder):
+    assert ask.verify(folder) == (len(list(folder.trials.iterdir())), [])
 
 
-def test_the_verdict_says_what_the_readme_says():
+@every_study
+def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
+    shipped = config.load(ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml")
+    assert shipped.measured_part() == config.load(folder.study).measured_part()
+
+
+def test_the_readme_says_what_the_studies_say():
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    (full,), (learning,) = verdict_of("cartpole-one-gpu-full").arms, verdict_of("cartpole-one-gpu-learning").arms
+    headline, memory_limit = full.headline, full.memory
+    assert headline is not None and headline.phases is not None and memory_limit is not None
+    limits = {limit.series.horizon: limit for limit in full.throughput}
+    last = limits[32].gains[-1]
+    assert f"beyond {limits[32].at_least:,} environments: the last doubling still gains {last.gain:.0%}" in readme
+    assert last.gain_upper_one_sided is not None and f"(at most {last.gain_upper_one_sided:.0%}, two repeats)" in readme
+    assert f"{headline.num_envs:,} give {headline.fps_share_of_best:.0%} of the best FPS" in readme
+    fits = {c.card.partition(" (")[0]: c.largest_num_envs for c in memory_limit.cards if c.horizon == 32}
+    assert f"{fits['8 GB']:,} environments in 8 GB, {fits['24 GB']:,} in 24 GB, {fits['80 GB']:,} in 80 GB" in readme
+    assert headline.phases.startswith("learning takes 80%") and "62% (60% to 64%)" in headline.phases
+    assert "learning: 80% of what each added environment costs, and 62% of what few environments wait for" in readme
+    doubling = next(gain for gain in limits[64].gains if gain.num_envs == 1024)
+    assert f"from 1,024 to 2,048 environments FPS grows by {doubling.gain:.0%}" in readme
+    (reached,) = [limit for limit in learning.learning if limit.state == "reached"]
+    (saving,) = [one for one in reached.savings if one.num_envs == reached.threshold_num_envs]
+    assert saving.saving is not None and saving.saving_upper_one_sided is not None
+    assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in readme
+    assert (
+        f"take {-saving.saving:.0%} longer to reward 4.5 (at least {-saving.saving_upper_one_sided:.0%}, three"
+        in readme
+    )
+    best = best_of(learning.learning)
+    assert best is not None
+    assert f"{best.num_envs:,} at horizon {best.horizon}, {best.seconds_to_target.value:.0f} s" in readme
+    (scaling,) = verdict_of("cartpole-two-gpus").scaling
+    assert (
+        scaling.statement.startswith("2 GPUs give 1.95 times one GPU's FPS at 4,096")
+        and "92% to 104%" in scaling.statement
+    )
+    assert "1.95 times the FPS at 4,096 environments on each (efficiency 92% to 104%)" in readme
+    trials = sum(
+        len(list(PUBLISHED[f"cartpole-{name}"].trials.iterdir()))
+        for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
+    )
+    assert f"in {trials} trials" in readme
+
+
+def test_the_verdict_of_one_horizon_on_an_h100():
     (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
     headline = arm.headline
     assert headline is not None

@@ -103,6 +103,15 @@ def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():
     assert "no throughput trials" in printed([])
 
 
+def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_table():
+    (row,) = [
+        line
+        for line in printed(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}), width=200).splitlines()
+        if line.startswith("stock  ")
+    ]
+    assert "16 envs, horizon" in row and "to the target" in row and "target in 20" in row
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_but_a_path_is_wider_than_the_terminal(width: int):
     trials = [*fps_trials(PLATEAU, device=GPU), *learning_trials({32: [12.0] * 3, 64: [11.0] * 3}, first=20)]

@@ -40,7 +40,7 @@ from isaaclab.benchmark.measurements import DictMetadata, FloatMetadata, IntMeta
 from isaaclab.benchmark.schema import StartupTime, TrainingBundle
 from isaaclab.benchmark.serialize import write_bundle_file
 
-GOLDEN = StudyFolder(ROOT / "tests/golden/cartpole-one-gpu")
+GOLDEN = StudyFolder(ROOT / "results-published/cartpole-one-gpu")
 GIB = 2**30
 
 H100 = Device(

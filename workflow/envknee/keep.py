@@ -1,7 +1,8 @@
 """Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
 
 Input: results/<study>/, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each finished
-trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, and README.md. Logs, checkpoints and figures stay behind.
+trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs and checkpoints stay
+behind.
 
     python -m envknee.keep results/<study>                 into results-published/<study>
 """
@@ -13,12 +14,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from envknee import config, space
+from envknee import config, outputs, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
+from envknee.figures import draw_scaling, draw_target, draw_throughput, svg_of
 from envknee.files import StudyFolder, write_atomically
-from envknee.limits.verdict import decide, hardware, load_measured, records_csv
-from envknee.record import Record
+from envknee.limits.verdict import Verdict, decide, hardware, load_measured, records_csv
+from envknee.record import Record, without_skipped
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -42,11 +44,22 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
                 shutil.copyfile(path, target.root / path.name)
     shutil.copyfile(folder.study, kept.study)
     write_atomically(kept.records_csv, records_csv(records))
-    write_atomically(kept.root / "README.md", page(study, records))
+    verdict = decide(records, study)
+    drawn = {
+        "throughput.svg": lambda: draw_throughput(verdict),
+        outputs.TARGET: lambda: draw_target(verdict, without_skipped(records)),
+        outputs.SCALING: lambda: draw_scaling(verdict),
+    }
+    names = [name for name in outputs.figures_of(study) if name in drawn]
+    if study.throughput is None:
+        names.remove("throughput.svg")
+    for name in names:
+        write_atomically(kept.root / name, svg_of(drawn[name]()))
+    write_atomically(kept.root / "README.md", page(study, records, verdict, names))
     return kept
 
 
-def page(study: Study, records: Sequence[Record]) -> str:
+def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Sequence[str]) -> str:
     """Return where and when a study was measured, with what, and what it says, in Markdown."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(record.outcome.started_unix_s)) for record in records})
@@ -69,9 +82,11 @@ def page(study: Study, records: Sequence[Record]) -> str:
         *(f"* versions: {found}" for found in sorted(versions)),
         "",
     ]
-    for arm in decide(records, study).arms:
-        lines += [f"**{arm.arm}**: {arm.headline.statement if arm.headline else 'nothing timed yet'}", ""]
-        lines += [f"* {limit.series}: {limit.statement}" for limit in arm.throughput] + [""]
+    for arm in verdict.arms:
+        lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
+        lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
+        lines += [f"* {one.statement}" for one in verdict.scaling if one.arm == arm.arm] + [""]
+    lines += [f"![{name.removesuffix('.svg')}]({name})\n" for name in figures]
     return "\n".join(lines)
 
 

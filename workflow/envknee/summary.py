@@ -70,7 +70,7 @@ def _table(verdict: Verdict) -> Table:
     for arm in verdict.arms:
         headline = arm.headline
         if headline is None:
-            table.add_row(arm.arm, "nothing timed yet", "", "", "")
+            table.add_row(arm.arm, *_learning_row(arm), "")
         else:
             table.add_row(
                 arm.arm,
@@ -82,6 +82,22 @@ def _table(verdict: Verdict) -> Table:
     return table
 
 
+def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
+    """Return threshold, interval and soonest point of an arm that has learning trials alone."""
+    best = best_of(arm.learning)
+    if best is None:
+        return "nothing timed yet", "", ""
+    run = (
+        f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
+        f" target in {best.seconds_to_target.value:,.1f} s"
+    )
+    for limit in arm.learning:
+        if limit.threshold_num_envs is not None:
+            at = f"{limit.threshold_num_envs:,} envs{arm.ranks.each}, horizon {limit.series.horizon}, to the target"
+            return at, threshold_interval(limit), run
+    return "not reached", "", run
+
+
 def _threshold(arm: ArmVerdict, headline: Headline) -> str:
     if headline.threshold_num_envs is not None:
         return f"{headline.threshold_num_envs:,} envs{arm.ranks.each}"
@@ -90,7 +106,7 @@ def _threshold(arm: ArmVerdict, headline: Headline) -> str:
     return f"not reached: at least {largest or headline.num_envs:,} envs{arm.ranks.each}"
 
 
-def threshold_interval(headline: Headline | ThroughputLimit) -> str:
+def threshold_interval(headline: Headline | ThroughputLimit | LearningLimit) -> str:
     """Return `512 to 2,048`, `512 alone` or `512 or more`."""
     if headline.threshold_lowest is None:
         return "no doubling measured"

@@ -113,5 +113,5 @@ def _learning_title(verdict: Verdict) -> str:
     title = f"Learning: {reached} of {seeds} trials reached the target"
     if bests:
         ranks, best = min(bests, key=lambda found: found[1].seconds_to_target.value)
-        title += f", soonest {best.num_envs:,} environments{ranks.each} in {best.seconds_to_target.value:,.1f} s"
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"
     return title

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from envknee.figures.canvas import (
@@ -22,6 +23,9 @@ from envknee.limits import Series
 from envknee.limits.learning import Cost, LearningLimit, LearningPoint, gpus_of, seconds_of, that_ran
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
+
+DASHES = (0, (6, 3))
+"""Of the lines at thresholds: intervals are solid."""
 
 
 def draw_target(verdict: Verdict, records: Sequence[Record]) -> Figure:
@@ -56,13 +60,16 @@ def draw_target(verdict: Verdict, records: Sequence[Record]) -> Figure:
     for limit in limits:
         if limit.threshold_num_envs is not None:
             for axes in (left, right):
-                axes.axvline(limit.threshold_num_envs, color=looks[limit.series].colour, linewidth=1.3, zorder=1)
+                colour = looks[limit.series].colour
+                axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
     keys = [
         key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
         key("o", GREY, "one seed", size=3.2),
     ]
     if any(point.seeds > point.reached for limit in limits for point in limit.points):
         keys.append(key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
+    if any(limit.threshold_num_envs is not None for limit in limits):
+        keys.append(Line2D([], [], color=GREY, linewidth=1.3, linestyle=DASHES, label="doubling stops saving"))
     series_legend(right, looks, keys)
     return figure
 

@@ -462,8 +462,17 @@ def _statement(
         return f"not reached: at least {ran[-1].num_envs:,} environments{ranks.each}; {share}"
     shown = _saving(next(d for d in decision.doublings if d.num_envs == decision.threshold))
     assert shown.saving is not None and shown.saving_upper_one_sided is not None
+    if shown.saving < 0:
+        least = "at least " if shown.bound == "at most" else ""
+        changes = f"takes {least}{percent(-shown.saving)} more seconds to target"
+    else:
+        most = "at most " if shown.bound == "at most" else ""
+        changes = f"saves {most}{percent(shown.saving)} of the seconds to target"
+    if shown.saving_upper_one_sided < 0:
+        bound = f"at least {percent(-shown.saving_upper_one_sided)} more"
+    else:
+        bound = f"saving's upper bound {percent(shown.saving_upper_one_sided)}, less than {settings.delta:.0%}"
     return (
-        f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} saves"
-        f" {'at most ' if shown.bound == 'at most' else ''}{percent(shown.saving)} of the seconds to target"
-        f" (upper bound {percent(shown.saving_upper_one_sided)}, {shown.seeds} seeds), less than {settings.delta:.0%}"
+        f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {changes}"
+        f" ({bound}, {shown.seeds} seeds)"
     )
