@@ -52,7 +52,7 @@ Kind = Literal["throughput", "learning"]
 
 PhaseSwitch = Literal["off", "sampled", "alternate"]
 
-Observations = Literal["stock", "per_frame"]
+Observations = Literal["stock", "per_frame", "lean"]
 
 Runtime = Literal["host", "apptainer", "docker"]
 
@@ -187,8 +187,8 @@ class Arm(Strict):
     )
     observations: Observations = Field(
         default="stock",
-        description="How camera frames become observations: Isaac Lab's own way, or 'per_frame': each normalized to float32 and"
-        " stacked then, as an earlier Isaac Lab did.",
+        description="How camera frames become observations: Isaac Lab's own way; 'lean': uint8 until the network reads them,"
+        " each kept once; or 'per_frame': each normalized to float32 and stacked then, as an earlier Isaac Lab did.",
         exclude_if=lambda value: value == "stock",
     )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")

@@ -12,6 +12,7 @@ from isaaclab.utils.images import CameraFrameStack
 
 from envknee.config import Observations
 from envknee.errors import UserError
+from envknee.lean import LeanFrameStack
 
 
 class PerFrameStack:
@@ -82,7 +83,21 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
     for holder in holders:
         stock: Any = holder._frames
         frames = 1 if stock._buffer is None else stock._buffer.max_length
-        holder._frames = PerFrameStack(simulated.num_envs, frames, stock._channel_dim)
+        if observations == "per_frame":
+            holder._frames = PerFrameStack(simulated.num_envs, frames, stock._channel_dim)
+        elif stock._channel_dim == 1:
+            holder._frames = LeanFrameStack(simulated.num_envs, frames, simulated.device)
+        else:
+            raise UserError(
+                f"observations: lean gives frames with their channels first, and {type(holder).__name__} wants them last."
+                " Use observations: stock"
+            )
+
+
+def lean_stacks(env: Any) -> list[LeanFrameStack]:
+    """Return the stacks of uint8 frames that `use` has given to an environment."""
+    found = (vars(holder).get("_frames") for holder in _possible_holders(env.unwrapped))
+    return [stack for stack in found if isinstance(stack, LeanFrameStack)]
 
 
 def _possible_holders(simulated: Any) -> list[Any]:

@@ -38,6 +38,9 @@ class AccumulatingPPO(PPO):
     stock PPO until `use_micro_batches` is called.
     """
 
+    learns_by_places: bool = False
+    """Whether every update takes its observations by their places in the rollout (`_observed`), in one part or more."""
+
     micro_batches: int = 1
     """Parts of each mini-batch now; a retry raises it for all that follow. Set by `use_micro_batches`."""
 
@@ -94,7 +97,7 @@ class AccumulatingPPO(PPO):
             RuntimeError: PyTorch's error for memory that ran out, when not even single transitions fit, or when it came
                 outside of those passes: smaller parts cannot help the optimizer.
         """
-        if self.micro_batches == 1 and self.is_out_of_memory is None:
+        if not self.learns_by_places and self.micro_batches == 1 and self.is_out_of_memory is None:
             return super().update()
 
         observations: Any = self.storage.observations.flatten(0, 1)
@@ -104,7 +107,8 @@ class AccumulatingPPO(PPO):
         rollout_shape = (self.storage.num_transitions_per_env, self.storage.num_envs)
         places.observations = torch.arange(len(observations), device=self.storage.device).view(rollout_shape)
 
-        sums = [0.0, 0.0, 0.0]
+        # Added up where they are: fetching them would wait for the GPU at every mini-batch.
+        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         for batch in places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs):
             if self.normalize_advantage_per_mini_batch:
                 batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
@@ -116,13 +120,14 @@ class AccumulatingPPO(PPO):
             nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
             nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_grad_norm)
             self.optimizer.step()
-            sums = [total + loss for total, loss in zip(sums, losses.tolist(), strict=True)]
+            sums += losses
 
         self.actor.update_normalization(observations)
         self.critic.update_normalization(observations)
         self.storage.clear()
         num_updates = self.num_learning_epochs * self.num_mini_batches
-        return {name: total / num_updates for name, total in zip(("value", "surrogate", "entropy"), sums, strict=True)}
+        means = (sums / num_updates).tolist()
+        return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
 
     @property
     def _adapts_learning_rate(self) -> bool:
@@ -196,7 +201,7 @@ class AccumulatingPPO(PPO):
         with torch.autocast(
             device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
         ):
-            observed = observations[batch.observations[part]]
+            observed = self._observed(observations, batch.observations[part])
             self.actor(observed, stochastic_output=True)
             log_prob = self.actor.get_output_log_prob(batch.actions[part])
             values = self.critic(observed)
@@ -221,6 +226,10 @@ class AccumulatingPPO(PPO):
             loss = surrogate_loss + self.value_loss_coef * value_loss - self.entropy_coef * entropy
         (share * loss).backward()
         return share * torch.stack((value_loss, surrogate_loss, entropy)).detach(), share * kl_mean, params
+
+    def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
+        """Return the observations of the transitions at `places` [transitions] of the rollout."""
+        return observations[places]
 
     def _restore_whole(self, params: tuple[tuple[torch.Tensor, ...], ...]) -> None:
         """Leave the actor and the random numbers as a forward pass of the whole mini-batch does.

@@ -28,6 +28,7 @@ from envknee.overrides import apply_overrides, split_by_root
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig
 from envknee.trainers.accumulate import AccumulatingPPO
+from envknee.trainers.lean import FrameStorage, LeanCNNModel, LeanPPO
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
@@ -65,7 +66,12 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     if request.memory.mixed_precision:
         agent_cfg.algorithm.use_mixed_precision = True
     if request.memory.on_oom == "retry_accumulate":
-        agent_cfg.algorithm.class_name = f"{AccumulatingPPO.__module__}:{AccumulatingPPO.__name__}"
+        agent_cfg.algorithm.class_name = _path_of(AccumulatingPPO)
+    if request.observations == "lean":
+        agent_cfg.algorithm.class_name = _path_of(LeanPPO)
+        for model in (agent_cfg.actor, agent_cfg.critic):
+            if model.class_name == "CNNModel":
+                model.class_name = _path_of(LeanCNNModel)
     apply_overrides(agent_cfg, overrides["agent"], "agent")
     batch_size = request.batch_size
     if batch_size is not None:
@@ -78,6 +84,11 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             f" x horizon {request.horizon}. Use larger values, or name batch sizes"
         )
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def _path_of(kind: type) -> str:
+    """Return a class as RSL-RL's configuration names it."""
+    return f"{kind.__module__}:{kind.__name__}"
 
 
 def command_line(request: Request, device: str) -> list[str]:
@@ -124,14 +135,16 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
-    if isinstance(runner.alg, AccumulatingPPO):
+    if meter.request.memory.on_oom == "retry_accumulate":
         runner.alg.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients)
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
-    meter.start_training(config.agent.algorithm.num_mini_batches, runner.alg.storage.observations.to_dict())
+    storage = runner.alg.storage
+    frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
+    meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
     try:
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
     except (RuntimeError, ValueError) as error:

@@ -1,0 +1,84 @@
+"""A stack of camera frames like Isaac Lab's `CameraFrameStack`, whose frames stay what the renderer made."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from envknee.lean import kernels
+
+
+class LeanFrameStack:
+    """Keeps the newest frames of each environment, and gives their stack as the renderer made it: uint8 for colours.
+
+    Takes the place of Isaac Lab 3.0.0's `CameraFrameStack` (isaaclab/utils/images.py): the same calls, the same order of
+    frames and channels, the same history after a reset. What differs is where colours are normalized: not here, but where
+    the network reads them (`kernels.normalized`), which leaves the observation four times smaller. Frames that are not
+    uint8 (depth) are normalized first, as there, and stacked as float32.
+
+    Each frame is written once into a ring of frames, so that nothing shifts, and the stack that is returned is a new
+    tensor: nothing that a trainer keeps is ever written again.
+    """
+
+    def __init__(self, num_envs: int, frames: int, device: str | torch.device) -> None:
+        """Make an empty history.
+
+        Args:
+            num_envs: environments
+            frames: how many are stacked
+            device: of the frames, such as cuda:0
+
+        Raises:
+            ValueError: for no environments or no frames.
+        """
+        if num_envs < 1 or frames < 1:
+            raise ValueError(f"num_envs {num_envs} and frames {frames} must be 1 or more")
+        self.frames = frames
+        self.num_envs = num_envs
+        self.stacked_shape: tuple[int, ...] | None = None
+        """(frames * channels, height, width), once a frame has come."""
+        self._ring: torch.Tensor | None = None
+        self._pushes = 0
+        self._is_fresh = torch.ones(num_envs, dtype=torch.bool, device=device)
+
+    def reset(self, env_ids: Sequence[int] | torch.Tensor | None = None) -> None:
+        """Forget the frames of some environments (None: all): the next frame fills their history.
+
+        Raises:
+            IndexError: for an environment that is not there (on a GPU, as CUDA's own assertion).
+        """
+        self._is_fresh[slice(None) if env_ids is None else env_ids] = True
+
+    def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
+        """Take the newest frames and return the stacks, oldest frame first.
+
+        Args:
+            images: [num_envs, height, width, channels]; may be a view of the camera's buffer, such as RGB of RGBA
+            normalize: as `CameraFrameStack` calls it; used for frames that are not uint8
+
+        Returns:
+            A new tensor [num_envs, frames * channels, height, width], uint8 where the frames are.
+
+        Raises:
+            TypeError: for frames of another dtype than uint8 or float32.
+            ValueError: for frames of another shape or device than before, or an empty one.
+        """
+        if images.dtype != torch.uint8 and normalize is not None:
+            images = normalize(images, channel_dim=-1, output_channel_dim=-1)
+        ring = self._ring
+        shape = (self.num_envs, None, None, None)
+        if ring is not None:
+            channels = ring.shape[1] // self.num_envs
+            shape = (self.num_envs, ring.shape[2], ring.shape[3], channels)
+        dtypes = (torch.uint8, torch.float32) if ring is None else (ring.dtype,)
+        kernels.check_tensor("images", images, dtypes, shape, self._is_fresh.device)
+        _, height, width, channels = images.shape
+        if ring is None:
+            ring = images.new_empty((self.frames, self.num_envs * channels, height, width))
+            self._ring = ring
+            self.stacked_shape = (self.frames * channels, height, width)
+            self._is_fresh[:] = True
+        stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
+        kernels.push(images, self._is_fresh, ring, self._pushes % self.frames, stacked)
+        self._pushes += 1
+        self._is_fresh[:] = False
+        return stacked
