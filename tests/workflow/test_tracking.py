@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee import tracking
 from envknee.config import Study, load, parse
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json, sha256_of
@@ -33,7 +32,12 @@ from envknee.record import (
     Status,
     build_record,
 )
-from envknee.tracking import describe_study, describe_trial, locate_store, publish, run_name, short_name
+from envknee.tracking import publish as publishing
+from envknee.tracking import ui
+from envknee.tracking.describe import STRAGGLERS, describe_study, describe_trial, run_name, short_name
+from envknee.tracking.publish import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS, publish
+from envknee.tracking.run import Run
+from envknee.tracking.store import MLFLOW_DEFAULTS, connect, locate_store, without_credentials
 
 STARTED_UNIX_S = 1_700_000_000.25
 MANY_ROWS = 60
@@ -55,7 +59,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
     finish(folder, 0, "stock", "ok")
     store = locate_store(a_study(), folder)
-    tracking._connect(store)
+    connect(store)
     assert store.database is not None
     return store.database
 
@@ -116,13 +120,13 @@ def six_trials(root: Path, study: Study, learning_rows: int = 5) -> StudyFolder:
 def test_hierarchy_is_experiment_arm_trial(published: StudyFolder) -> None:
     runs = stored_runs(published)
     assert len(runs) == 8  # two arms and six trials
-    parents = {run.data.tags["arm"]: run for run in runs if tracking.TAG_PARENT not in run.data.tags}
+    parents = {run.data.tags["arm"]: run for run in runs if TAG_PARENT not in run.data.tags}
     assert set(parents) == {"stock", "lean"}
     assert {run.info.run_name for run in parents.values()} == {"stock · H100", "lean · CPU, H100"}
-    trials = [run for run in runs if tracking.TAG_PARENT in run.data.tags]
+    trials = [run for run in runs if TAG_PARENT in run.data.tags]
     assert sorted(run.data.tags["trial"] for run in trials) == ["0000", "0001", "0002", "0003", "0004", "0005"]
     for run in trials:
-        assert run.data.tags[tracking.TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
+        assert run.data.tags[TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
 
 
 def test_names_tell_trials_apart(published: StudyFolder) -> None:
@@ -233,11 +237,11 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
     assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B32768 · repeat 1"
     # 1,024 x 32 transitions of each; the slower rank collects for 0.75 s, the faster for 0.75 s / 1.25.
     own = 1024 * 32 / 0.75
-    curves = {name: client.get_metric_history(run.info.run_id, name) for name in tracking.STRAGGLERS}
+    curves = {name: client.get_metric_history(run.info.run_id, name) for name in STRAGGLERS}
     slowest, fastest = ([(m.step, m.value) for m in curve] for curve in curves.values())
     assert slowest == [(65536 * row, pytest.approx(own)) for row in (1, 2, 3)]
     assert fastest == [(65536 * row, pytest.approx(1.25 * own)) for row in (1, 2, 3)]
-    medians = [run.data.metrics[f"summary/{name}_median"] for name in tracking.STRAGGLERS]
+    medians = [run.data.metrics[f"summary/{name}_median"] for name in STRAGGLERS]
     assert medians == pytest.approx([own, 1.25 * own])
     assert not [name for name in run.data.metrics if name.startswith("ranks")]
     assert publish(study, folder).created == 0
@@ -254,7 +258,7 @@ def test_ranks_on_a_cpu_are_not_called_gpus() -> None:
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
     described = run_of(a_study(), published, "trials/0002")
-    assert len(described.metrics) > tracking.METRICS_PER_BATCH
+    assert len(described.metrics) > METRICS_PER_BATCH
     client, run = client_of(published), stored_trial(published, "0002")
     stored = [(m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key)]
     assert sorted(stored) == sorted(map(tuple, described.metrics))
@@ -363,7 +367,7 @@ def test_tracking_uri_is_not_among_the_artifacts(storeless: StudyFolder) -> None
 def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(study, folder)
     before, published = dump(folder), folder.published.read_bytes()
-    monkeypatch.setattr(tracking, "RUNS_PER_PAGE", 3)  # eight runs on three pages
+    monkeypatch.setattr(publishing, "RUNS_PER_PAGE", 3)  # eight runs on three pages
     assert publish(study, folder).created == 0
     assert dump(folder) == before
     assert folder.published.read_bytes() == published
@@ -373,17 +377,17 @@ def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, mon
 
 def test_changed_record_replaces_its_run_at_the_original_time(study: Study, folder: StudyFolder) -> None:
     publish(study, folder)
-    old = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    old = {run.data.tags[TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
     start = stored_trial(folder, "0001").info.start_time
     finish(folder, 1, "lean", "timeout", device=CPU, num_envs=64)
     assert publish(study, folder).created == 2  # the trial, and the arm that counts how trials ended
-    new = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    new = {run.data.tags[TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
     assert {key for key in new if new[key] != old[key]} == {"trials/0001", "arms/lean"}
     replaced = stored_trial(folder, "0001")
     assert (replaced.data.tags["status"], replaced.info.start_time) == ("timeout", start)
     for run in stored_runs(folder):  # the other trials of the arm follow to its new parent
         if "trial" in run.data.tags:
-            assert run.data.tags[tracking.TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
+            assert run.data.tags[TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
     before = dump(folder)
     publish(study, folder)
     assert dump(folder) == before
@@ -409,7 +413,7 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
         "experiment": "demo",
         "experiment_id": runs[0].info.experiment_id,
         "runs": 8,
-        "content_sha256": {run.data.tags[tracking.TAG_KEY]: run.data.tags[tracking.TAG_CONTENT] for run in runs},
+        "content_sha256": {run.data.tags[TAG_KEY]: run.data.tags[TAG_CONTENT] for run in runs},
     }
 
 
@@ -422,7 +426,7 @@ def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: P
         publish(study, folder)
     runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
     assert len(runs) == 4
-    assert len({run.data.tags[tracking.TAG_RESULTS] for run in runs}) == 2
+    assert len({run.data.tags[TAG_RESULTS] for run in runs}) == 2
 
 
 def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: StudyFolder) -> None:
@@ -475,7 +479,7 @@ def test_publisher_killed_at_any_time_leaves_nothing_behind(
 def test_half_a_run_is_made_anew(study: Study, folder: StudyFolder) -> None:
     publish(study, folder)
     half = stored_trial(folder, "0002").info.run_id
-    client_of(folder).delete_tag(half, tracking.TAG_CONTENT)
+    client_of(folder).delete_tag(half, TAG_CONTENT)
     assert publish(study, folder).created == 1
     assert stored_trial(folder, "0002").info.run_id != half
     assert len(stored_runs(folder)) == 8
@@ -538,7 +542,7 @@ def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
 
 
 def test_time_limits_stay_below_30_s_together() -> None:
-    defaults = {name: int(value) for name, value in tracking.MLFLOW_DEFAULTS.items() if value.isdigit()}
+    defaults = {name: int(value) for name, value in MLFLOW_DEFAULTS.items() if value.isdigit()}
     tries = 1 + defaults["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]
     waits = defaults["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] * 2**tries
     assert tries * defaults["MLFLOW_HTTP_REQUEST_TIMEOUT"] + waits < 27  # and up to 3 s to import MLflow
@@ -577,7 +581,7 @@ def test_malformed_uri_is_told(folder: StudyFolder, uri: str) -> None:
     ],
 )
 def test_credentials_are_never_shown(uri: str, shown: str) -> None:
-    assert tracking.without_credentials(uri) == shown
+    assert without_credentials(uri) == shown
 
 
 def test_store_is_the_studys_then_the_environments_then_beside_the_results(
@@ -653,7 +657,7 @@ def test_another_studys_results_are_refused(folder: StudyFolder) -> None:
 
 
 def test_ui_names_a_server(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    tracking.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
+    ui.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
     assert "https://mlflow.example.org/team" in (shown := capsys.readouterr().out)
     assert "secret" not in shown
 
@@ -662,16 +666,16 @@ def test_ui_leads_to_the_studys_runs(
     published: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "execve", lambda *_: None)
-    tracking.open_ui(a_study(), published, None)
+    ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
     assert f"/#/experiments/{experiment}/runs?workflowType=machine_learning " in capsys.readouterr().out
-    tracking.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
+    ui.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
     assert "http://elsewhere/#/experiments?workflowType" in capsys.readouterr().out
 
 
 def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> None:
     with pytest.raises(UserError, match=r"nothing was published yet.*make sweep"):
-        tracking.open_ui(study, StudyFolder(tmp_path / "results" / "demo"), None)
+        ui.open_ui(study, StudyFolder(tmp_path / "results" / "demo"), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -682,7 +686,7 @@ def test_ui_listens_on_loopback_only(
     monkeypatch.setenv("MLFLOW_UVICORN_OPTS", "--host 0.0.0.0")
     calls: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *arguments: calls.append(arguments))
-    tracking.open_ui(study, folder, None)
+    ui.open_ui(study, folder, None)
     ((_, command, environment),) = calls
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert "0.0.0.0" not in " ".join([*command, *environment.values()])  # noqa: S104  that it is absent
@@ -696,14 +700,14 @@ def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pyt
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port}"):
-            tracking.choose_port(port)
-        monkeypatch.setattr(tracking, "DEFAULT_PORT", port)
-        assert port < tracking.choose_port(None) < port + tracking.PORTS_TRIED
-    assert tracking.choose_port(port) == port
+            ui.choose_port(port)
+        monkeypatch.setattr(ui, "DEFAULT_PORT", port)
+        assert port < ui.choose_port(None) < port + ui.PORTS_TRIED
+    assert ui.choose_port(port) == port
 
 
 def test_help_does_not_import_mlflow() -> None:
-    code = "import sys; from envknee import tracking; sys.exit('mlflow' in sys.modules)"
+    code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -961,11 +965,11 @@ def stored_trial(folder: StudyFolder, number: str) -> Any:
 
 def stored_parent(folder: StudyFolder, arm: str) -> Any:
     """Return the run of an arm; there is exactly one."""
-    (run,) = [run for run in stored_runs(folder) if run.data.tags.get(tracking.TAG_KEY) == f"arms/{arm}"]
+    (run,) = [run for run in stored_runs(folder) if run.data.tags.get(TAG_KEY) == f"arms/{arm}"]
     return run
 
 
-def run_of(study: Study, folder: StudyFolder, key: str) -> tracking.Run:
+def run_of(study: Study, folder: StudyFolder, key: str) -> Run:
     """Return a run as the files have it."""
     (run,) = [run for parent, trials in describe_study(study, folder) for run in (parent, *trials) if run.key == key]
     return run
@@ -995,13 +999,13 @@ def contents(folder: StudyFolder) -> list[Any]:
     """Return everything about every active run but what differs between two stores: IDs and places."""
     client = client_of(folder)
     runs = stored_runs(folder)
-    keys = {run.info.run_id: run.data.tags[tracking.TAG_KEY] for run in runs}
+    keys = {run.info.run_id: run.data.tags[TAG_KEY] for run in runs}
     result = []
     for run in runs:
         tags, *rest = _data(client, run)
-        tags = {name: keys.get(value, value) for name, value in tags.items() if name != tracking.TAG_RESULTS}
+        tags = {name: keys.get(value, value) for name, value in tags.items() if name != TAG_RESULTS}
         info = (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
-        result.append((tags[tracking.TAG_KEY], info, tags, *rest))
+        result.append((tags[TAG_KEY], info, tags, *rest))
     return sorted(result, key=lambda item: item[0])
 
 
