@@ -69,7 +69,7 @@ def choose_port(port: int | None) -> int:
     """
     candidates = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
     for candidate in candidates:
-        if _is_free(candidate):
+        if is_free(candidate):
             return candidate
     raise UserError(
         f"--port {port}: something else listens there already. Name another port, or none to get the next free one"
@@ -78,11 +78,12 @@ def choose_port(port: int | None) -> int:
     )
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Return whether this process could listen on a port."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that just ended is no obstacle
         try:
-            probe.bind((LOOPBACK, port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True
