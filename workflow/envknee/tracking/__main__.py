@@ -1,7 +1,10 @@
-"""The command line: publish a study, or look at its store.
+"""The command line: publish a study, follow one that runs, or look at its store.
 
-python -m envknee.tracking results/<study> --config FILE         publish
-python -m envknee.tracking --ui --config FILE [--port N]         open the store in a browser, on this machine only
+Input: a study and its results. Output: runs in the tracking store, or its web page.
+
+    python -m envknee.tracking results/<study> --config FILE            publish
+    python -m envknee.tracking --follow results/<study> --config FILE   publish curves while a sweep runs
+    python -m envknee.tracking --ui --config FILE [--port N]            open the store in a browser, on this machine only
 """
 
 import argparse
@@ -10,6 +13,7 @@ from pathlib import Path
 from envknee.config import load
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder
+from envknee.tracking.follow import follow
 from envknee.tracking.publish import publish
 from envknee.tracking.ui import open_ui
 
@@ -31,6 +35,10 @@ def main() -> None:
     parser.add_argument(
         "--port", type=_port, metavar="N", help="port of the UI; without it the first free one from 5000 on"
     )
+    parser.add_argument("--follow", action="store_true", help="publish curves of running trials until stopped")
+    parser.add_argument(
+        "--parent", type=int, metavar="PID", help="with --follow: end when this process, the parent, does"
+    )
     arguments = parser.parse_args()
     study = load(arguments.config)
     folder = StudyFolder(arguments.results or Path("results") / study.study)
@@ -41,6 +49,9 @@ def main() -> None:
         raise UserError(
             f"{folder.root} does not exist. Expected the folder of a study's results: run `make sweep` first."
         )
+    if arguments.follow:
+        follow(study, folder, arguments.parent)
+        return
     publication = publish(study, folder)
     runs = len(publication.content_sha256)
     print(

@@ -6,10 +6,12 @@ In MLflow's words a trial is FINISHED when its numbers can be used (`ok` and `ta
 and `refused`, which say where the limits are), and FAILED when its training broke (`nan`, `diverged`).
 """
 
+import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from envknee.record import (
     Spread,
     load_records,
     read_rows,
-    reward_averages,
+    reward_average,
     without_skipped,
 )
 from envknee.space import plan, rollout_size
@@ -39,6 +41,9 @@ COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 
 STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
 """The ranks' own FPS, in the words of records.csv."""
+LIVE_ARM = "arm"
+"""The attempt of every arm: its parent run is one from the first trial to the last."""
+
 GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
 """What people call a GPU, between the maker's name and the form factor."""
 
@@ -59,7 +64,7 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
     arms = sorted({record.request.arm for record in records})
     by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
     return [
-        (describe_arm(study, arm, own, folder), [_read_trial(record, folder) for record in own])
+        (describe_arm(study, arm, own, folder), [read_trial(record, folder) for record in own])
         for arm, own in by_arm.items()
     ]
 
@@ -67,7 +72,7 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
 def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder) -> Run:
     """Return the parent run of an arm: the verdict, the figures, and what all its trials share."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    devices = sorted({_devices(record) for record in records if record.outcome.environment is not None})
+    devices = sorted({_devices(own, record.world_size) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study))
     headline = _headline(folder.verdict, arm)
@@ -98,7 +103,16 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
             **_present([folder.resolved, folder.verdict, folder.records_csv, folder.report]),
             **{f"figures/{file.name}": file for file in _figures(folder.figures)},
         },
+        attempt=LIVE_ARM,
     )
+
+
+def describe_running_arm(arm: str, started_ms: int) -> Run:
+    """Return the parent run of an arm of which no trial has ended."""
+    return Run(
+        key=f"arms/{arm}", name=arm, started_ms=started_ms, ended_ms=0, status="RUNNING",
+        params={}, tags=texts_of({"arm": arm}), metrics=[], artifacts={}, attempt=LIVE_ARM,
+    )  # fmt: skip
 
 
 def _arm_params(study: Study, name: str) -> dict[str, Any]:
@@ -129,18 +143,21 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
         status="FAILED" if outcome.status in ("nan", "diverged") else "FINISHED",
         params=_params(record),
         tags=texts_of(tags),
-        metrics=_curves(rows, request) + _summary(record),
+        metrics=curves(rows, request) + _summary(record),
         artifacts=artifacts,
     )
 
 
 def run_name(record: Record) -> str:
     """Return a name for people, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    request = record.request
+    return _name(record.request, record.outcome.environment)
+
+
+def _name(request: Request, environment: Environment | None) -> str:
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     kind = ["learning"] if request.kind == "learning" else []
     point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
-    return " · ".join([_devices(record), *point, *kind, f"repeat {request.repeat + 1}"])
+    return " · ".join([_devices(environment, request.world_size), *point, *kind, f"repeat {request.repeat + 1}"])
 
 
 def short_name(device: Device) -> str:
@@ -151,9 +168,8 @@ def short_name(device: Device) -> str:
     return match[1] if match else device.name
 
 
-def _devices(record: Record) -> str:
+def _devices(environment: Environment | None, ranks: int) -> str:
     """Return what a trial ran on: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
-    environment, ranks = record.outcome.environment, record.world_size
     if environment is None:
         return "not run"
     device = short_name(environment.device)
@@ -162,30 +178,67 @@ def _devices(record: Record) -> str:
     return f"{device}, {ranks} ranks" if environment.device.type == "cpu" else f"{ranks} x {device}"
 
 
-def _read_trial(record: Record, folder: StudyFolder) -> Run:
+def read_trial(record: Record, folder: StudyFolder) -> Run:
+    """Return the run of a finished trial, read from its files.
+
+    Raises:
+        UserError: when a row is truncated or does not fit.
+    """
     trial = folder.trial(record.request.number)
     files = [trial.request, trial.outcome, trial.record, trial.metrics]
-    return describe_trial(record, read_rows(trial), _present(files))
+    run = describe_trial(record, read_rows(trial), _present(files))
+    return replace(run, attempt=attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None)
+
+
+def attempt_of(metrics: bytes) -> str | None:
+    """Return what tells one attempt at a trial from the next: the sha256 of the first line of metrics.jsonl; None without one."""
+    first, end, _ = metrics.partition(b"\n")
+    return hashlib.sha256(first).hexdigest() if end else None
+
+
+def describe_running(request: Request, environment: Environment | None, started_unix_s: float, attempt: str) -> Run:
+    """Return the run of a trial that has not ended, without its curves: what its run will hold in the end, as far as known.
+
+    Args:
+        request: what it runs
+        environment: where it runs
+        started_unix_s: when it was started, as far as that can be seen from outside
+        attempt: see `attempt_of`
+    """
+    tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
+    return Run(
+        key=f"trials/{request.number:04d}",
+        name=_name(request, environment),
+        started_ms=_milliseconds(started_unix_s),
+        ended_ms=0,
+        status="RUNNING",
+        params=texts_of(_request_params(request)),
+        tags=texts_of(tags | _where(environment)),
+        metrics=[],
+        artifacts={},
+        attempt=attempt,
+    )
 
 
 def _params(record: Record) -> dict[str, str]:
-    request = record.request
+    return texts_of(_request_params(record.request) | {name: getattr(record, name) for name in COUNTS})
+
+
+def _request_params(request: Request) -> dict[str, Any]:
     left_out = {"schema_version", "study", "number", "arm", "refusal", "overrides"}
-    params = request.model_dump(mode="json", exclude=left_out) | {
-        "batch_size": "library" if request.batch_size is None else request.batch_size,
-        **{name: getattr(record, name) for name in COUNTS},
-    }
-    overrides = {key: "null" if value is None else value for key, value in request.overrides.items()}
-    return texts_of(params | overrides)
+    params = request.model_dump(mode="json", exclude=left_out)
+    params["batch_size"] = "library" if request.batch_size is None else request.batch_size
+    return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
 
 
-def _curves(rows: Sequence[Row], request: Request) -> list[Metric]:
-    """Return every number of every iteration, with frames as the step and the time it was measured at."""
-    averages = reward_averages(rows, request.target_episodes) if request.target_episodes else [None] * len(rows)
+def curves(rows: Sequence[Row], request: Request, start: int = 0) -> list[Metric]:
+    """Return every number of every iteration from row `start` on, with frames as the step and the time it was measured at."""
     metrics = []
-    for row, average in zip(rows, averages, strict=True):
+    for count, row in enumerate(rows[start:], start=start + 1):
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
-        values |= {"reward_average": average} | _stragglers(row, rollout_size(request.num_envs, request.horizon))
+        if request.target_episodes:
+            values["reward_average"] = reward_average(rows[:count], request.target_episodes)
+        values |= _stragglers(row, rollout_size(request.num_envs, request.horizon))
         metrics += metrics_of(values, _milliseconds(row.unix_time_s), row.frames)
     return metrics
 

@@ -34,12 +34,14 @@ class Run:
     name: str
     started_ms: int
     ended_ms: int
-    status: Literal["FINISHED", "FAILED"]
+    status: Literal["RUNNING", "FINISHED", "FAILED"]
     params: Mapping[str, str]
     tags: Mapping[str, str]
     metrics: Sequence[Metric]
     artifacts: Mapping[str, Path | str]
     """Path inside the run → file, or the text itself."""
+    attempt: str | None = None
+    """What a live run of the same thing is known by (no part of the content): such a run becomes this one."""
 
     def content_sha256(self) -> str:
         """Return the sha256 of everything that is logged, the bytes of the artifacts included."""
