@@ -1,6 +1,5 @@
 """Live curves: a trial's rows are in the store while it runs, each once, whatever is killed and whenever."""
 
-import os
 import random
 import shutil
 import signal
@@ -11,29 +10,28 @@ from typing import Any
 import pytest
 from envknee.config import Study
 from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.tracking.follow import follow
+from envknee.files import StudyFolder
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import connect, locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
-from forked import FORK, kill_after_call
+from forked import follow_in_child
 from tracked import (
-    H100_NODE,
+    LIVE_ROWS,
     a_folder,
-    a_request,
+    a_running_study,
     a_study,
     client_of,
     contents,
     finish,
-    history,
-    some_rows,
+    lines,
+    start,
+    steps,
     stored_parent,
     stored_runs,
     stored_trial,
+    write,
 )
-
-ROWS = 40
 
 
 @pytest.fixture(autouse=True)
@@ -59,41 +57,9 @@ def folder(tmp_path: Path, empty_store: Path) -> StudyFolder:
     return folder
 
 
-def a_running_study(root: Path) -> StudyFolder:
-    folder = a_folder(root, a_study())
-    start(folder, 0)
-    return folder
-
-
-def start(folder: StudyFolder, number: int, arm: str = "stock", kind: str = "learning") -> None:
-    """Write what is there of a trial that has started."""
-    trial = folder.trial(number)
-    trial.root.mkdir(parents=True)
-    trial.request.write_text(canonical_json(a_request(number, arm, kind, study=folder.root.name)))
-    trial.environment.write_text(canonical_json(H100_NODE))
-
-
-def lines(count: int, number: int = 0, arm: str = "stock", kind: str = "learning") -> list[str]:
-    """Return the first lines of a trial's metrics.jsonl."""
-    rows = some_rows(a_request(number, arm, kind), count, {"value": 0.5, "surrogate": -0.01})
-    return [row.model_dump_json() + "\n" for row in rows]
-
-
-def write(folder: StudyFolder, text: str, number: int = 0) -> None:
-    """Append to a trial's metrics.jsonl, as its process does."""
-    with folder.trial(number).metrics.open("a") as stream:
-        stream.write(text)
-
-
 def live(folder: StudyFolder, study: Study | None = None) -> LivePublisher:
     study = study or a_study()
     return LivePublisher(locate_store(study, folder), study, folder, print)
-
-
-def steps(folder: StudyFolder, name: str = "fps_total", trial: str = "0000", uri: str | None = None) -> list[int]:
-    """Return the iterations of which the store has a curve's value, as often as it has it."""
-    (run,) = [run for run in stored_runs(folder, uri) if run.data.tags.get("trial") == trial]
-    return [metric.step // 65536 - 1 for metric in history(client_of(folder, uri), run, name)]
 
 
 def without_start(found: list[Any]) -> list[Any]:
@@ -239,20 +205,6 @@ def test_run_that_a_person_deleted_stays_deleted_until_the_end(
 # Killed
 
 
-def follow_in_child(folder: StudyFolder, killed_after: str | None = None, study: Study | None = None) -> Any:
-    """Start the publisher in a process of its own, which gets SIGKILL after the n-th call of a method."""
-
-    def run() -> None:
-        if killed_after is not None:
-            method, _, count = killed_after.partition(":")
-            kill_after_call(method, int(count))
-        follow(study or a_study(), folder, os.getppid())
-
-    child = FORK.Process(target=run, daemon=True)
-    child.start()
-    return child
-
-
 @pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])
 def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
     folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
@@ -286,12 +238,12 @@ def assert_killed(child: Any) -> None:
 
 def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFolder) -> None:
     """Rows are written all the while; the store itself is the witness, after each death and at the end."""
-    rows, chance = lines(ROWS), random.Random(6)  # noqa: S311
+    rows, chance = lines(LIVE_ROWS), random.Random(6)  # noqa: S311
     position = 0
     for _ in range(5):
         child = follow_in_child(folder)
         until = time.monotonic() + chance.uniform(0.2, 1.2)
-        while time.monotonic() < until and position < ROWS:
+        while time.monotonic() < until and position < LIVE_ROWS:
             write(folder, rows[position])
             position += 1
             time.sleep(0.04)
@@ -301,5 +253,5 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
         assert found == list(range(len(found)))
     write(folder, "".join(rows[position:]))
     live(folder).look()
-    assert steps(folder) == steps(folder, "losses/value") == list(range(ROWS))
+    assert steps(folder) == steps(folder, "losses/value") == list(range(LIVE_ROWS))
     assert len(stored_runs(folder)) == 2

@@ -179,6 +179,38 @@ def write_config(where: Path, study: Study) -> Path:
     return path
 
 
+# A trial while it runs
+
+LIVE_ROWS = 40
+
+
+def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
+    """Return the folder of a study whose first trial has started."""
+    folder = a_folder(root, study or a_study())
+    start(folder, 0)
+    return folder
+
+
+def start(folder: StudyFolder, number: int, arm: str = "stock", kind: str = "learning") -> None:
+    """Write what is there of a trial that has started."""
+    trial = folder.trial(number)
+    trial.root.mkdir(parents=True)
+    trial.request.write_text(canonical_json(a_request(number, arm, kind, study=folder.root.name)))
+    trial.environment.write_text(canonical_json(H100_NODE))
+
+
+def lines(count: int, number: int = 0, arm: str = "stock", kind: str = "learning") -> list[str]:
+    """Return the first lines of a trial's metrics.jsonl."""
+    rows = some_rows(a_request(number, arm, kind), count, {"value": 0.5, "surrogate": -0.01})
+    return [row.model_dump_json() + "\n" for row in rows]
+
+
+def write(folder: StudyFolder, text: str, number: int = 0) -> None:
+    """Append to a trial's metrics.jsonl, as its process does."""
+    with folder.trial(number).metrics.open("a") as stream:
+        stream.write(text)
+
+
 # What the store holds
 
 
@@ -253,3 +285,13 @@ def _data(client: Any, run: Any) -> Iterator[Any]:
     yield sorted((m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key))
     root = Path(run.info.artifact_uri.removeprefix("file://"))
     yield {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def steps(folder: StudyFolder, name: str = "fps_total", trial: str = "0000", uri: str | None = None) -> list[int]:
+    """Return the iterations of which the store has a curve's value, as often as it has it; none without a run."""
+    client = client_of(folder, uri)
+    if client.get_experiment_by_name(folder.root.name) is None:
+        return []
+    runs = [run for run in stored_runs(folder, uri, folder.root.name) if run.data.tags.get("trial") == trial]
+    assert len(runs) <= 1
+    return [metric.step // 65536 - 1 for run in runs for metric in history(client, run, name)]

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from envknee.config import Tracking
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits.verdict import hardware, load_measured, load_study
@@ -52,9 +51,7 @@ def write(folder: StudyFolder, target: Path) -> Path:
         UserError: when no trial has finished, or a file was changed after its measurement.
     """
     study, records = load_measured(folder)
-    content: dict[str, bytes] = {
-        "study.json": canonical_json(study.model_copy(update={"tracking": Tracking()})).encode()
-    }
+    content: dict[str, bytes] = {"study.json": canonical_json(study.shareable()).encode()}
     found = [path for pattern in OF_STUDIES for path in folder.root.glob(pattern)]
     found += [path for record in records for path in _of_trial(folder, record)]
     content |= {path.relative_to(folder.root).as_posix(): path.read_bytes() for path in found if path.is_file()}

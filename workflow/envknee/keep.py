@@ -16,7 +16,7 @@ from pathlib import Path
 from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
-from envknee.files import StudyFolder, write_atomically
+from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits.verdict import decide, hardware, load_measured, records_csv
 from envknee.record import Record
 
@@ -40,7 +40,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
             if path.exists():  # a refused trial has measured nothing
                 shutil.copyfile(path, target.root / path.name)
-    shutil.copyfile(folder.study, kept.study)
+    write_atomically(kept.study, canonical_json(study.shareable()))
     write_atomically(kept.records_csv, records_csv(records))
     write_atomically(kept.root / "README.md", page(study, records))
     return kept

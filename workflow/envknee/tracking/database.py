@@ -3,7 +3,7 @@
 Input: a SQLAlchemy URI. Output: nothing, or an error that says what to do. Nothing is written or migrated here.
 """
 
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from envknee.errors import UserError
@@ -11,14 +11,15 @@ from envknee.errors import UserError
 CONNECT_TIMEOUT_S = 5
 
 
-def check_database(uri: str, shown: str) -> None:
+def check_database(uri: str, shown: str, source: str) -> None:
     """Make sure that the database answers, and is empty or holds the tables of the MLflow that is installed.
 
     MLflow itself would try for minutes to reach one that is away, and migrates an old one without being asked.
 
     Args:
         uri: of SQLite (`sqlite:///FILE`) or of a database server
-        shown: the same without credentials, for messages
+        shown: the same without credentials
+        source: who named it
 
     Raises:
         UserError: when it cannot be reached, refuses the user, or has another schema.
@@ -34,12 +35,12 @@ def check_database(uri: str, shown: str) -> None:
             tables = sqlalchemy.inspect(connection).get_table_names()
             found = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        raise UserError(f"{shown} cannot be used as MLflow's database: {_why(error)}") from error
+        raise UserError(f"{shown} ({source}) cannot be used as MLflow's database: {_why(error)}") from error
     if not any(not table.startswith("alembic_") for table in tables):
         return
     if not found or "experiments" not in tables:
         raise UserError(
-            f"{shown} holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
+            f"{shown} ({source}) holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
             " MLflow's was expected. Create one for MLflow alone, such as `createdb mlflow`, and name that."
         )
     known = _revisions()
@@ -47,11 +48,11 @@ def check_database(uri: str, shown: str) -> None:
         return
     if found[0] in known:
         raise UserError(
-            f"{shown} has the schema of an earlier MLflow ({found[0]}; this one's is {known[0]}). Nothing was changed."
+            f"{shown} ({source}) has the schema of an earlier MLflow ({found[0]}; this one's is {known[0]}). Nothing was changed."
             f" Stop what else uses it, make a backup, then run `mlflow db upgrade {shown}` and start again."
         )
     raise UserError(
-        f"{shown} has a schema that the installed MLflow does not know ({found[0]}; it knows up to {known[0]}): a newer"
+        f"{shown} ({source}) has a schema that the installed MLflow does not know ({found[0]}; it knows up to {known[0]}): a newer"
         " MLflow made it. Nothing was changed. Use that version of MLflow, or name another database."
     )
 
@@ -78,5 +79,7 @@ def _revisions() -> list[str]:
     """Return the schemas that the installed MLflow knows, the newest first."""
     from alembic.script import ScriptDirectory
 
-    scripts = ScriptDirectory(str(Path(str(files("mlflow"))) / "store" / "db_migrations"))
+    mlflow = find_spec("mlflow")  # importing it takes seconds
+    assert mlflow is not None and mlflow.origin is not None, "it is in the lock file"
+    scripts = ScriptDirectory(str(Path(mlflow.origin).parent / "store" / "db_migrations"))
     return [script.revision for script in scripts.walk_revisions()]

@@ -94,7 +94,7 @@ def check_server(config: ServerConfig, environment: Mapping[str, str]) -> None:
         _check_folder(Path(config.artifacts).absolute(), "artifacts")
     libpq = {name: value for name, value in environment.items() if name.startswith("PG")}
     os.environ.update(libpq)  # where PostgreSQL's own library looks for passwords
-    check_database(_absolute(config), config.backend)
+    check_database(_absolute(config), config.backend, "backend")
     if config.bucket is not None:
         _check_bucket(config.bucket, environment)
 

@@ -6,10 +6,8 @@ Input: the study file, MLFLOW_TRACKING_URI. Output: a Store, an MLflow client of
 import logging
 import os
 import re
-import socket
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from urllib.parse import urlsplit
 from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder
+from envknee.tracking.database import check_database
 from envknee.tracking.lock import locked
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
@@ -40,7 +39,7 @@ MLFLOW_DEFAULTS = {
 }
 """Environment variables set for MLflow unless the user has."""
 
-DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+DATABASES = ("postgresql", "mysql", "mssql")
 LEGAL_URIS = (
     "sqlite:///FILE (four slashes for an absolute path), http://HOST:PORT, https://HOST,"
     " or postgresql, mysql or mssql://USER:PASSWORD@HOST/DATABASE"
@@ -109,7 +108,7 @@ def _parse_uri(uri: str, source: str, beside: Path) -> Store:
             raise refuse("it does not name one file")
         database = Path(path).absolute()
         return Store(f"sqlite:///{database}", source, database, database.parent / "mlartifacts")
-    if scheme not in ("http", "https", *DATABASE_PORTS):
+    if scheme not in ("http", "https", *DATABASES):
         raise refuse(f"MLflow cannot log runs to {scheme + ':' if scheme else 'a plain path'}")
     if not host or port == 0:
         raise refuse("it names no host")
@@ -124,7 +123,7 @@ def _create_sqlite(store: Store, database: Path) -> None:
     database.parent.mkdir(parents=True, exist_ok=True)
     with locked(database.with_name(f"{database.name}.lock")):
         if database.exists() and database.stat().st_size:
-            _check_sqlite(database, store.source)
+            check_database(store.uri, store.shown, store.source)
             return
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -132,18 +131,6 @@ def _create_sqlite(store: Store, database: Path) -> None:
         unfinished.unlink(missing_ok=True)
         SqlAlchemyStore(f"sqlite:///{unfinished}", str(store.artifacts)).engine.dispose()
         unfinished.replace(database)
-
-
-def _check_sqlite(database: Path, source: str) -> None:
-    """Refuse a file that is no database at once: MLflow tries to open it for 100 s."""
-    try:
-        with closing(sqlite3.connect(database)) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise UserError(
-            f"{database} ({source}) cannot be used as a SQLite database: {error}. Move it away and publish again:"
-            " envknee's runs are made from the results. Or name another store (tracking.uri in the study file)."
-        ) from error
 
 
 def connect(store: Store) -> "MlflowClient":
@@ -154,10 +141,7 @@ def connect(store: Store) -> "MlflowClient":
     if store.database is not None:
         _create_sqlite(store, store.database)
     elif not store.is_server:
-        # MLflow tries for minutes to reach a database.
-        parts = urlsplit(store.uri)
-        address = (parts.hostname, parts.port or DATABASE_PORTS[parts.scheme.partition("+")[0]])
-        socket.create_connection(address, timeout=5).close()
+        check_database(store.uri, store.shown, store.source)
     return MlflowClient(tracking_uri=store.uri)
 
 
@@ -184,7 +168,14 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
         said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
         hint = ""
         if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
-            hint = " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+            hint = (
+                " If it does not know the name by which you call it, add that to its allowed_hosts."
+                if "Host" in said
+                else hint
+            )
+            hint = (
+                hint or " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+            )
         raise UserError(
             f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
             f"Expected a running MLflow store that takes runs.{hint} The measurements are safe in {folder.root}:"
