@@ -120,6 +120,16 @@ class TrialFolder:
         return self.root / "training.json"
 
     @property
+    def frames(self) -> Path:
+        """A sample of what the policy saw; only of the first repeat of a point that a camera looks at."""
+        return self.root / "frames.png"
+
+    @property
+    def policy(self) -> Path:
+        """What a learning trial has learned, as TorchScript."""
+        return self.root / "policy.pt"
+
+    @property
     def lock(self) -> Path:
         """Locked for as long as a process measures this trial."""
         return self.root / ".lock"

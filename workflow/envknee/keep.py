@@ -1,7 +1,7 @@
 """Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
 
 Input: results/<study>/, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each finished
-trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, and README.md. Logs, checkpoints and figures stay behind.
+trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, and README.md. Logs, policies and pictures stay behind.
 
     python -m envknee.keep results/<study>                 into results-published/<study>
 """
