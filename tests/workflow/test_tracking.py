@@ -143,7 +143,11 @@ def test_names_tell_trials_apart(published: StudyFolder) -> None:
 def test_library_batch_has_a_name_and_a_parameter() -> None:
     record = a_record(0, "stock", "ok", batch_size=None)
     assert run_name(record) == "H100 · 2048 envs · T32 · B library · repeat 1"
-    assert describe_trial(record, [], {}).params["batch_size"] == "library"
+    run = describe_trial(record, [], {})
+    assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
+    assert run.tags["batch"] == "library"
+    refused = a_record(0, "stock", "refused", batch_size=None).model_copy(update={"num_mini_batches": None})
+    assert describe_trial(refused, [], {}).params["batch_size"] == "library"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +319,10 @@ def test_artifacts_are_the_files_themselves(published: StudyFolder, tmp_path: Pa
 
 def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder: StudyFolder) -> None:
     note = "mlflow.note.content"
-    progress = "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached."
+    progress = (
+        "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached.\n\n"
+        "Best single trial: 0002, H100 · 2048 envs · T32 · B4096 · learning · repeat 1, which came to reward 0.4 (artifacts: best)."
+    )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
     headline = {
         "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
@@ -417,6 +424,7 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
         "experiment_id": runs[0].info.experiment_id,
         "runs": 8,
         "content_sha256": {run.data.tags[TAG_KEY]: run.data.tags[TAG_CONTENT] for run in runs},
+        "view": "envknee",
     }
 
 

@@ -8,6 +8,7 @@ and `refused`, which say where the limits are), and FAILED when its training bro
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +34,15 @@ from envknee.record import (
     reward_average,
     without_skipped,
 )
-from envknee.space import plan, rollout_size
+from envknee.space import batch_transitions, plan, rollout_size
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
+from envknee.tracking.system import system_metrics
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
+
+HEADLINES = {"fps": "fps_total_median", "memory_gb": "memory_peak_gb", "seconds_to_target": "seconds_to_target"}
+"""What trials are compared by, under names that fit on the axis of a chart."""
 
 STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
 """The ranks' own FPS, in the words of records.csv."""
@@ -76,12 +81,14 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study))
     headline = _headline(folder.verdict, arm)
+    best = best_trial(records)
     ended_ms = max(_ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
     tags = {
         "arm": arm,
         "trials": f"{len(records)} of {planned}",
-        "mlflow.note.content": _description(headline, len(records), planned, statuses),
+        "best_trial": f"{best.request.number:04d}" if best else None,
+        "mlflow.note.content": _description(headline, len(records), planned, statuses, best),
         **_where(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
     }
@@ -102,6 +109,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
             folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
             **_present([folder.resolved, folder.verdict, folder.records_csv, folder.report]),
             **{f"figures/{file.name}": file for file in _figures(folder.figures)},
+            **_best_files(best, records, folder),
         },
         attempt=LIVE_ARM,
     )
@@ -113,6 +121,32 @@ def describe_running_arm(arm: str, started_ms: int) -> Run:
         key=f"arms/{arm}", name=arm, started_ms=started_ms, ended_ms=0, status="RUNNING",
         params={}, tags=texts_of({"arm": arm}), metrics=[], artifacts={}, attempt=LIVE_ARM,
     )  # fmt: skip
+
+
+def best_trial(records: Iterable[Record]) -> Record | None:
+    """Return the trial that reached the target soonest, else the one with the best reward, else the fastest. Pure."""
+    return max((record for record in records if record.fps_total is not None), key=_worth, default=None)
+
+
+def _worth(record: Record) -> tuple[float, float, float]:
+    to_target_s = math.inf if record.seconds_to_target is None else record.seconds_to_target
+    reward = -math.inf if record.best_reward is None else record.best_reward
+    return -to_target_s, reward, record.fps_total.median if record.fps_total else 0.0
+
+
+def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFolder) -> dict[str, Path]:
+    """Return the best trial's policy and a picture of what that saw, which the first repeat of its point has left."""
+    if best is None:
+        return {}
+    repeats = [best, *(record for record in records if _point(record) == _point(best))]
+    pictures = (folder.trial(record.request.number).frames for record in repeats)
+    files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
+    return {f"best/{name}": file for name, file in _present(file for file in files if file).items()}
+
+
+def _point(record: Record) -> tuple[Any, ...]:
+    request = record.request
+    return request.kind, request.num_envs, request.horizon, request.batch_size
 
 
 def _arm_params(study: Study, name: str) -> dict[str, Any]:
@@ -129,6 +163,7 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
         "kind": request.kind,
         "arm": request.arm,
         "trial": f"{request.number:04d}",
+        "batch": "library" if request.batch_size is None else "set",
         "reason": outcome.reason or request.refusal,
         "mlflow.note.content": outcome.reason,
         **_where(outcome.environment),
@@ -143,7 +178,7 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
         status="FAILED" if outcome.status in ("nan", "diverged") else "FINISHED",
         params=_params(record),
         tags=texts_of(tags),
-        metrics=curves(rows, request) + _summary(record),
+        metrics=curves(rows, request, outcome.environment) + _summary(record),
         artifacts=artifacts,
     )
 
@@ -185,7 +220,7 @@ def read_trial(record: Record, folder: StudyFolder) -> Run:
         UserError: when a row is truncated or does not fit.
     """
     trial = folder.trial(record.request.number)
-    files = [trial.request, trial.outcome, trial.record, trial.metrics]
+    files = [trial.request, trial.outcome, trial.record, trial.metrics, trial.frames]
     run = describe_trial(record, read_rows(trial), _present(files))
     return replace(run, attempt=attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None)
 
@@ -221,17 +256,26 @@ def describe_running(request: Request, environment: Environment | None, started_
 
 
 def _params(record: Record) -> dict[str, str]:
-    return texts_of(_request_params(record.request) | {name: getattr(record, name) for name in COUNTS})
+    counts = {"batch_size": _batch_size(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
+    return texts_of(_request_params(record.request) | counts)
 
 
 def _request_params(request: Request) -> dict[str, Any]:
     left_out = {"schema_version", "study", "number", "arm", "refusal", "overrides"}
-    params = request.model_dump(mode="json", exclude=left_out)
-    params["batch_size"] = "library" if request.batch_size is None else request.batch_size
+    params = request.model_dump(mode="json", exclude=left_out | {"batch_size"})
+    # What the library chooses is known in the end, and a parameter never changes.
+    params |= {} if request.batch_size is None else {"batch_size": request.batch_size}
     return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
 
 
-def curves(rows: Sequence[Row], request: Request, start: int = 0) -> list[Metric]:
+def _batch_size(record: Record) -> int:
+    """Return the transitions of one optimizer step, also where the library chose them; 0 where that is unknown."""
+    request, ranks = record.request, record.world_size
+    of_each = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, ranks)
+    return round(of_each * ranks)
+
+
+def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
     """Return every number of every iteration from row `start` on, with frames as the step and the time it was measured at."""
     metrics = []
     for count, row in enumerate(rows[start:], start=start + 1):
@@ -239,6 +283,7 @@ def curves(rows: Sequence[Row], request: Request, start: int = 0) -> list[Metric
         if request.target_episodes:
             values["reward_average"] = reward_average(rows[:count], request.target_episodes)
         values |= _stragglers(row, rollout_size(request.num_envs, request.horizon))
+        values |= system_metrics(row, environment.device) if environment else {}
         metrics += metrics_of(values, _milliseconds(row.unix_time_s), row.frames)
     return metrics
 
@@ -255,7 +300,7 @@ def _stragglers(row: Row, transitions: int) -> dict[str, float]:
 
 
 def _summary(record: Record) -> list[Metric]:
-    """Return the record's own figures, one value each."""
+    """Return the record's own figures, one value each; `HEADLINES` once more by themselves."""
     values: dict[str, Any] = _flat(record.outcome.model_dump(include={"setup_s", "total_s", "startup_s", "memory_map"}))
     figures = {name: getattr(record, name) for name in Record.model_fields}
     for name, value in _flat(figures).items():
@@ -267,7 +312,9 @@ def _summary(record: Record) -> list[Metric]:
             values[name] = value
     ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
     values |= {} if ends is None else dict(zip((f"{name}_median" for name in STRAGGLERS), ends, strict=True))
-    return metrics_of({f"summary/{name}": value for name, value in values.items()}, _ended_ms(record), record.frames)
+    named = {f"summary/{name}": value for name, value in values.items()}
+    named |= {short: values.get(name) for short, name in HEADLINES.items()}
+    return metrics_of(named, _ended_ms(record), record.frames)
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,12 +352,28 @@ def _image(image: Image | None) -> dict[str, Any]:
     return {"image.sif_sha256": image.sif_sha256, "image.content_sha256": image.content_sha256, **labels}
 
 
-def _description(headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int]) -> str:
+def _description(
+    headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
+) -> str:
     """Return what stands above a parent run, in Markdown: the verdict as far as there is one, and the trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     said = {"statement": "**{}**", "because": "Why there: {}", "what_would_move_it": "{}"}
     parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
-    return "\n\n".join([*parts, f"{finished} of {planned} trials have finished: {how}."])
+    parts.append(f"{finished} of {planned} trials have finished: {how}.")
+    if best:
+        parts.append(
+            f"Best single trial: {best.request.number:04d}, {run_name(best)}, {_achieved(best)} (artifacts: best)."
+        )
+    return "\n\n".join(parts)
+
+
+def _achieved(record: Record) -> str:
+    """Return what makes a trial the best one, in words."""
+    if record.seconds_to_target is not None:
+        return f"which reached reward {record.request.target_reward:g} after {record.seconds_to_target:.3g} s"
+    if record.best_reward is not None:
+        return f"which came to reward {record.best_reward:.3g}"
+    return f"at {record.fps_total.median:,.0f} FPS" if record.fps_total else "without a timed iteration"
 
 
 def _headline(verdict: Path, arm: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder, TrialFolder, read_model
 from envknee.record import Environment, Request, load_record
+from envknee.tracking import view
 from envknee.tracking.describe import curves, describe_running, describe_running_arm, read_trial
 from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
@@ -64,6 +65,7 @@ class LivePublisher:
                 if self._writer is None:
                     client = connect(self.store)
                     experiment = study_experiment(client, self.study.study, self.store)
+                    view.show(client, experiment, self.study)
                     self._writer = Writer(client, experiment.experiment_id, results_id(identity))
                     self._learn(self._writer)
                 for trial in news:
@@ -152,7 +154,8 @@ class LivePublisher:
             del self._followed[name]
             writer.client.delete_run(followed.run_id)
             followed = None
-        run = _running(trial, request, tail)
+        environment = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+        run = _running(trial, request, environment, tail)
         if followed is None:
             run_id = writer.create(run, self._arm(writer, request.arm, run.started_ms), live=True)
             followed = self._followed[name] = Followed(run_id, tail.attempt, 0, "RUNNING")
@@ -161,7 +164,7 @@ class LivePublisher:
             followed.status = "RUNNING"
         if followed.rows == 0:
             writer.log(followed.run_id, [], run.params, run.tags)
-        writer.log_rows(followed.run_id, curves(tail.rows, request, followed.rows))
+        writer.log_rows(followed.run_id, curves(tail.rows, request, environment, followed.rows))
         followed.rows = len(tail.rows)
 
     def _arm(self, writer: Writer, arm: str, started_ms: int) -> str:
@@ -193,12 +196,10 @@ class LivePublisher:
         self._followed.pop(name, None)
 
 
-def _running(trial: TrialFolder, request: Request, tail: Tail) -> Run:
+def _running(trial: TrialFolder, request: Request, environment: Environment | None, tail: Tail) -> Run:
     """Return what the run of a trial holds from its first row on."""
     assert tail.attempt is not None, "there is a row"
     first = tail.rows[0]
     # Its process writes that file as soon as it knows where it runs.
-    known = trial.environment.exists()
-    environment = read_model(trial.environment, Environment, "") if known else None
-    started_unix_s = trial.environment.stat().st_mtime if known else first.unix_time_s - first.wall_s
+    started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
     return describe_running(request, environment, started_unix_s, tail.attempt)

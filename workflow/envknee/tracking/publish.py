@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from envknee.config import Study
 from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.tracking import view
 from envknee.tracking.describe import describe_study
 from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
@@ -44,6 +45,7 @@ class Publication:
                 "experiment_id": self.experiment_id,
                 "runs": len(self.content_sha256),
                 "content_sha256": dict(self.content_sha256),
+                "view": view.KEY,
             }
         )
 
@@ -59,6 +61,7 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
     with locked(folder.root / ".mlflow") as identity, explaining(store, folder):
         client = connect(store)
         experiment = study_experiment(client, study.study, store)
+        view.show(client, experiment, study)
         writer = Writer(client, experiment.experiment_id, results_id(identity))
         publication = _publish_runs(writer, runs, experiment, store)
         write_atomically(folder.published, publication.as_json())

@@ -11,6 +11,7 @@ import sys
 from envknee.config import Study
 from envknee.errors import UserError
 from envknee.files import StudyFolder
+from envknee.tracking import view
 from envknee.tracking.store import Store, locate_store
 
 LOOPBACK = "127.0.0.1"
@@ -51,14 +52,15 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
 
 
 def _page(server: str, store: Store, folder: StudyFolder) -> str:
-    """Return the address of a study's runs, or of all experiments while this store has none."""
-    page = "experiments"
+    """Return the address of a study's runs and charts, or of all experiments while this store has none."""
+    # Without this MLflow greets with its pages for language models.
+    page, query = "experiments", "workflowType=machine_learning"
     if folder.published.exists():
         published = json.loads(folder.published.read_text(encoding="utf-8"))
         if published.get("tracking_uri") == store.shown:
             page += f"/{published.get('experiment_id')}/runs"
-    # Without this MLflow greets with its pages for language models.
-    return f"{server.rstrip('/')}/#/{page}?workflowType=machine_learning"
+            query += f"&{view.ADDRESS}" if published.get("view") == view.KEY else ""
+    return f"{server.rstrip('/')}/#/{page}?{query}"
 
 
 def choose_port(port: int | None) -> int:
