@@ -682,7 +682,8 @@ def test_ui_leads_to_the_studys_runs(
     monkeypatch.setattr(os, "execve", lambda *_: None)
     ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
-    assert f"/#/experiments/{experiment}/runs?workflowType=machine_learning " in capsys.readouterr().out
+    address = f"/#/experiments/{experiment}/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=envknee "
+    assert address in capsys.readouterr().out
     ui.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
     assert "http://elsewhere/#/experiments?workflowType" in capsys.readouterr().out
 
