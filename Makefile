@@ -13,6 +13,7 @@ A =
 B =
 FROM =
 PROFILE =
+SERVER = config/server.yaml
 
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -23,14 +24,15 @@ override A := $(value A)
 override B := $(value B)
 override FROM := $(value FROM)
 override PROFILE := $(value PROFILE)
-export CONFIG STUDY A B FROM PROFILE
+override SERVER := $(value SERVER)
+export CONFIG STUDY A B FROM PROFILE SERVER
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 
-.PHONY: help setup sweep ui publish verify keep archive optuna overhead compare prove test gpu-test check schema
+.PHONY: help setup sweep ui server publish verify keep archive optuna overhead compare prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +50,9 @@ sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 
 ui: setup ## open the runs of CONFIG in MLflow's web page
 	@python -m envknee.tracking --ui --config "$$CONFIG"
+
+server: setup ## start the tracking server that SERVER (config/server.yaml) describes, for a group
+	@exec python -m envknee.tracking.server "$$SERVER"
 
 publish: setup ## put the records of CONFIG into its tracking store; again changes nothing
 	@folder=$(study_folder) && python -m envknee.tracking "$$folder" --config "$$CONFIG"

@@ -56,3 +56,11 @@ def test_nothing_measured_is_nothing_to_keep(tmp_path: Path):
     folder.trials.mkdir(exist_ok=True)
     with pytest.raises(UserError, match="holds no finished trial"):
         keep(folder, tmp_path / "published")
+
+
+def test_the_tracking_store_stays_behind(tmp_path: Path) -> None:
+    study = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
+    folder = write_study(tmp_path / "results/demo", study, [a_trial(16)])
+    kept = keep(folder, tmp_path / "published")
+    assert "hunter2" in folder.study.read_text()
+    assert not [path for path in kept.root.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]

@@ -7,8 +7,9 @@ import pytest
 from envknee.config import Decide
 from envknee.files import canonical_json
 from envknee.limits import memory
-from envknee.limits.memory import MemoryLimit, batch_transitions
+from envknee.limits.memory import MemoryLimit
 from envknee.limits.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
+from envknee.space import batch_transitions
 from records import CPU, GPU, Trial, a_trial, records_of
 
 

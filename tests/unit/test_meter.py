@@ -36,7 +36,7 @@ def step(
         {"policy": observations}, torch.tensor(rewards or [1.0] * NUM_ENVS), torch.tensor(dones or [0] * NUM_ENVS)
     )
     if slot < HORIZON:
-        meter._rollout_observations["policy"][slot] = observations
+        meter.rollout_observations["policy"][slot] = observations
 
 
 def end_iteration(meter: Meter, **losses: float) -> None:

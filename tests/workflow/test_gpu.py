@@ -69,10 +69,14 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
 
 
 def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
-    record = run(tmp_path / "cost", iterations=3)
+    trial = a_trial(tmp_path / "cost", **POINT, iterations=3)
+    record = launch.launch(trial)
     assert record.gpu_hours is not None and record.gpu_hours * 3600 >= record.train_s > 0
     assert record.energy_j is not None
     assert 10 < record.energy_j / (record.gpu_hours * 3600) < 1500  # watts: from idle to the largest cards
+    powers_w = [row.gpu_power_w for row in read_rows(trial)]
+    assert all(power_w is not None and 10 < power_w < 1500 for power_w in powers_w)
+    assert trial.frames.stat().st_size > 500  # what the policy saw comes off the GPU
 
 
 def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):

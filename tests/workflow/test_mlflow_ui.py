@@ -12,14 +12,16 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import torch
 from envknee.config import parse
 from envknee.files import StudyFolder, canonical_json, sha256_of
+from envknee.keepsakes import contact_sheet
 from envknee.record import Device, Environment, MemoryUse, Outcome, Request, Row, build_record
 
 pytestmark = pytest.mark.workflow
@@ -35,17 +37,28 @@ START_S = 60
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
-    """A published study of two trials, one figure and a verdict."""
+    """A published study of two throughput trials and a learning trial, one figure and a verdict."""
     where = tmp_path_factory.mktemp("study")
     folder = StudyFolder(where / "results" / "page")
     folder.figures.mkdir(parents=True)
     (folder.figures / "fps.svg").write_text(SVG)
     folder.verdict.write_text(json.dumps({"arms": [{"arm": "stock", "headline": {"statement": HEADLINE}}]}))
     sizes = {"num_envs": [1024, 2048], "horizon": 32, "batch_size": 4096, "repeats": 1}
-    study = parse({"study": "page", "throughput": sizes, "tracking": {"uri": None}})
+    learning = {
+        "num_envs": 1024,
+        "horizon": 32,
+        "batch_size": 4096,
+        "repeats": 1,
+        "target_reward": 0.4,
+        "budget_s": 60.0,
+    }
+    study = parse({"study": "page", "throughput": sizes, "learning": learning, "tracking": {"uri": None}})
     folder.study.write_text(canonical_json(study))
     for number, num_envs in enumerate((1024, 2048)):
         finish(folder, number, num_envs)
+    finish(folder, 2, 1024, kind="learning", iterations=None, target_reward=0.4, target_episodes=10, budget_s=60.0)
+    contact_sheet(torch.rand(8, 4, 6, 24, 24)).save(folder.trial(2).frames)
+    folder.trial(2).policy.write_bytes(b"learned")
     assert run("results/page", cwd=where) == 0
     return folder
 
@@ -88,11 +101,30 @@ def server(folder: StudyFolder) -> Iterator[str]:
         process.wait(timeout=30)
 
 
-def test_page_of_the_study_lists_its_arms(server: str, tmp_path: Path) -> None:
-    page = browse(server, tmp_path)
-    assert "stock · H100" in page
-    assert "3 matching runs" in without_tags(page)
-    assert "Model training" in page
+def test_page_of_the_study_compares_its_trials_at_once(server: str, tmp_path: Path) -> None:
+    """The address that is printed: all runs, parallel coordinates over the sizes, curves over frames and over time."""
+    page = without_tags(browse(server, tmp_path))
+    for shown in ("Model training", "4 matching runs", "stock · H100", "H100 · 2048 envs · T32 · B4096 · repeat 1"):
+        assert shown in page
+    assert page.count("Parallel Coordinates") == 2
+    charts = page[page.index("All trials: FPS and memory") :]
+    axes = ["num_envs", "horizon", "batch_size", "fps", "memory_gb"]
+    all_trials, at_target = charts.split("Trials that reached the target")
+    assert in_order(axes, all_trials) and in_order([*axes, "seconds_to_target"], at_target)
+    curves = at_target[at_target.index("Curves: a step is a frame") :]
+    assert in_order(["reward_average", "Step", "reward_average", "Relative Time", "fps_total"], curves)
+
+
+def test_system_metrics_are_those_of_the_trials_own_gpu(server: str, folder: StudyFolder, tmp_path: Path) -> None:
+    page = without_tags(browse(run_page(server, folder, "trials/0002") + "/system-metrics", tmp_path))
+    names = [
+        "gpu_0_memory_usage_megabytes",
+        "gpu_0_power_usage_watts",
+        "gpu_0_utilization_percentage",
+        "process_cpu_percentage",
+    ]
+    assert in_order(names, page)
+    assert "gpu_1" not in page
 
 
 def test_page_of_an_arm_shows_verdict_and_trials(server: str, folder: StudyFolder, tmp_path: Path) -> None:
@@ -100,7 +132,8 @@ def test_page_of_an_arm_shows_verdict_and_trials(server: str, folder: StudyFolde
     assert HEADLINE in page
     assert "H100 · 1024 envs · T32 · B4096 · repeat 1" in page
     assert "H100 · 2048 envs · T32 · B4096 · repeat 1" in page
-    assert "2 of 2 trials have finished: 2 ok." in page
+    assert "3 of 3 trials have finished: 2 ok, 1 target_reached." in page
+    assert "Best single trial: 0002" in page
 
 
 def test_page_of_a_trial_shows_parameters_and_metrics(server: str, folder: StudyFolder, tmp_path: Path) -> None:
@@ -129,7 +162,9 @@ def test_artifacts_come_as_they_are(server: str, folder: StudyFolder) -> None:
     for key, path, file in (
         ("trials/0000", "record.json", folder.trial(0).record),
         ("trials/0001", "metrics.jsonl", folder.trial(1).metrics),
+        ("trials/0002", "frames.png", folder.trial(2).frames),
         ("arms/stock", "figures/fps.svg", folder.figures / "fps.svg"),
+        ("arms/stock", "best/policy.pt", folder.trial(2).policy),
     ):
         query = urllib.parse.urlencode({"path": path, "run_uuid": run_ids(folder)[key]})
         assert fetch(f"{host}get-artifact?{query}") == file.read_bytes()
@@ -143,7 +178,7 @@ def test_publishing_to_a_server_is_idempotent_too(server: str, folder: StudyFold
     environment = clean_environment() | {"MLFLOW_TRACKING_URI": uri}
     assert run("results/page", cwd=tmp_path, env=environment) == 0
     first = dump(uri, copy)
-    assert len(first) == 3
+    assert len(first) == 4
     published = copy.published.read_bytes()
     assert json.loads(published)["tracking_uri"] == uri
     assert run("results/page", cwd=tmp_path, env=environment) == 0
@@ -160,10 +195,15 @@ def browse(address: str, where: Path, screenshot: Path | None = None) -> str:
         pytest.skip("no Chromium on PATH: `apt-get install chromium` to look at MLflow's pages")
     command = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-        f"--user-data-dir={where / 'chromium'}", "--window-size=1600,2400", "--virtual-time-budget=20000",
+        f"--user-data-dir={where / 'chromium'}", "--window-size=1600,2400", "--virtual-time-budget=120000",
         "--dump-dom" if screenshot is None else f"--screenshot={screenshot}", address,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def in_order(words: Sequence[str], page: str) -> bool:
+    """Tell whether a page says these one after the other."""
+    return re.search(".*?".join(map(re.escape, words)), page) is not None
 
 
 def without_tags(page: str) -> str:
@@ -250,8 +290,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 # The study
 
 
-def finish(folder: StudyFolder, number: int, num_envs: int) -> None:
-    """Write the four files of a throughput trial on an H100."""
+def finish(folder: StudyFolder, number: int, num_envs: int, **changes: Any) -> None:
+    """Write the four files of a trial on an H100; `changes` are those of its request."""
     trial = folder.trial(number)
     trial.root.mkdir(parents=True)
     request = Request(
@@ -259,7 +299,7 @@ def finish(folder: StudyFolder, number: int, num_envs: int) -> None:
         seed=1, task_id="Isaac-Cartpole-Camera-Direct", asset="local", overrides={}, trainer="rsl_rl", gpus="auto",
         warmup_iterations=1, iterations=5, target_reward=None, target_episodes=None, budget_s=None, limit_s=600.0,
         sampler="grid", refusal=None,
-    )  # fmt: skip
+    ).model_copy(update=changes)  # fmt: skip
     started = time.time() - 3600 + 60 * number
     frames = num_envs * 32
     rows = [
@@ -268,7 +308,8 @@ def finish(folder: StudyFolder, number: int, num_envs: int) -> None:
             unix_time_s=started + 10 + 1.5 * (iteration + 1), env_step_s=0.3, collect_s=0.5, learn_s=1.0,
             fps_env_step=frames / 0.3, fps_env_step_inference=frames / 0.5, fps_total=frames / 1.5, reward_mean=0.1 * iteration,
             episode_length_mean=20.0, episodes=30, losses={"value": 1.0 / (iteration + 1)}, learning_rate=3e-4, action_std=1.0,
-            memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.2, device_used_gb=18.4),
+            memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.2, device_used_gb=18.4), cpu_percent=101.0, gpu_percent=96.0,
+            gpu_power_w=540.0 + iteration,
         )
         for iteration in range(6)
     ]  # fmt: skip
@@ -279,7 +320,8 @@ def finish(folder: StudyFolder, number: int, num_envs: int) -> None:
         cpu_cores=16, cpu_threads=16, python="3.12.3", packages={"torch": "2.11.0"}, git_commit=None, git_dirty=None,
     )  # fmt: skip
     outcome = Outcome(
-        request_sha256=sha256_of(trial.request), metrics_sha256=sha256_of(trial.metrics), status="ok", reason=None, failure=None,
+        request_sha256=sha256_of(trial.request), metrics_sha256=sha256_of(trial.metrics),
+        status="ok" if request.kind == "throughput" else "target_reached", reason=None, failure=None,
         environment=environment, started_unix_s=started, setup_s=9.0, total_s=20.0, num_mini_batches=num_envs * 32 // 4096,
         rollout_gb=14.5,
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """Publishing to a SQLite store: what is logged, that publishing again changes nothing, and what goes wrong."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -10,32 +9,40 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee import tracking
-from envknee.config import Study, load, parse
+from envknee.config import Study, load
 from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json, sha256_of
-from envknee.record import (
-    Device,
-    Environment,
-    Failure,
-    Image,
-    MemoryUse,
-    Outcome,
-    RankRow,
-    Record,
-    Request,
-    Row,
-    Status,
-    build_record,
+from envknee.files import StudyFolder, canonical_json
+from envknee.record import Device, Failure
+from envknee.tracking import ui, writing
+from envknee.tracking.describe import STRAGGLERS, describe_study, describe_trial, run_name, short_name
+from envknee.tracking.publish import publish
+from envknee.tracking.store import MLFLOW_DEFAULTS, connect, locate_store, without_credentials
+from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
+from forked import FORK, kill_after_call
+from tracked import (
+    CPU,
+    H100_NODE,
+    a_changed,
+    a_folder,
+    a_record,
+    a_study,
+    client_of,
+    contents,
+    downloaded,
+    dump,
+    finish,
+    history,
+    run_of,
+    stored_parent,
+    stored_runs,
+    stored_trial,
+    write_config,
 )
-from envknee.tracking import describe_study, describe_trial, locate_store, publish, run_name, short_name
 
-STARTED_UNIX_S = 1_700_000_000.25
 MANY_ROWS = 60
 
 
@@ -55,7 +62,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
     finish(folder, 0, "stock", "ok")
     store = locate_store(a_study(), folder)
-    tracking._connect(store)
+    connect(store)
     assert store.database is not None
     return store.database
 
@@ -116,13 +123,13 @@ def six_trials(root: Path, study: Study, learning_rows: int = 5) -> StudyFolder:
 def test_hierarchy_is_experiment_arm_trial(published: StudyFolder) -> None:
     runs = stored_runs(published)
     assert len(runs) == 8  # two arms and six trials
-    parents = {run.data.tags["arm"]: run for run in runs if tracking.TAG_PARENT not in run.data.tags}
+    parents = {run.data.tags["arm"]: run for run in runs if TAG_PARENT not in run.data.tags}
     assert set(parents) == {"stock", "lean"}
     assert {run.info.run_name for run in parents.values()} == {"stock · H100", "lean · CPU, H100"}
-    trials = [run for run in runs if tracking.TAG_PARENT in run.data.tags]
+    trials = [run for run in runs if TAG_PARENT in run.data.tags]
     assert sorted(run.data.tags["trial"] for run in trials) == ["0000", "0001", "0002", "0003", "0004", "0005"]
     for run in trials:
-        assert run.data.tags[tracking.TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
+        assert run.data.tags[TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
 
 
 def test_names_tell_trials_apart(published: StudyFolder) -> None:
@@ -136,7 +143,11 @@ def test_names_tell_trials_apart(published: StudyFolder) -> None:
 def test_library_batch_has_a_name_and_a_parameter() -> None:
     record = a_record(0, "stock", "ok", batch_size=None)
     assert run_name(record) == "H100 · 2048 envs · T32 · B library · repeat 1"
-    assert describe_trial(record, [], {}).params["batch_size"] == "library"
+    run = describe_trial(record, [], {})
+    assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
+    assert run.tags["batch"] == "library"
+    refused = a_record(0, "stock", "refused", batch_size=None).model_copy(update={"num_mini_batches": None})
+    assert describe_trial(refused, [], {}).params["batch_size"] == "library"
 
 
 @pytest.mark.parametrize(
@@ -233,11 +244,11 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
     assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B32768 · repeat 1"
     # 1,024 x 32 transitions of each; the slower rank collects for 0.75 s, the faster for 0.75 s / 1.25.
     own = 1024 * 32 / 0.75
-    curves = {name: client.get_metric_history(run.info.run_id, name) for name in tracking.STRAGGLERS}
+    curves = {name: client.get_metric_history(run.info.run_id, name) for name in STRAGGLERS}
     slowest, fastest = ([(m.step, m.value) for m in curve] for curve in curves.values())
     assert slowest == [(65536 * row, pytest.approx(own)) for row in (1, 2, 3)]
     assert fastest == [(65536 * row, pytest.approx(1.25 * own)) for row in (1, 2, 3)]
-    medians = [run.data.metrics[f"summary/{name}_median"] for name in tracking.STRAGGLERS]
+    medians = [run.data.metrics[f"summary/{name}_median"] for name in STRAGGLERS]
     assert medians == pytest.approx([own, 1.25 * own])
     assert not [name for name in run.data.metrics if name.startswith("ranks")]
     assert publish(study, folder).created == 0
@@ -254,7 +265,7 @@ def test_ranks_on_a_cpu_are_not_called_gpus() -> None:
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
     described = run_of(a_study(), published, "trials/0002")
-    assert len(described.metrics) > tracking.METRICS_PER_BATCH
+    assert len(described.metrics) > METRICS_PER_BATCH
     client, run = client_of(published), stored_trial(published, "0002")
     stored = [(m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key)]
     assert sorted(stored) == sorted(map(tuple, described.metrics))
@@ -308,7 +319,10 @@ def test_artifacts_are_the_files_themselves(published: StudyFolder, tmp_path: Pa
 
 def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder: StudyFolder) -> None:
     note = "mlflow.note.content"
-    progress = "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached."
+    progress = (
+        "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached.\n\n"
+        "Best single trial: 0002, H100 · 2048 envs · T32 · B4096 · learning · repeat 1, which came to reward 0.4 (artifacts: best)."
+    )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
     headline = {
         "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
@@ -363,7 +377,7 @@ def test_tracking_uri_is_not_among_the_artifacts(storeless: StudyFolder) -> None
 def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(study, folder)
     before, published = dump(folder), folder.published.read_bytes()
-    monkeypatch.setattr(tracking, "RUNS_PER_PAGE", 3)  # eight runs on three pages
+    monkeypatch.setattr(writing, "RUNS_PER_PAGE", 3)  # eight runs on three pages
     assert publish(study, folder).created == 0
     assert dump(folder) == before
     assert folder.published.read_bytes() == published
@@ -373,17 +387,17 @@ def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, mon
 
 def test_changed_record_replaces_its_run_at_the_original_time(study: Study, folder: StudyFolder) -> None:
     publish(study, folder)
-    old = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    old = {run.data.tags[TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
     start = stored_trial(folder, "0001").info.start_time
     finish(folder, 1, "lean", "timeout", device=CPU, num_envs=64)
     assert publish(study, folder).created == 2  # the trial, and the arm that counts how trials ended
-    new = {run.data.tags[tracking.TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
+    new = {run.data.tags[TAG_KEY]: run.info.run_id for run in stored_runs(folder)}
     assert {key for key in new if new[key] != old[key]} == {"trials/0001", "arms/lean"}
     replaced = stored_trial(folder, "0001")
     assert (replaced.data.tags["status"], replaced.info.start_time) == ("timeout", start)
     for run in stored_runs(folder):  # the other trials of the arm follow to its new parent
         if "trial" in run.data.tags:
-            assert run.data.tags[tracking.TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
+            assert run.data.tags[TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
     before = dump(folder)
     publish(study, folder)
     assert dump(folder) == before
@@ -409,7 +423,8 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
         "experiment": "demo",
         "experiment_id": runs[0].info.experiment_id,
         "runs": 8,
-        "content_sha256": {run.data.tags[tracking.TAG_KEY]: run.data.tags[tracking.TAG_CONTENT] for run in runs},
+        "content_sha256": {run.data.tags[TAG_KEY]: run.data.tags[TAG_CONTENT] for run in runs},
+        "view": "envknee",
     }
 
 
@@ -422,7 +437,7 @@ def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: P
         publish(study, folder)
     runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
     assert len(runs) == 4
-    assert len({run.data.tags[tracking.TAG_RESULTS] for run in runs}) == 2
+    assert len({run.data.tags[TAG_RESULTS] for run in runs}) == 2
 
 
 def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: StudyFolder) -> None:
@@ -475,7 +490,7 @@ def test_publisher_killed_at_any_time_leaves_nothing_behind(
 def test_half_a_run_is_made_anew(study: Study, folder: StudyFolder) -> None:
     publish(study, folder)
     half = stored_trial(folder, "0002").info.run_id
-    client_of(folder).delete_tag(half, tracking.TAG_CONTENT)
+    client_of(folder).delete_tag(half, TAG_CONTENT)
     assert publish(study, folder).created == 1
     assert stored_trial(folder, "0002").info.run_id != half
     assert len(stored_runs(folder)) == 8
@@ -538,7 +553,7 @@ def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
 
 
 def test_time_limits_stay_below_30_s_together() -> None:
-    defaults = {name: int(value) for name, value in tracking.MLFLOW_DEFAULTS.items() if value.isdigit()}
+    defaults = {name: int(value) for name, value in MLFLOW_DEFAULTS.items() if value.isdigit()}
     tries = 1 + defaults["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]
     waits = defaults["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] * 2**tries
     assert tries * defaults["MLFLOW_HTTP_REQUEST_TIMEOUT"] + waits < 27  # and up to 3 s to import MLflow
@@ -577,7 +592,7 @@ def test_malformed_uri_is_told(folder: StudyFolder, uri: str) -> None:
     ],
 )
 def test_credentials_are_never_shown(uri: str, shown: str) -> None:
-    assert tracking.without_credentials(uri) == shown
+    assert without_credentials(uri) == shown
 
 
 def test_store_is_the_studys_then_the_environments_then_beside_the_results(
@@ -613,7 +628,10 @@ def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> Non
 def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFolder, rest: bytes) -> None:
     (folder.root.parent / "mlflow.db").write_bytes(rest)
     started = time.monotonic()
-    with pytest.raises(UserError, match=r"mlflow\.db .*cannot be used as a SQLite database"):
+    with pytest.raises(
+        UserError,
+        match=r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away",
+    ):
         publish(study, folder)
     assert time.monotonic() - started < 30
 
@@ -653,7 +671,7 @@ def test_another_studys_results_are_refused(folder: StudyFolder) -> None:
 
 
 def test_ui_names_a_server(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    tracking.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
+    ui.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
     assert "https://mlflow.example.org/team" in (shown := capsys.readouterr().out)
     assert "secret" not in shown
 
@@ -662,16 +680,17 @@ def test_ui_leads_to_the_studys_runs(
     published: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "execve", lambda *_: None)
-    tracking.open_ui(a_study(), published, None)
+    ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
-    assert f"/#/experiments/{experiment}/runs?workflowType=machine_learning " in capsys.readouterr().out
-    tracking.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
+    address = f"/#/experiments/{experiment}/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=envknee "
+    assert address in capsys.readouterr().out
+    ui.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
     assert "http://elsewhere/#/experiments?workflowType" in capsys.readouterr().out
 
 
 def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> None:
     with pytest.raises(UserError, match=r"nothing was published yet.*make sweep"):
-        tracking.open_ui(study, StudyFolder(tmp_path / "results" / "demo"), None)
+        ui.open_ui(study, StudyFolder(tmp_path / "results" / "demo"), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -682,7 +701,7 @@ def test_ui_listens_on_loopback_only(
     monkeypatch.setenv("MLFLOW_UVICORN_OPTS", "--host 0.0.0.0")
     calls: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *arguments: calls.append(arguments))
-    tracking.open_ui(study, folder, None)
+    ui.open_ui(study, folder, None)
     ((_, command, environment),) = calls
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert "0.0.0.0" not in " ".join([*command, *environment.values()])  # noqa: S104  that it is absent
@@ -696,168 +715,15 @@ def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pyt
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port}"):
-            tracking.choose_port(port)
-        monkeypatch.setattr(tracking, "DEFAULT_PORT", port)
-        assert port < tracking.choose_port(None) < port + tracking.PORTS_TRIED
-    assert tracking.choose_port(port) == port
+            ui.choose_port(port)
+        monkeypatch.setattr(ui, "DEFAULT_PORT", port)
+        assert port < ui.choose_port(None) < port + ui.PORTS_TRIED
+    assert ui.choose_port(port) == port
 
 
 def test_help_does_not_import_mlflow() -> None:
-    code = "import sys; from envknee import tracking; sys.exit('mlflow' in sys.modules)"
+    code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-# A results folder, made as a sweep makes it
-
-H100_NODE = Environment(
-    host="node1",
-    device=Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0),
-    cpu_model="Some CPU",
-    cpu_cores=16,
-    cpu_threads=8,
-    python="3.12.3",
-    packages={"torch": "2.11.0", "isaaclab": "3.0.0"},
-    git_commit="abc123",
-    git_dirty=False,
-    image=Image(sif_sha256="a1", content_sha256="b2", labels={"org.envknee.git-commit": "def456"}),
-)
-CPU = Device(type="cpu", name="Some CPU", uuid=None, memory_gb=64.0)
-H100 = H100_NODE.device
-
-
-def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
-    """Return a study of two arms with three planned trials of each kind in each arm."""
-    sizes = {"num_envs": [64, 2048], "horizon": 32, "batch_size": [2048]}
-    return parse(
-        {
-            "study": name,
-            "seed": seed,
-            "arms": {"stock": {}, "lean": {"overrides": {"env.write_image_to_file": False}}},
-            "throughput": {**sizes, "repeats": 2},
-            "learning": {**sizes, "repeats": 1, "target_reward": 4.0, "budget_s": 600},
-            "tracking": {"uri": uri},
-        }
-    )
-
-
-def a_folder(root: Path, study: Study) -> StudyFolder:
-    """Return an empty results folder that belongs to `study`."""
-    root.mkdir(parents=True)
-    folder = StudyFolder(root)
-    folder.study.write_text(canonical_json(study))
-    return folder
-
-
-def a_request(number: int, arm: str, kind: str = "throughput", **changes: Any) -> Request:
-    """Return a request of the study `demo`."""
-    learning = kind == "learning"
-    fields: dict[str, Any] = {
-        "study": "demo", "number": number, "arm": arm, "kind": kind, "repeat": 0, "num_envs": 2048, "horizon": 32,
-        "batch_size": 4096, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
-        "overrides": {"env.scene.tiled_camera.width": 64, "env.viewer": None}, "trainer": "rsl_rl", "gpus": "auto",
-        "warmup_iterations": 1, "iterations": None if learning else 2, "target_reward": 4.0 if learning else None,
-        "target_episodes": 40 if learning else None, "budget_s": 500.0 if learning else None, "limit_s": 600.0,
-        "sampler": "grid", "refusal": None,
-    }  # fmt: skip
-    return Request.model_validate(fields | changes)
-
-
-def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Row]:
-    """Return `count` iterations, 2 s each; the first one saw no episode end, and the reward rises by 0.1 after it."""
-    frames = request.num_envs * request.horizon * request.world_size
-    return [
-        Row(
-            iteration=iteration,
-            warmup=iteration < request.warmup_iterations,
-            frames=frames * (iteration + 1),
-            wall_s=2.0 * (iteration + 1),
-            unix_time_s=STARTED_UNIX_S + 10 + 2 * (iteration + 1) + 300 * request.number,
-            env_step_s=0.5,
-            collect_s=0.75,
-            learn_s=1.25,
-            fps_env_step=frames / 0.5,
-            fps_env_step_inference=frames / 0.75,
-            fps_total=40_000.0 + iteration,
-            reward_mean=round(0.1 * iteration, 10) if iteration else None,
-            episode_length_mean=5.0 * iteration if iteration else None,
-            episodes=50 if iteration else 0,
-            losses=losses,
-            learning_rate=3e-4,
-            action_std=1.0,
-            memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.5, torch_peak_allocated_gb=16.5, device_used_gb=18.5),
-        )
-        for iteration in range(count)
-    ]
-
-
-def some_ranks(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
-    """Return each rank's part of an iteration; the slowest collects as long as the row says."""
-    shares = [factor / max(slowdown) for factor in slowdown]
-    return [
-        RankRow(
-            rank=rank, iteration_s=2.0, env_step_s=row.env_step_s * share, collect_s=row.collect_s * share,
-            learn_s=2.0 - row.collect_s * share, phases_s=None, episodes=row.episodes // 2, memory=row.memory,
-        )
-        for rank, share in enumerate(shares)
-    ]  # fmt: skip
-
-
-def an_outcome(status: Status, number: int, **changes: Any) -> Outcome:
-    """Return how a trial ended; each starts 100 s after the one before and takes 30 s."""
-    fields: dict[str, Any] = {
-        "request_sha256": "0" * 64, "metrics_sha256": None, "status": status,
-        "reason": None if status in ("ok", "target_reached") else f"why it ended: {status}", "failure": None,
-        "environment": H100_NODE, "started_unix_s": STARTED_UNIX_S + 100 * number, "setup_s": 9.0, "total_s": 30.0,
-        "num_mini_batches": 16, "rollout_gb": 14.5,
-    }  # fmt: skip
-    return Outcome.model_validate(fields | changes)
-
-
-def a_record(number: int, arm: str, status: Status, **changes: Any) -> Record:
-    """Return a record without files."""
-    request = a_request(number, arm, **changes)
-    return build_record(request, some_rows(request, 3, {"value": 1.0}), an_outcome(status, number))
-
-
-def finish(
-    folder: StudyFolder, number: int, arm: str, status: Status, *, kind: str = "throughput", rows: int = 3,
-    device: Device | None = H100, environment: Environment = H100_NODE, failure: Failure | None = None,
-    losses: dict[str, float] | None = None, slowdown: Sequence[float] = (), **changes: Any,
-) -> None:  # fmt: skip
-    """Write the four files of a finished trial; `slowdown` tells how much longer each of several ranks collects."""
-    if "num_envs" in changes:
-        changes["batch_size"] = changes["num_envs"] * 32
-    trial = folder.trial(number)
-    trial.root.mkdir(parents=True, exist_ok=True)
-    request = a_request(number, arm, kind, study=folder.root.name, **changes)
-    trial.request.write_text(canonical_json(request))
-    measured = some_rows(request, rows, losses or {"value": 0.5, "surrogate": -0.01})
-    if slowdown:
-        measured = [row.model_copy(update={"ranks": some_ranks(row, slowdown)}) for row in measured]
-    if measured:
-        trial.metrics.write_text("".join(row.model_dump_json() + "\n" for row in measured))
-    outcome = an_outcome(
-        status,
-        number,
-        request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics) if measured else None,
-        environment=None if device is None else a_changed(environment, device=device),
-        failure=failure,
-    )
-    trial.outcome.write_text(canonical_json(outcome))
-    trial.record.write_text(canonical_json(build_record(request, measured, outcome)))
-
-
-def a_changed(environment: Environment, **changes: Any) -> Environment:
-    """Return a validated copy with some fields changed."""
-    return Environment.model_validate(environment.model_dump() | changes)
-
-
-def write_config(where: Path, study: Study) -> Path:
-    """Write a study file."""
-    path = where / f"{study.study}.yaml"
-    path.write_text(canonical_json(study))  # JSON is YAML
-    return path
 
 
 # The publisher as a process
@@ -867,10 +733,6 @@ def publisher(folder: StudyFolder, config: Path) -> "subprocess.Popen[str]":
     """Start `python -m envknee.tracking`."""
     command = [sys.executable, "-m", "envknee.tracking", str(folder.root), "--config", str(config)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-FORK = multiprocessing.get_context("fork")
-"""Children that need not import MLflow again."""
 
 
 def publish_in_child(
@@ -896,24 +758,6 @@ def publish_at(folder: StudyFolder, start: Any, killed_after: str | None = None)
     publish(load(folder.study), folder)
 
 
-def kill_after_call(method: str, count: int) -> None:
-    """Make this process die in the moment that MLflow's client has done something for the n-th time."""
-    import mlflow
-
-    original = getattr(mlflow.MlflowClient, method)
-    calls = 0
-
-    def counted(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal calls
-        result = original(*arguments, **keywords)
-        calls += 1
-        if calls == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(mlflow.MlflowClient, method, counted)
-
-
 class silent_server:  # noqa: N801  used as a function
     """A port that accepts connections and never answers."""
 
@@ -935,79 +779,3 @@ class silent_server:  # noqa: N801  used as a function
         """Close all."""
         for held in [self.socket, *self.held]:
             held.close()
-
-
-# What the store holds
-
-
-def client_of(folder: StudyFolder, uri: str | None = None) -> Any:
-    """Return a client of a folder's store."""
-    from mlflow import MlflowClient
-
-    return MlflowClient(uri or f"sqlite:///{folder.root.parent}/mlflow.db")
-
-
-def stored_runs(folder: StudyFolder, uri: str | None = None, name: str = "demo") -> list[Any]:
-    """Return all active runs of a study."""
-    client = client_of(folder, uri)
-    return list(client.search_runs([client.get_experiment_by_name(name).experiment_id]))
-
-
-def stored_trial(folder: StudyFolder, number: str) -> Any:
-    """Return the run of a trial; there is exactly one."""
-    (run,) = [run for run in stored_runs(folder) if run.data.tags.get("trial") == number]
-    return run
-
-
-def stored_parent(folder: StudyFolder, arm: str) -> Any:
-    """Return the run of an arm; there is exactly one."""
-    (run,) = [run for run in stored_runs(folder) if run.data.tags.get(tracking.TAG_KEY) == f"arms/{arm}"]
-    return run
-
-
-def run_of(study: Study, folder: StudyFolder, key: str) -> tracking.Run:
-    """Return a run as the files have it."""
-    (run,) = [run for parent, trials in describe_study(study, folder) for run in (parent, *trials) if run.key == key]
-    return run
-
-
-def history(client: Any, run: Any, key: str) -> list[Any]:
-    """Return all points of a curve."""
-    return list(client.get_metric_history(run.info.run_id, key))
-
-
-def downloaded(client: Any, run: Any, where: Path) -> dict[str, bytes]:
-    """Return path → bytes of all artifacts of a run, fetched as the UI does."""
-    where.mkdir(parents=True)
-    root = Path(client.download_artifacts(run.info.run_id, "", str(where)))
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def dump(folder: StudyFolder) -> dict[str, Any]:
-    """Return everything about every active run, by its ID."""
-    client = client_of(folder)
-    return {
-        run.info.run_id: (run.info.to_proto().SerializeToString(), *_data(client, run)) for run in stored_runs(folder)
-    }
-
-
-def contents(folder: StudyFolder) -> list[Any]:
-    """Return everything about every active run but what differs between two stores: IDs and places."""
-    client = client_of(folder)
-    runs = stored_runs(folder)
-    keys = {run.info.run_id: run.data.tags[tracking.TAG_KEY] for run in runs}
-    result = []
-    for run in runs:
-        tags, *rest = _data(client, run)
-        tags = {name: keys.get(value, value) for name, value in tags.items() if name != tracking.TAG_RESULTS}
-        info = (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
-        result.append((tags[tracking.TAG_KEY], info, tags, *rest))
-    return sorted(result, key=lambda item: item[0])
-
-
-def _data(client: Any, run: Any) -> Iterator[Any]:
-    yield run.data.tags
-    yield run.data.params
-    yield sorted((m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key))
-    root = Path(run.info.artifact_uri.removeprefix("file://"))
-    yield {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}

@@ -6,7 +6,9 @@ import threading
 from typing import Any
 
 import numpy
+import PIL.Image
 import pytest
+import torch
 from conftest import ROOT, a_trial
 from envknee import launch
 from envknee.config import parse
@@ -25,6 +27,7 @@ def test_memory_that_runs_out_is_a_result(tmp_path):
     assert record.outcome.memory_map is not None and record.outcome.memory_map.static_gb > 0.2
     assert record.outcome.environment is not None
     assert record.fps_total is None and record.memory_peak_gb is None
+    assert not (tmp_path / "oom" / "frames.png").exists()
 
 
 def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
@@ -107,27 +110,34 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
 
 def test_learning_ends_at_the_target(tmp_path):
     # Episodes of 12 steps and a target below anything: reached with the first whole episodes.
-    record = launch.launch(
-        a_trial(
-            tmp_path / "learning",
-            kind="learning",
-            horizon=8,
-            iterations=None,
-            target_reward=-100.0,
-            target_episodes=4,
-            budget_s=60.0,
-            overrides={
-                "env.scene.tiled_camera.width": 24,
-                "env.scene.tiled_camera.height": 24,
-                "env.episode_length_s": 0.2,
-            },
-        )
+    trial = a_trial(
+        tmp_path / "learning",
+        kind="learning",
+        horizon=8,
+        iterations=None,
+        target_reward=-100.0,
+        target_episodes=4,
+        budget_s=60.0,
+        overrides={
+            "env.scene.tiled_camera.width": 24,
+            "env.scene.tiled_camera.height": 24,
+            "env.episode_length_s": 0.2,
+        },
     )
+    record = launch.launch(trial)
     assert record.outcome.status == "target_reached"
     assert record.seconds_to_target == record.train_s > 0
     assert record.frames_to_target == record.frames
     assert record.best_reward is not None and record.best_reward > -100
     assert record.gpu_seconds_to_target is None  # it ran on a CPU
+    policy = torch.jit.load(trial.policy)
+    nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, 24, 24)  # no numbers beside two frames of three colours
+    assert policy(nothing, [frames]).shape == (5, 1)
+    assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
+    with PIL.Image.open(trial.frames) as sheet:  # four steps of two frames, enlarged from 24 to 144 pixels, with gaps
+        assert sheet.width == 4 * (2 * 144 + 2) + 3 * 8
+        colours = sheet.convert("RGB").getcolors(2**16) or []
+        assert len(colours) > 20  # rendered, not one colour
 
 
 def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monkeypatch):
@@ -197,8 +207,6 @@ def test_what_is_wrong_is_found_before_anything_runs(changes, words):
 
 
 def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(UserError, match=r"arms\.big: gpus: 1 was asked for, and no GPU is visible.*gpus: auto or 0"):

@@ -1,7 +1,7 @@
 """A study as one file that another machine can check, read and run again.
 
-Input: results/<study>/. Output: a zip file with study, requests, measurements, records, verdict, figures, lock files and image
-hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).
+Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock
+files and image hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).
 The same results give the same bytes. The tracking store's address stays behind: it may hold a password.
 
     python -m envknee.archive results/<study>                         into results/<study>.zip
@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from envknee.config import Tracking
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits.verdict import hardware, load_measured, load_study
@@ -37,7 +36,15 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 LARGEST_BYTES = 4_000_000_000
 """An archive that would unpack to more is refused: a study is megabytes."""
 
-OF_TRIALS = ("request.json", "environment.json", "metrics*.jsonl", "outcome.json", "cost.json", "record.json")
+OF_TRIALS = (
+    "request.json",
+    "environment.json",
+    "metrics*.jsonl",
+    "outcome.json",
+    "cost.json",
+    "record.json",
+    "frames.png",
+)
 OF_STUDIES = ("resolved.yaml", "image.json", "records.csv", "verdict.json", "report.html", "figures/**/*")
 TYPES = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml",
@@ -52,9 +59,7 @@ def write(folder: StudyFolder, target: Path) -> Path:
         UserError: when no trial has finished, or a file was changed after its measurement.
     """
     study, records = load_measured(folder)
-    content: dict[str, bytes] = {
-        "study.json": canonical_json(study.model_copy(update={"tracking": Tracking()})).encode()
-    }
+    content: dict[str, bytes] = {"study.json": canonical_json(study.shareable()).encode()}
     found = [path for pattern in OF_STUDIES for path in folder.root.glob(pattern)]
     found += [path for record in records for path in _of_trial(folder, record)]
     content |= {path.relative_to(folder.root).as_posix(): path.read_bytes() for path in found if path.is_file()}

@@ -60,7 +60,7 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
     lock.flush()
     text = canonical_json(study)
     if not folder.study.exists() or folder.study.read_text(encoding="utf-8") != text:
-        write_atomically(folder.study, text)
+        write_atomically(folder.study, text, 0o600 if study.tracking.may_hold_password else 0o644)
     return lock
 
 

@@ -7,6 +7,7 @@ Input: a YAML file such as `config/config.yaml`. Output: a `Study`.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import re
@@ -332,6 +333,16 @@ class Tracking(Strict):
         description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db.",
     )
 
+    @property
+    def may_hold_password(self) -> bool:
+        """Whether the URI has a part for user and password, or options."""
+        return self.uri is not None and ("@" in self.uri or "?" in self.uri)
+
+    @property
+    def digest(self) -> str | None:
+        """Changes when the URI does, and tells nothing of a password in it."""
+        return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
+
 
 class Study(Strict):
     """One study: everything it produces is under results/<study>/."""
@@ -406,6 +417,10 @@ class Study(Strict):
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
         return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image", "architectures"})
+
+    def shareable(self) -> "Study":
+        """Return the study without its tracking store, whose address may hold a password: for copies that leave this machine."""
+        return self.model_copy(update={"tracking": Tracking()})
 
 
 def parse(data: Any, source: str = "the study") -> Study:

@@ -120,6 +120,16 @@ class TrialFolder:
         return self.root / "training.json"
 
     @property
+    def frames(self) -> Path:
+        """A sample of what the policy saw; only of the first repeat of a point that a camera looks at."""
+        return self.root / "frames.png"
+
+    @property
+    def policy(self) -> Path:
+        """What a learning trial has learned, as TorchScript."""
+        return self.root / "policy.pt"
+
+    @property
     def lock(self) -> Path:
         """Locked for as long as a process measures this trial."""
         return self.root / ".lock"
@@ -145,7 +155,7 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Write `content` to `path` so that a reader, or a crash, sees the old file or the new one and nothing between."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -154,7 +164,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

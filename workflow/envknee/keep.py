@@ -1,8 +1,8 @@
 """Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
 
 Input: results/<study>/, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each finished
-trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs and checkpoints stay
-behind.
+trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs, policies and pictures
+of trials stay behind.
 
     python -m envknee.keep results/<study>                 into results-published/<study>
 """
@@ -18,7 +18,7 @@ from envknee import config, outputs, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.figures import draw_scaling, draw_target, draw_throughput, svg_of
-from envknee.files import StudyFolder, write_atomically
+from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits.verdict import Verdict, decide, hardware, load_measured, records_csv
 from envknee.record import Record, without_skipped
 
@@ -42,7 +42,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
             if path.exists():  # a refused trial has measured nothing
                 shutil.copyfile(path, target.root / path.name)
-    shutil.copyfile(folder.study, kept.study)
+    write_atomically(kept.study, canonical_json(study.shareable()))
     write_atomically(kept.records_csv, records_csv(records))
     verdict = decide(records, study)
     drawn = {

@@ -112,6 +112,10 @@ class Meter:
         self.micro_batches: int | None = None
         """Parts of each mini-batch, where memory made the learner split them."""
         self.rollout_gb: float | None = None
+        self.rollout_observations: Mapping[str, torch.Tensor] = {}
+        """By group, what the policy saw in the newest rollout [horizon, num_envs, ...]."""
+        self.export_policy: Callable[[Path], None] | None = None
+        """How the trainer writes its policy to a file, once it has one."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu
@@ -152,7 +156,7 @@ class Meter:
         """
         self.num_mini_batches = num_mini_batches
         self.rollout_gb = sum(tensor.nbytes for tensor in rollout_observations.values()) / GB
-        self._rollout_observations = rollout_observations
+        self.rollout_observations = rollout_observations
         num_envs = self.request.num_envs
         self._returns = torch.zeros(num_envs, device=self.device)
         self._lengths = torch.zeros(num_envs, device=self.device)
@@ -237,6 +241,7 @@ class Meter:
                 memory=self.memory.use(),
                 cpu_percent=self._process.cpu_percent(),
                 gpu_percent=self._gpu.busy_percent() if self._gpu else None,
+                gpu_power_w=self._gpu.power_w() if self._gpu else None,
             ),
             wall_s=wall_s,
             unix_time_s=time.time(),
@@ -328,7 +333,7 @@ class Meter:
         """Return what environment step `step` of this rollout observed, as far as it is still known."""
         if step == self._steps - 1:
             return self._newest
-        return {f"observations/{group}": kept[step + 1] for group, kept in self._rollout_observations.items()}
+        return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
 
     def _end_when_done(self, row: Row) -> None:
         request = self.request
@@ -373,6 +378,7 @@ def whole_row(
     whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
     episodes = sum(rank.episodes for rank in ranks)
     gpu_loads = [rank.gpu_percent for rank in ranks if rank.gpu_percent is not None]
+    gpu_powers = [rank.gpu_power_w for rank in ranks if rank.gpu_power_w is not None]
     return Row(
         iteration=iteration,
         warmup=iteration < request.warmup_iterations,
@@ -396,6 +402,7 @@ def whole_row(
         memory=_fullest([rank.memory for rank in ranks]),
         cpu_percent=statistics.fmean(rank.cpu_percent or 0.0 for rank in ranks),
         gpu_percent=statistics.fmean(gpu_loads) if gpu_loads else None,
+        gpu_power_w=sum(gpu_powers) if gpu_powers else None,
         ranks=ranks if len(ranks) > 1 else None,
         gradients=_gradients([part.gradient_squares for part in parts], rank_batch),
     )

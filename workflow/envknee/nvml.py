@@ -119,6 +119,13 @@ class Gpu:
         except UNTOLD:
             return None
 
+    def power_w(self) -> float | None:
+        """Return what the GPU draws, on average over the last second at most; None on a MIG instance."""
+        try:
+            return pynvml.nvmlDeviceGetPowerUsage(self.handle) / 1000  # of milliwatts
+        except UNTOLD:
+            return None
+
     def energy_j(self) -> float | None:
         """Return what the GPU has taken since its driver was loaded; None before Volta and on a MIG instance.
 

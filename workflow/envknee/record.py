@@ -152,6 +152,7 @@ class RankRow(Frozen):
     memory: MemoryUse
     cpu_percent: float | None = None
     gpu_percent: float | None = None
+    gpu_power_w: float | None = None
 
 
 class Row(Frozen):
@@ -193,6 +194,8 @@ class Row(Frozen):
     """Load of this process since the row before: 100 is one core."""
     gpu_percent: float | None = None
     """Share of the last sampling period (NVML: up to 1 s) in which the GPU ran some kernel."""
+    gpu_power_w: float | None = None
+    """What the GPUs draw together; None where NVML does not tell."""
     ranks: list[RankRow] | None = None
     """Each rank's own figures; None where one rank trains alone."""
     gradients: GradientSquares | None = None

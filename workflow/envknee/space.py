@@ -50,6 +50,25 @@ def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: i
     return rollout * world_size // batch_size
 
 
+def batch_transitions(
+    num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
+) -> float:
+    """Return the transitions that one rank brings to an optimizer step: what its memory must hold.
+
+    0 where nothing tells (the library's batch of a trial that never ran).
+
+    Args:
+        num_envs: of each rank
+        horizon: environment steps
+        batch_size: transitions of all ranks together; None for the library's own
+        mini_batches: optimizer steps per epoch that the library ran with
+        world_size: ranks, which bring equal parts
+    """
+    if batch_size is not None:
+        return batch_size / world_size
+    return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
+
+
 def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
     """Tell whether the batch divides the rollout into whole mini-batches, with each of these numbers of ranks."""
     if point.batch_size is None:

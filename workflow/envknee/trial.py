@@ -1,9 +1,10 @@
 """The process of one trial: device, trainer and meter put together, and how it ended.
 
-Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it; of several
-ranks, each has a process and an outcome of its own (rank-N.json). A bad outcome (memory, NaN, divergence, a spent
-budget) ends with an outcome that says so and exit 0 (a rank among several: `ranks.BROKEN`, which ends the others);
-everything else ends with a traceback and without one. Started by `envknee.launch`, which adds the time limit:
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
+is there, what `envknee.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A
+bad outcome (memory, NaN, divergence, a spent budget) ends with an outcome that says so and exit 0 (a rank among several:
+`ranks.BROKEN`, which ends the others); everything else ends with a traceback and without one. Started by `envknee.launch`,
+which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 """
@@ -19,7 +20,7 @@ from typing import Any
 
 import torch
 
-from envknee import docker, environment, image, ranks, trainers
+from envknee import docker, environment, image, keepsakes, ranks, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
@@ -32,8 +33,8 @@ PR_SET_PDEATHSIG = 1
 """prctl(2)"""
 
 
-def run(trial: TrialFolder, this: Ranks) -> Outcome:
-    """Run the trial whose request lies in `trial`, as the rank that `this` says, and return how it ended.
+def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
+    """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
 
     Raises:
         UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override, another runtime).
@@ -75,7 +76,7 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
         end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
     finally:
         meter.close()
-    return Outcome(
+    outcome = Outcome(
         request_sha256=sha256_of(trial.request),
         metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
         status=end.status,
@@ -91,6 +92,7 @@ def run(trial: TrialFolder, this: Ranks) -> Outcome:
         memory_map=meter.memory.map(),
         micro_batches=meter.micro_batches,
     )
+    return outcome, meter
 
 
 def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
@@ -131,9 +133,11 @@ def main() -> None:
         )
         return
     this = Ranks.here()
-    outcome = run(trial, this)
+    outcome, meter = run(trial, this)
     path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))
+    if this.rank == 0:
+        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
     # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -15,6 +15,7 @@ from envknee import claim, space
 from envknee import config as study_config
 from envknee.errors import UserError
 from envknee.slurm import jobs
+from envknee.tracking.beside import LiveProcess
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).
 SITE_FILE = config.pop("site", None)
@@ -34,6 +35,10 @@ except UserError as error:
 logger.addFilter(
     lambda entry: not entry.getMessage().startswith(("Select jobs to execute", "Execute ", "Singularity containers"))
 )
+
+
+# Curves in the tracking store while trials run.
+LIVE = LiveProcess()
 
 
 wildcard_constraints:
@@ -65,9 +70,15 @@ onstart:
     except UserError as error:
         raise WorkflowError(str(error))
     follow_jobs()
+    LIVE.start(STUDY, FOLDER)
+
+
+onerror:
+    LIVE.stop(logger.warning)
 
 
 onsuccess:
+    LIVE.stop(logger.warning)
     if FOLLOWER:
         FOLLOWER.look()
     # Of a whole study, not of one file somebody asked for.

@@ -2,6 +2,7 @@
 #
 # In:   records, verdict and figures
 # Out:  results/<study>/published.json, and runs in the tracking store (publishing twice changes nothing)
+# Before it, while trials run: curves, by a process beside the sweep (envknee.tracking.beside, started in common.smk)
 
 
 rule publish:
@@ -18,6 +19,7 @@ rule publish:
     params:
         folder=FOLDER.root,
         study=FOLDER.study,
-        tracking=STUDY.tracking.model_dump(),
+        # Not the address itself, which may hold a password: Snakemake keeps parameters.
+        tracking=STUDY.tracking.digest,
     shell:
         "python -m envknee.tracking {params.folder:q} --config {params.study:q} 2>&1 | tee {log:q}"

@@ -10,9 +10,10 @@ from matplotlib.lines import Line2D
 from envknee.figures.canvas import canvas, dodge_of, in_words, key, num_envs_label, series_legend, sizes_axis
 from envknee.figures.style import GREY, INK, STATUS_MARKERS, STATUS_WORDS, Look, looks_of, series_of
 from envknee.limits import Series, times
-from envknee.limits.memory import FAR_BEYOND, MemoryLimit, batch_transitions, measured_peaks
+from envknee.limits.memory import FAR_BEYOND, MemoryLimit, measured_peaks
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
+from envknee.space import batch_transitions
 
 
 def draw_memory(verdict: Verdict, records: Sequence[Record]) -> Figure:

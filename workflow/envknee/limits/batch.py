@@ -31,8 +31,8 @@ from scipy.special import ndtri, stdtrit
 from envknee.config import Decide
 from envknee.limits import Ranks, affine, learning, listed, percent
 from envknee.limits.learning import Cost, Seeds
-from envknee.limits.memory import batch_transitions
 from envknee.record import Frozen, Record
+from envknee.space import batch_transitions
 
 LEAST_SIZES = 3
 """Two parameters would fit any two batch sizes."""

@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from envknee.config import Decide
 from envknee.limits import ONE_GPU, Ranks, Series, listed, residuals, shown_batch, times
 from envknee.record import Frozen, Record, Status
-from envknee.space import Point, rollout_size
+from envknee.space import Point, batch_transitions, rollout_size
 
 RESAMPLES = 500
 
@@ -278,25 +278,6 @@ def limit_of(
         notes=notes,
         statement=_statement(walls, fit, why_not, room, ranks, settings, at),
     )
-
-
-def batch_transitions(
-    num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
-) -> float:
-    """Return the transitions that one rank brings to an optimizer step: what its memory must hold.
-
-    0 where nothing tells (the library's batch of a trial that never ran).
-
-    Args:
-        num_envs: of each rank
-        horizon: environment steps
-        batch_size: transitions of all ranks together; None for the library's own
-        mini_batches: optimizer steps per epoch that the library ran with
-        world_size: ranks, which bring equal parts
-    """
-    if batch_size is not None:
-        return batch_size / world_size
-    return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
 
 
 class Prediction(NamedTuple):

@@ -135,6 +135,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
+    runner.save = leave_out  # RSL-RL would save the networks of the first iteration, which have learned nothing
+    meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     if meter.request.memory.on_oom == "retry_accumulate":
         runner.alg.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
     for method, phase in ALGORITHM_PHASES.items():
@@ -155,6 +157,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
             {**dict(runner.alg.actor.named_parameters()), **dict(runner.alg.critic.named_parameters())}, str(error)
         )
         raise
+
+
+def leave_out(path: str, infos: dict | None = None) -> None:
+    """Save no checkpoint; takes what `OnPolicyRunner.save` takes."""
 
 
 def storage_bytes(storage: RolloutStorage) -> int:

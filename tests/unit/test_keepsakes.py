@@ -1,0 +1,82 @@
+"""What a trial leaves to look at: the right picture, of the right trials, and nothing that could take a result back."""
+
+import numpy
+import pytest
+import torch
+from envknee.files import TrialFolder
+from envknee.keepsakes import FRAME_GAP_PX, LABEL_PX, STEP_GAP_PX, contact_sheet, leave, spread_out
+from records import a_trial
+
+PX = 100
+
+
+def a_rollout(horizon=8, num_envs=5, frames=2, px=PX):
+    """Red grows with the environment, green with the step, blue with the frame."""
+    rollout = torch.zeros(horizon, num_envs, frames, 3, px, px)
+    rollout[:, :, :, 0] += torch.arange(num_envs)[None, :, None, None, None] / (num_envs - 1)
+    rollout[:, :, :, 1] += torch.arange(horizon)[:, None, None, None, None] / (horizon - 1)
+    rollout[:, :, :, 2] += torch.arange(frames)[None, None, :, None, None] / (frames - 1)
+    return rollout.flatten(2, 3) - 0.4  # as Isaac Lab does, which takes the mean off
+
+
+def test_a_sheet_has_a_row_per_environment_a_column_per_step_and_frames_side_by_side():
+    sheet = numpy.asarray(contact_sheet(a_rollout()).convert("RGB")).astype(int)
+    step_px = 2 * PX + FRAME_GAP_PX + STEP_GAP_PX
+    assert sheet.shape == (LABEL_PX + 3 * PX + 2 * FRAME_GAP_PX, 4 * step_px - STEP_GAP_PX, 3)
+    for row, env in enumerate((0, 2, 4)):
+        for column, step in enumerate((0, 2, 5, 7)):
+            for frame in (0, 1):
+                y = LABEL_PX + row * (PX + FRAME_GAP_PX) + PX // 2
+                x = column * step_px + frame * (PX + FRAME_GAP_PX) + PX // 2
+                expected = [255 * env / 4, 255 * step / 7, 255 * frame]
+                assert sheet[y, x] == pytest.approx(expected, abs=2), (env, step, frame)
+
+
+@pytest.mark.parametrize(
+    ("px", "shown"), [(24, 144), (64, 128), (100, 100), (300, 100)]
+)  # enlarged, as it is, thinned out
+def test_frames_are_shown_at_a_size_to_look_at(px, shown):
+    assert contact_sheet(torch.rand(1, 1, 1, px, px)).size == (shown, LABEL_PX + shown)
+
+
+def test_a_rollout_of_one_value_is_black():
+    assert numpy.asarray(contact_sheet(torch.ones(1, 1, 3, PX, PX)).convert("RGB"))[LABEL_PX:].max() == 0
+
+
+def test_numbers_are_spread_evenly():
+    assert [spread_out(count, 4) for count in (1, 2, 4, 32)] == [[0], [0, 1], [0, 1, 2, 3], [0, 10, 21, 31]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "repeat", "status", "left"),
+    [
+        ("throughput", 0, "ok", {"frames.png"}),
+        ("throughput", 1, "ok", set()),
+        ("throughput", 0, "oom", set()),
+        ("learning", 0, "target_reached", {"frames.png", "policy.pt"}),
+        ("learning", 3, "timeout", {"policy.pt"}),
+        ("learning", 0, "diverged", set()),
+    ],
+)
+def test_which_trials_leave_what(tmp_path, kind, repeat, status, left):
+    request = a_trial(4, kind=kind).request.model_copy(update={"repeat": repeat})
+    leave(TrialFolder(tmp_path), request, status, {"policy": a_rollout()}, lambda path: path.touch())
+    assert {path.name for path in tmp_path.iterdir()} == left
+
+
+def test_a_task_without_a_camera_leaves_no_picture(tmp_path):
+    leave(TrialFolder(tmp_path), a_trial(4).request, "ok", {"policy": torch.zeros(8, 4, 12)}, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_exported_is_told_and_takes_nothing_back(tmp_path, capsys):
+    def export(path):
+        path.write_bytes(b"half of it")
+        raise NotImplementedError("no such layer in TorchScript")
+
+    request = a_trial(4, kind="learning").request
+    leave(TrialFolder(tmp_path), request, "target_reached", {"policy": a_rollout()}, export)
+    assert {path.name for path in tmp_path.iterdir()} == {"frames.png"}
+    assert capsys.readouterr().err == (
+        "policy.pt (the policy) was not written: NotImplementedError: no such layer in TorchScript\n"
+    )

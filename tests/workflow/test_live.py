@@ -1,0 +1,257 @@
+"""Live curves: a trial's rows are in the store while it runs, each once, whatever is killed and whenever."""
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder
+from envknee.tracking.live import LivePublisher
+from envknee.tracking.publish import publish
+from envknee.tracking.store import connect, locate_store
+from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
+from forked import follow_in_child
+from tracked import (
+    LIVE_ROWS,
+    a_folder,
+    a_running_study,
+    a_study,
+    client_of,
+    contents,
+    finish,
+    lines,
+    start,
+    steps,
+    stored_parent,
+    stored_runs,
+    stored_trial,
+    write,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new SQLite store, made once: that takes a second."""
+    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
+    store = locate_store(a_study(), folder)
+    connect(store)
+    assert store.database is not None
+    return store.database
+
+
+@pytest.fixture
+def folder(tmp_path: Path, empty_store: Path) -> StudyFolder:
+    """A study whose first trial was asked for and says where it runs; it beside a store without runs."""
+    folder = a_running_study(tmp_path / "results" / "demo")
+    shutil.copy(empty_store, folder.root.parent / "mlflow.db")
+    return folder
+
+
+def live(folder: StudyFolder, study: Study | None = None) -> LivePublisher:
+    study = study or a_study()
+    return LivePublisher(locate_store(study, folder), study, folder, print)
+
+
+def without_start(found: list[Any]) -> list[Any]:
+    """Leave out when the runs of trials and arms began: of live ones that is as seen from outside."""
+    return [(key, (info[0], info[1], info[3]), *rest) for key, info, *rest in found]
+
+
+# While a trial runs
+
+
+def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFolder) -> None:
+    publisher, rows = live(folder), lines(4)
+    publisher.look()
+    assert stored_runs(folder) == []  # nothing was measured yet
+    write(folder, rows[0] + rows[1][:20])
+    publisher.look()
+    assert steps(folder) == [0]
+    write(folder, rows[1][20:] + rows[2] + rows[3])
+    publisher.look()
+    publisher.look()
+    run = stored_trial(folder, "0000")
+    assert steps(folder) == steps(folder, "losses/value") == [0, 1, 2, 3]
+    assert (run.info.status, run.data.tags["status"], run.data.tags["device"]) == (
+        "RUNNING",
+        "running",
+        "NVIDIA H100 80GB HBM3",
+    )
+    assert run.info.run_name.startswith("H100 · 2048 envs")
+    assert run.data.params["num_envs"] == "2048"
+    parent = stored_parent(folder, "stock")
+    assert run.data.tags[TAG_PARENT] == parent.info.run_id
+    assert parent.info.status == "RUNNING"
+
+
+def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alone_gives(
+    folder: StudyFolder, tmp_path: Path, empty_store: Path
+) -> None:
+    publisher = live(folder)
+    for text in ("".join(lines(5)[:3]), "".join(lines(5)[3:])):
+        write(folder, text)
+        publisher.look()
+    running, arm = stored_trial(folder, "0000"), stored_parent(folder, "stock")
+    folder.trial(0).metrics.unlink()
+    finish_trial_0(folder)
+    publisher.look()
+    finished = stored_trial(folder, "0000")
+    assert (finished.info.run_id, finished.info.status) == (running.info.run_id, "FINISHED")
+    assert TAG_CONTENT in finished.data.tags and TAG_LIVE not in finished.data.tags
+    assert publish(a_study(), folder).created == 1  # the arm, of which no one knew that it had ended
+    assert stored_parent(folder, "stock").info.run_id == arm.info.run_id
+    assert publish(a_study(), folder).created == 0
+    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+
+
+def finish_trial_0(folder: StudyFolder) -> None:
+    finish(folder, 0, "stock", "target_reached", kind="learning", rows=5)
+
+
+def reference(tmp_path: Path, empty_store: Path) -> list[Any]:
+    """What a store holds of the same trial, published once when all is over."""
+    other = a_running_study(tmp_path / "reference" / "demo")
+    shutil.copy(empty_store, other.root.parent / "mlflow.db")
+    finish_trial_0(other)
+    publish(a_study(), other)
+    return contents(other)
+
+
+def test_publishing_meanwhile_leaves_running_trials_alone(folder: StudyFolder) -> None:
+    publisher = live(folder)
+    write(folder, lines(1)[0])
+    finish(folder, 1, "stock", "ok")
+    publisher.look()
+    publish(a_study(), folder)
+    assert steps(folder) == [0]
+    write(folder, lines(2)[1])
+    publisher.look()
+    assert steps(folder) == [0, 1]
+
+
+def test_a_trial_that_is_run_again_gets_a_run_of_its_own(folder: StudyFolder) -> None:
+    publisher, trial = live(folder), folder.trial(0)
+    write(folder, "".join(lines(3)))
+    publisher.look()
+    first = stored_trial(folder, "0000").info.run_id
+    trial.metrics.rename(trial.root / "metrics.interrupted-1.jsonl")
+    write(folder, lines(1)[0].replace('"wall_s":2.0', '"wall_s":2.5'))
+    publisher.look()
+    assert stored_trial(folder, "0000").info.run_id != first
+    assert steps(folder) == [0]
+
+
+def test_sweep_that_ends_early_leaves_no_run_that_seems_to_go_on(folder: StudyFolder) -> None:
+    publisher = live(folder)
+    write(folder, lines(1)[0])
+    publisher.look()
+    publisher.stop()
+    assert stored_trial(folder, "0000").info.status == "KILLED"
+    again = live(folder)  # another sweep goes on, its trial still running
+    write(folder, lines(2)[1])
+    again.look()
+    assert stored_trial(folder, "0000").info.status == "RUNNING"
+    assert steps(folder) == [0, 1]
+
+
+def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(
+    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(folder, 1)
+    publisher = live(folder)
+    write(folder, lines(1)[0].replace('"iteration"', '"invented_later":1,"iteration"'))  # by a newer version
+    write(folder, lines(1, 1)[0], 1)
+    publisher.look()
+    publisher.look()
+    said = capsys.readouterr().out
+    assert said.count("metrics.jsonl, line 1, is no row that this version of envknee knows") == 1
+    assert steps(folder, trial="0001") == [0]
+
+
+def test_deleted_experiment_stops_no_one_and_is_told(folder: StudyFolder) -> None:
+    publisher = live(folder)
+    write(folder, lines(1)[0])
+    publisher.look()
+    client_of(folder).delete_experiment(stored_runs(folder)[0].info.experiment_id)
+    with pytest.raises(UserError, match="mlflow experiments restore"):
+        live(folder).look()
+
+
+def test_run_that_a_person_deleted_stays_deleted_until_the_end(
+    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publisher = live(folder)
+    write(folder, lines(1)[0])
+    publisher.look()
+    client_of(folder).delete_run(stored_trial(folder, "0000").info.run_id)
+    write(folder, lines(2)[1])
+    publisher.look()
+    assert "does not take this trial's run" in capsys.readouterr().out
+    finish_trial_0(folder)
+    publish(a_study(), folder)
+    assert stored_trial(folder, "0000").info.status == "FINISHED"
+
+
+# Killed
+
+
+@pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])
+def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
+    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
+) -> None:
+    write(folder, "".join(lines(2)))
+    assert_killed(follow_in_child(folder, call))
+    live(folder).look()
+    assert steps(folder) == [0, 1]
+    finish_trial_0(folder)
+    publish(a_study(), folder)
+    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+
+
+@pytest.mark.parametrize("call", ["set_tag:1", "log_batch:1", "log_artifact:2", "set_terminated:1", "delete_tag:1"])
+def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
+    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
+) -> None:
+    write(folder, "".join(lines(2)))
+    live(folder).look()
+    finish_trial_0(folder)
+    assert_killed(follow_in_child(folder, call))
+    live(folder).look()
+    assert publish(a_study(), folder).created == 1
+    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+
+
+def assert_killed(child: Any) -> None:
+    child.join(timeout=30)
+    assert child.exitcode == -signal.SIGKILL
+
+
+def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFolder) -> None:
+    """Rows are written all the while; the store itself is the witness, after each death and at the end."""
+    rows, chance = lines(LIVE_ROWS), random.Random(6)  # noqa: S311
+    position = 0
+    for _ in range(5):
+        child = follow_in_child(folder)
+        until = time.monotonic() + chance.uniform(0.2, 1.2)
+        while time.monotonic() < until and position < LIVE_ROWS:
+            write(folder, rows[position])
+            position += 1
+            time.sleep(0.04)
+        child.kill()
+        child.join()
+        found = steps(folder) if stored_runs(folder) else []
+        assert found == list(range(len(found)))
+    write(folder, "".join(rows[position:]))
+    live(folder).look()
+    assert steps(folder) == steps(folder, "losses/value") == list(range(LIVE_ROWS))
+    assert len(stored_runs(folder)) == 2

@@ -1,0 +1,64 @@
+"""The command line: publish a study, follow one that runs, or look at its store.
+
+Input: a study and its results. Output: runs in the tracking store, or its web page.
+
+    python -m envknee.tracking results/<study> --config FILE            publish
+    python -m envknee.tracking --follow results/<study> --config FILE   publish curves while a sweep runs
+    python -m envknee.tracking --ui --config FILE [--port N]            open the store in a browser, on this machine only
+"""
+
+import argparse
+from pathlib import Path
+
+from envknee.config import load
+from envknee.errors import UserError, run_command
+from envknee.files import StudyFolder
+from envknee.tracking.follow import follow
+from envknee.tracking.publish import publish
+from envknee.tracking.ui import open_ui
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: expected a whole number from 1 to 65535")
+    return int(text)
+
+
+def main() -> None:
+    """Publish the records of a study to MLflow, or open the store in a browser."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("results", nargs="?", type=Path, help="the folder of the study; without it results/<study>")
+    parser.add_argument(
+        "--config", required=True, type=Path, metavar="FILE", help="the study file, such as config/config.yaml"
+    )
+    parser.add_argument("--ui", action="store_true", help="serve the MLflow UI on 127.0.0.1 instead of publishing")
+    parser.add_argument(
+        "--port", type=_port, metavar="N", help="port of the UI; without it the first free one from 5000 on"
+    )
+    parser.add_argument("--follow", action="store_true", help="publish curves of running trials until stopped")
+    parser.add_argument(
+        "--parent", type=int, metavar="PID", help="with --follow: end when this process, the parent, does"
+    )
+    arguments = parser.parse_args()
+    study = load(arguments.config)
+    folder = StudyFolder(arguments.results or Path("results") / study.study)
+    if arguments.ui:
+        open_ui(study, folder, arguments.port)
+        return
+    if not folder.root.is_dir():
+        raise UserError(
+            f"{folder.root} does not exist. Expected the folder of a study's results: run `make sweep` first."
+        )
+    if arguments.follow:
+        follow(study, folder, arguments.parent)
+        return
+    publication = publish(study, folder)
+    runs = len(publication.content_sha256)
+    print(
+        f"{runs} runs in the experiment {publication.experiment!r} of {publication.store.shown}:"
+        f" {publication.created} logged now, {runs - publication.created} unchanged"
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

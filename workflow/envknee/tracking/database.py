@@ -1,0 +1,85 @@
+"""Whether a database can be used as MLflow's: reachable, with this user's password, and with this MLflow's schema.
+
+Input: a SQLAlchemy URI. Output: nothing, or an error that says what to do. Nothing is written or migrated here.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from envknee.errors import UserError
+
+CONNECT_TIMEOUT_S = 5
+
+
+def check_database(uri: str, shown: str, source: str) -> None:
+    """Make sure that the database answers, and is empty or holds the tables of the MLflow that is installed.
+
+    MLflow itself would try for minutes to reach one that is away, and migrates an old one without being asked.
+
+    Args:
+        uri: of SQLite (`sqlite:///FILE`) or of a database server
+        shown: the same without credentials
+        source: who named it
+
+    Raises:
+        UserError: when it cannot be reached, refuses the user, or has another schema.
+    """
+    import sqlalchemy
+    from alembic.migration import MigrationContext
+    from sqlalchemy.exc import SQLAlchemyError
+
+    timeout = {"connect_timeout": CONNECT_TIMEOUT_S} if uri.startswith("postgresql") else {}
+    try:
+        engine = sqlalchemy.create_engine(uri, connect_args=timeout, poolclass=sqlalchemy.NullPool)
+        with engine.connect() as connection:
+            tables = sqlalchemy.inspect(connection).get_table_names()
+            found = MigrationContext.configure(connection).get_current_heads()
+    except (SQLAlchemyError, ModuleNotFoundError) as error:
+        raise UserError(f"{shown} ({source}) cannot be used as MLflow's database: {_why(error)}") from error
+    if not any(not table.startswith("alembic_") for table in tables):
+        return
+    if not found or "experiments" not in tables:
+        raise UserError(
+            f"{shown} ({source}) holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
+            " MLflow's was expected. Create one for MLflow alone, such as `createdb mlflow`, and name that."
+        )
+    known = _revisions()
+    if found[0] == known[0]:
+        return
+    if found[0] in known:
+        raise UserError(
+            f"{shown} ({source}) has the schema of an earlier MLflow ({found[0]}; this one's is {known[0]}). Nothing was changed."
+            f" Stop what else uses it, make a backup, then run `mlflow db upgrade {shown}` and start again."
+        )
+    raise UserError(
+        f"{shown} ({source}) has a schema that the installed MLflow does not know ({found[0]}; it knows up to {known[0]}): a newer"
+        " MLflow made it. Nothing was changed. Use that version of MLflow, or name another database."
+    )
+
+
+def _why(error: Exception) -> str:
+    """Return what went wrong and the next step, without the URI."""
+    said = " ".join(str(getattr(error, "orig", None) or error).split())
+    hints = {
+        "password": "Write the user's password into the file that PGPASSFILE names (HOST:PORT:DATABASE:USER:PASSWORD, mode"
+        " 0600), or into the environment file.",
+        "role": "Name a user that exists, or create it with `createuser`.",
+        "does not exist": "Create it: `createdb --owner USER DATABASE`.",
+        "refused": "Start the database server, or correct host and port.",
+        "timeout": "Is that host reachable from here? Correct host and port, or open the way to it.",
+        "translate host": "No such host is known here: correct the name.",
+        "no module": "This kind of database needs its driver: install it beside MLflow.",
+        "not a database": "Move that file away: envknee's runs are made again from the results.",
+    }
+    hint = next((hint for word, hint in hints.items() if word in said.lower()), "Correct it and start again.")
+    return f"{said[:300]}. {hint}"
+
+
+def _revisions() -> list[str]:
+    """Return the schemas that the installed MLflow knows, the newest first."""
+    from alembic.script import ScriptDirectory
+
+    mlflow = find_spec("mlflow")  # importing it takes seconds
+    assert mlflow is not None and mlflow.origin is not None, "it is in the lock file"
+    scripts = ScriptDirectory(str(Path(mlflow.origin).parent / "store" / "db_migrations"))
+    return [script.revision for script in scripts.walk_revisions()]

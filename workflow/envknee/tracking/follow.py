@@ -1,0 +1,77 @@
+"""The live publisher as a process beside the sweep: it never holds up a trial, and waits for a store that is away.
+
+Input: the study and its folder. Output: live runs, and a line where the store goes away or comes back.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder
+from envknee.tracking.live import LivePublisher
+from envknee.tracking.lock import try_locked
+from envknee.tracking.store import locate_store
+
+POLL_S = 2.0
+"""A row is delivered within this and the time of a few requests; 10 s are promised."""
+
+NICENESS = 10
+"""Trials come first."""
+
+REQUEST_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
+"""MLflow's client sends nothing again, which could make a run twice: the next look asks the server first."""
+
+
+def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
+    """Publish curves until SIGTERM or SIGINT, or until the process `parent`, which started this one, is gone.
+
+    A second publisher of the same study waits for the first one's end.
+
+    Raises:
+        UserError: when the study's URI is not one of a store.
+    """
+    store = locate_store(study, folder)
+    for name, value in REQUEST_DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    os.nice(NICENESS)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+
+    def is_over() -> bool:
+        return stopped.is_set() or (parent is not None and os.getppid() != parent)
+
+    with try_locked(folder.root / ".mlflow-live", is_over, POLL_S) as stream:
+        if stream is None:
+            return
+        _say(f"live curves of {folder.root} go to {store.shown}")
+        publisher = LivePublisher(store, study, folder, _say)
+        fails = False
+        while True:
+            last = is_over()
+            fails = _try(publisher.look, fails)
+            if last:
+                break
+            stopped.wait(POLL_S)
+        _try(publisher.stop, fails)
+
+
+def _try(act: Callable[[], None], failed_before: bool) -> bool:
+    """Do something that a store which is away prevents; say once when it is, and once when it is back. Return whether it failed."""
+    try:
+        act()
+    except (UserError, OSError) as error:
+        if not failed_before:
+            _say(f"curves wait, trials go on. {error}")
+        return True
+    if failed_before:
+        _say("the store is back, and has all rows")
+    return False
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)

@@ -1,0 +1,205 @@
+"""Curves of trials while they run: each trial has a live MLflow run, which becomes the finished one.
+
+Input: results/<study>/trials/*/ as trials write them. Output: runs in the tracking store.
+
+The server is the source of truth: after every start and every failure the publisher asks it which runs there are and how
+many rows each has, and goes on from there. So it may be killed anywhere, and so may the server.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envknee.config import Study
+from envknee.errors import UserError
+from envknee.files import StudyFolder, TrialFolder, read_model
+from envknee.record import Environment, Request, load_record
+from envknee.tracking import view
+from envknee.tracking.describe import curves, describe_running, describe_running_arm, read_trial
+from envknee.tracking.lock import locked
+from envknee.tracking.run import Run
+from envknee.tracking.store import Store, connect, explaining, study_experiment
+from envknee.tracking.tail import Tail
+from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run as StoredRun
+
+
+@dataclass
+class Followed:
+    """A live run, and how many rows of its trial the server has."""
+
+    run_id: str
+    attempt: str
+    rows: int
+    status: str
+
+
+class LivePublisher:
+    """Brings live runs up to date, one look after the other."""
+
+    def __init__(self, store: Store, study: Study, folder: StudyFolder, say: Callable[[str], None]) -> None:
+        """Take where runs go, and whose; `say` prints a line."""
+        self.store = store
+        self.study = study
+        self.folder = folder
+        self.say = say
+        self._writer: Writer | None = None
+        self._tails: dict[str, Tail] = {}
+        self._done: set[str] = set()
+        self._followed: dict[str, Followed] = {}
+        self._arms: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Deliver what was written since the last look.
+
+        Raises:
+            UserError: when the store cannot be used now. The next look asks it what it has, and goes on from there.
+        """
+        news = self._news()
+        if not news and self._writer is not None:
+            return
+        try:
+            with locked(self.folder.root / ".mlflow") as identity, explaining(self.store, self.folder):
+                if self._writer is None:
+                    client = connect(self.store)
+                    experiment = study_experiment(client, self.study.study, self.store)
+                    view.show(client, experiment, self.study)
+                    self._writer = Writer(client, experiment.experiment_id, results_id(identity))
+                    self._learn(self._writer)
+                for trial in news:
+                    self._deliver(self._writer, trial)
+        except UserError:
+            self._writer = None
+            raise
+
+    def stop(self) -> None:
+        """Say in the store that trials without a result do not go on; a trial that is run again gets a new run.
+
+        Raises:
+            UserError: when the store cannot be used now.
+        """
+        left = [one for one in self._followed.values() if one.status == "RUNNING"]
+        if left and self._writer is not None:
+            with explaining(self.store, self.folder):
+                for one in left:
+                    self._writer.client.set_terminated(one.run_id, "KILLED")
+
+    def _news(self) -> list[TrialFolder]:
+        """Return the trials that have something to deliver, oldest first."""
+        found = []
+        for path in sorted(self.folder.trials.glob("*/request.json")):
+            trial = TrialFolder(path.parent)
+            name = trial.root.name
+            if name in self._done:
+                continue
+            tail = self._tails.setdefault(name, Tail(trial.metrics))
+            try:
+                tail.read()
+            except UserError as error:
+                self._give_up(name, error)
+                continue
+            followed = self._followed.get(name)
+            delivered = followed.rows if followed and followed.attempt == tail.attempt else 0
+            if trial.record.exists() or len(tail.rows) > delivered:
+                found.append(trial)
+        return found
+
+    def _learn(self, writer: Writer) -> None:
+        """Ask the store which of this study's runs it has, and how far each is."""
+        self._followed.clear()
+        self._arms.clear()
+        for run in writer.found():
+            kind, _, name = run.data.tags.get(TAG_KEY, "").partition("/")
+            if kind == "arms":
+                self._arms[name] = run.info.run_id
+            elif TAG_CONTENT in run.data.tags:
+                if (self.folder.trials / name / "record.json").exists():
+                    self._done.add(name)
+            elif TAG_LIVE in run.data.tags:
+                self._follow(writer, name, run)
+
+    def _follow(self, writer: Writer, name: str, run: "StoredRun") -> None:
+        """Go on with a run that is there; of two, which a killed publisher may leave, the first one made stays."""
+        if name in self._followed:
+            writer.client.delete_run(run.info.run_id)
+            return
+        rows = int(run.data.metrics.get(ITERATION, -1)) + 1
+        self._followed[name] = Followed(run.info.run_id, run.data.tags[TAG_LIVE], rows, run.info.status)
+
+    def _deliver(self, writer: Writer, trial: TrialFolder) -> None:
+        from mlflow.exceptions import MlflowException
+
+        name = trial.root.name
+        try:
+            if trial.record.exists():
+                self._finish(writer, trial)
+            else:
+                self._send_rows(writer, trial, self._tails[name])
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":
+                raise
+            self._give_up(name, UserError(f"{trial.root}: {self.store.shown} does not take this trial's run: {error}"))
+        except UserError as error:
+            self._give_up(name, error)
+
+    def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
+        """Bring the live run of a trial up to its last row; an earlier attempt's run gives way to this one's."""
+        name = trial.root.name
+        request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+        followed = self._followed.get(name)
+        assert tail.attempt is not None, "there is a row"
+        if followed and followed.attempt != tail.attempt:
+            del self._followed[name]
+            writer.client.delete_run(followed.run_id)
+            followed = None
+        environment = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+        run = _running(trial, request, environment, tail)
+        if followed is None:
+            run_id = writer.create(run, self._arm(writer, request.arm, run.started_ms), live=True)
+            followed = self._followed[name] = Followed(run_id, tail.attempt, 0, "RUNNING")
+        if followed.status != "RUNNING":
+            writer.client.update_run(followed.run_id, status="RUNNING")
+            followed.status = "RUNNING"
+        if followed.rows == 0:
+            writer.log(followed.run_id, [], run.params, run.tags)
+        writer.log_rows(followed.run_id, curves(tail.rows, request, environment, followed.rows))
+        followed.rows = len(tail.rows)
+
+    def _arm(self, writer: Writer, arm: str, started_ms: int) -> str:
+        """Return the parent run of an arm, made where it is the arm's first trial."""
+        if arm not in self._arms:
+            run = describe_running_arm(arm, started_ms)
+            self._arms[arm] = writer.create(run, None, live=True)
+            writer.log(self._arms[arm], [], run.params, run.tags)
+        return self._arms[arm]
+
+    def _finish(self, writer: Writer, trial: TrialFolder) -> None:
+        """Turn the live run of a trial that has ended into its whole run: the publication at the end finds nothing to do."""
+        name = trial.root.name
+        record = load_record(trial)
+        if record.outcome.status != "skipped":
+            run = read_trial(record, self.folder)
+            followed = self._followed.get(name)
+            known = [writer.client.get_run(followed.run_id)] if followed else []
+            run_id, _ = writer.ensure(run, self._arm(writer, record.request.arm, run.started_ms), known)
+            if followed and followed.run_id != run_id:  # it held something that the files do not say
+                writer.client.delete_run(followed.run_id)
+        self._done.add(name)
+        self._followed.pop(name, None)
+
+    def _give_up(self, name: str, error: UserError) -> None:
+        """Leave a trial to the publication at the end, which says what is wrong with it."""
+        self.say(str(error))
+        self._done.add(name)
+        self._followed.pop(name, None)
+
+
+def _running(trial: TrialFolder, request: Request, environment: Environment | None, tail: Tail) -> Run:
+    """Return what the run of a trial holds from its first row on."""
+    assert tail.attempt is not None, "there is a row"
+    first = tail.rows[0]
+    # Its process writes that file as soon as it knows where it runs.
+    started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
+    return describe_running(request, environment, started_unix_s, tail.attempt)

@@ -1,0 +1,80 @@
+"""What one MLflow run is to hold, within MLflow's limits on names and values; its sha256 says whether it already does.
+
+Input: numbers and texts of a trial or an arm. Output: a frozen Run. Pure but for reading artifacts for their sha256.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from envknee.files import sha256_of
+
+LONGEST_VALUE = 6000
+"""Characters of a parameter that MLflow's API takes (mlflow.utils.validation)."""
+
+
+class Metric(NamedTuple):
+    """One value of a curve, as MLflow takes it."""
+
+    key: str
+    value: float
+    timestamp_ms: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that an MLflow run is to hold, as the files have it."""
+
+    key: str
+    name: str
+    started_ms: int
+    ended_ms: int
+    status: Literal["RUNNING", "FINISHED", "FAILED"]
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    metrics: Sequence[Metric]
+    artifacts: Mapping[str, Path | str]
+    """Path inside the run → file, or the text itself."""
+    attempt: str | None = None
+    """What a live run of the same thing is known by (no part of the content): such a run becomes this one."""
+
+    def content_sha256(self) -> str:
+        """Return the sha256 of everything that is logged, the bytes of the artifacts included."""
+        content = {
+            "name": self.name, "started_ms": self.started_ms, "ended_ms": self.ended_ms, "status": self.status,
+            "params": dict(self.params), "tags": dict(self.tags), "metrics": [tuple(metric) for metric in self.metrics],
+            "artifacts": {path: _sha256(content) for path, content in self.artifacts.items()},
+        }  # fmt: skip
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        return _sha256(text)
+
+
+def metrics_of(values: Mapping[str, Any], timestamp_ms: int, step: int) -> list[Metric]:
+    """Return one value of each curve, None left out."""
+    return [
+        Metric(_legal(name), float(value), timestamp_ms, step) for name, value in values.items() if value is not None
+    ]
+
+
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return parameters or tags as MLflow takes them: texts within its limits, None left out."""
+    texts = {}
+    for name, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+        if value is not None and text:
+            texts[_legal(name)] = text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return texts
+
+
+def _legal(name: str) -> str:
+    """Return a name with the characters that MLflow refuses (such as '+' and brackets) replaced."""
+    return re.sub(r"[^/\w.\- ]", "_", name)[:250]
+
+
+def _sha256(content: Path | str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest() if isinstance(content, str) else sha256_of(content)

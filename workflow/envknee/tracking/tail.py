@@ -1,0 +1,60 @@
+"""The rows of a trial as they are written: whole lines of metrics.jsonl, attempt by attempt.
+
+Input: metrics.jsonl while something appends to it, renames it (an interrupted attempt) or starts it anew. Output: rows.
+"""
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from envknee.errors import UserError
+from envknee.record import Row
+from envknee.tracking.describe import attempt_of
+
+
+class Tail:
+    """All rows of the present attempt; reading again reads only what was added."""
+
+    def __init__(self, path: Path) -> None:
+        """Remember the file, which need not exist yet."""
+        self.path = path
+        self.attempt: str | None = None
+        self.rows: list[Row] = []
+        self._position = 0
+        self._file: tuple[int, int] | None = None
+
+    def read(self) -> None:
+        """Take in what was written since the last time.
+
+        Raises:
+            UserError: when a whole line is no row, such as one of a newer version's.
+        """
+        try:
+            stream = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with stream:
+            found = _identity(stream.fileno())
+            size = stream.seek(0, 2)
+            if found != self._file or size < self._position:
+                self._file, self._position, self.attempt, self.rows = found, 0, None, []
+            stream.seek(self._position)
+            whole = stream.read(size - self._position)
+        whole = whole[: whole.rfind(b"\n") + 1]  # the last line may be half written
+        if self.attempt is None:
+            self.attempt = attempt_of(whole)
+        for line in whole.splitlines():
+            try:
+                self.rows.append(Row.model_validate_json(line))
+            except ValidationError as error:
+                raise UserError(
+                    f"{self.path}, line {len(self.rows) + 1}, is no row that this version of envknee knows"
+                    f" ({error.errors()[0]['msg']}): its trial has no live curves."
+                ) from error
+        self._position += len(whole)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

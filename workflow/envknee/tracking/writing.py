@@ -1,0 +1,176 @@
+"""Runs of one results folder in a tracking store: found, taken over from live ones, or made.
+
+Input: a client, an experiment, Runs. Output: MLflow runs, each with the sha256 of its content, which is set last of all.
+
+A run with the content wanted is left alone; a live one of the same attempt is completed: what the server says it has
+is not sent again; any other, or half a run whose publisher was killed, gives way to a new one.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, zip_longest
+from typing import IO, TYPE_CHECKING, TypeVar
+
+from envknee.tracking.run import Metric, Run
+
+if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
+    from mlflow import MlflowClient
+    from mlflow.entities import Run as StoredRun
+
+Item = TypeVar("Item")
+
+RUNS_PER_PAGE = 1000
+METRICS_PER_BATCH = 800
+PARAMS_PER_BATCH = 100
+TAGS_PER_BATCH = 100
+"""Limits of MLflow's API (mlflow.utils.validation): 1000 things in one call."""
+
+TAG_KEY = "envknee.key"
+TAG_CONTENT = "envknee.content_sha256"
+TAG_LIVE = "envknee.live"
+"""Of a run that is not whole: its attempt while the trial runs, then the content that it is being completed to."""
+TAG_RESULTS = "envknee.results"
+"""Which results folder a run came from: two machines may publish studies of one name to one server."""
+TAG_PARENT = "mlflow.parentRunId"
+
+ITERATION = "iteration"
+"""The curve that tells how many rows a live run has: rows are sent whole and in order."""
+
+
+def results_id(identity: IO[str]) -> str:
+    """Return the identity of a results folder, made up at its first publication and kept in a file of its own."""
+    identity.seek(0)
+    known = identity.read().strip()
+    if re.fullmatch(r"[0-9a-f]{32}", known):
+        return known
+    identity.truncate(0)
+    identity.write(uuid.uuid4().hex)
+    identity.flush()
+    return results_id(identity)
+
+
+class Writer:
+    """Writes the runs of one results folder."""
+
+    def __init__(self, client: "MlflowClient", experiment_id: str, results: str) -> None:
+        """Take where runs go, and whose they are (see `results_id`)."""
+        self.client = client
+        self.experiment_id = experiment_id
+        self.results = results
+
+    def found(self) -> list["StoredRun"]:
+        """Return the runs that this results folder has in the store, oldest first."""
+        runs: list[StoredRun] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id],
+                f"tags.`{TAG_RESULTS}` = '{self.results}'",
+                max_results=RUNS_PER_PAGE,
+                order_by=["attributes.start_time"],
+                page_token=token,
+            )
+            runs += page
+            token = page.token
+            if not token:
+                return runs
+
+    def ensure(self, run: Run, parent_id: str | None, found: Sequence["StoredRun"]) -> tuple[str, bool]:
+        """Make sure that a run is in the store, whole; return its ID, and whether that took writing.
+
+        Args:
+            run: what it is to hold
+            parent_id: the run that it stands below
+            found: what the store has of this results folder
+        """
+        digest = run.content_sha256()
+        same = [known for known in found if known.data.tags.get(TAG_KEY) == run.key]
+        match = next((known for known in same if known.data.tags.get(TAG_CONTENT) == digest), None)
+        if match is not None:
+            self._set_parent(match, parent_id)
+            return match.info.run_id, False
+        live = next((known for known in same if can_become(known, run, digest)), None)
+        if live is None:
+            run_id = self.create(run, parent_id)
+            self._fill(run_id, run, run.metrics)
+        else:
+            run_id = live.info.run_id
+            metrics = run.metrics
+            if live.data.tags[TAG_LIVE] == run.attempt:  # else a completion that was cut off, perhaps within a row
+                metrics = not_yet_there(run.metrics, live.data.metrics)
+            self.client.set_tag(run_id, TAG_LIVE, digest)
+            self._set_parent(live, parent_id)
+            if live.info.run_name != run.name:
+                self.client.update_run(run_id, name=run.name)
+            self._fill(run_id, run, metrics)
+            self.client.delete_tag(run_id, TAG_LIVE)
+        self.client.set_tag(run_id, TAG_CONTENT, digest)
+        return run_id, True
+
+    def create(self, run: Run, parent_id: str | None, live: bool = False) -> str:
+        """Make a run with nothing in it yet but whose it is; return its ID."""
+        tags = {TAG_KEY: run.key, TAG_RESULTS: self.results}
+        tags |= {TAG_PARENT: parent_id} if parent_id else {}
+        tags |= {TAG_LIVE: run.attempt} if live and run.attempt else {}
+        created = self.client.create_run(self.experiment_id, start_time=run.started_ms, tags=tags, run_name=run.name)
+        return created.info.run_id
+
+    def log(self, run_id: str, metrics: Sequence[Metric], params: Mapping[str, str], tags: Mapping[str, str]) -> None:
+        """Send values, in as many calls as they need; a store keeps each (name, step, time, value) once."""
+        from mlflow.entities import Metric as StoredMetric
+        from mlflow.entities import Param, RunTag
+
+        for some_metrics, some_params, some_tags in zip_longest(
+            _chunks([StoredMetric(*metric) for metric in metrics], METRICS_PER_BATCH),
+            _chunks([Param(*pair) for pair in params.items()], PARAMS_PER_BATCH),
+            _chunks([RunTag(*pair) for pair in tags.items()], TAGS_PER_BATCH),
+            fillvalue=(),
+        ):
+            self.client.log_batch(run_id, some_metrics, some_params, some_tags)
+
+    def log_rows(self, run_id: str, metrics: Sequence[Metric]) -> None:
+        """Send curves, each row (all metrics of one step) in one call: what a call holds is stored whole or not at all."""
+        batch: list[Metric] = []
+        for _, row in groupby(metrics, key=lambda metric: metric.step):
+            values = list(row)
+            if batch and len(batch) + len(values) > METRICS_PER_BATCH:
+                self.log(run_id, batch, {}, {})
+                batch = []
+            batch += values
+        self.log(run_id, batch, {}, {})
+
+    def _fill(self, run_id: str, run: Run, metrics: Sequence[Metric]) -> None:
+        self.log(run_id, metrics, run.params, run.tags)
+        for path, content in run.artifacts.items():
+            if isinstance(content, str):
+                self.client.log_text(run_id, content, path)
+            else:
+                self.client.log_artifact(run_id, str(content), artifact_path=path.rpartition("/")[0] or None)
+        self.client.set_terminated(run_id, run.status, end_time=run.ended_ms)
+
+    def _set_parent(self, known: "StoredRun", parent_id: str | None) -> None:
+        if parent_id is not None and known.data.tags.get(TAG_PARENT) != parent_id:
+            self.client.set_tag(known.info.run_id, TAG_PARENT, parent_id)
+
+
+def can_become(known: "StoredRun", run: Run, digest: str) -> bool:
+    """Return whether a live run in the store is the same attempt, and holds nothing that the finished one does not."""
+    tags = known.data.tags
+    if TAG_CONTENT in tags or run.attempt is None or tags.get(TAG_LIVE) not in (run.attempt, digest):
+        return False
+    values = {(metric.key, metric.value) for metric in run.metrics}
+    return all(run.params.get(name) == value for name, value in known.data.params.items()) and all(
+        latest in values for latest in known.data.metrics.items()
+    )
+
+
+def not_yet_there(metrics: Sequence[Metric], latest: Mapping[str, float]) -> list[Metric]:
+    """Return the metrics that a live run lacks, from the latest value of each of its curves as its server reports them."""
+    rows = {metric.value: metric.step for metric in metrics if metric.key == ITERATION}
+    delivered_frames = rows.get(latest.get(ITERATION, -1.0), -1)
+    return [metric for metric in metrics if metric.key not in latest or metric.step > delivered_frames]
+
+
+def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
