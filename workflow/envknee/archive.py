@@ -38,7 +38,15 @@ LARGEST_BYTES = 4_000_000_000
 """An archive that would unpack to more is refused: a study is megabytes."""
 
 OF_TRIALS = ("request.json", "environment.json", "metrics*.jsonl", "outcome.json", "cost.json", "record.json")
-OF_STUDIES = ("resolved.yaml", "image.json", "records.csv", "verdict.json", "report.html", "figures/**/*")
+OF_STUDIES = (
+    "resolved.yaml",
+    "image.json",
+    "replayed.jsonl",
+    "records.csv",
+    "verdict.json",
+    "report.html",
+    "figures/**/*",
+)
 TYPES = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml",
     ".html": "text/html", ".svg": "image/svg+xml", ".png": "image/png", ".lock": "text/plain",

@@ -333,6 +333,14 @@ class Tracking(Strict):
     )
 
 
+class Replay(Strict):
+    """Which recorded requests a study runs again, in place of asking for its own. Written by `envknee.replay`."""
+
+    of: str = Field(description="The study that they were recorded in.")
+    trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of replayed.jsonl in the results' folder.")
+
+
 class Study(Strict):
     """One study: everything it produces is under results/<study>/."""
 
@@ -366,6 +374,11 @@ class Study(Strict):
         default=None,
         description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
         " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
+        exclude_if=lambda value: value is None,
+    )
+    replay: Replay | None = Field(
+        default=None,
+        description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
         exclude_if=lambda value: value is None,
     )
     task: Task = Task()
@@ -491,7 +504,8 @@ def _legal_keys(location: list[str]) -> list[str]:
     """Return the keys that are legal at a place in the study."""
     model: type[BaseModel] = Study
     sections: dict[str, type[BaseModel]] = {
-        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking
+        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
+        "replay": Replay,
     }  # fmt: skip
     if location:
         model = sections.get(location[0], Arm)
