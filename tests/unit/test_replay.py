@@ -12,7 +12,7 @@ from envknee.limits.verdict import decide
 from envknee.record import Request, load_records
 from records import GPU, Trial, a_study, a_trial, write_study
 
-GOLDEN = StudyFolder(Path(__file__).parents[1] / "golden/cartpole-one-gpu")
+GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
 """35 trials on an H100, those of learning chosen by TPE."""
 
 

@@ -108,6 +108,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         cpu_ranks=arm.cpu_ranks,
         nodes=arm.nodes,
         observations=arm.observations,
+        deterministic=arm.deterministic,
         skip=skip,
         runtime=study.runtime,
     )

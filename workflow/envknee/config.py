@@ -191,6 +191,11 @@ class Arm(Strict):
         " stacked then, as an earlier Isaac Lab did.",
         exclude_if=lambda value: value == "stock",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="The same request gives the same training, bit for bit: slower, and on a CPU with one thread.",
+        exclude_if=lambda value: not value,
+    )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()
 

@@ -112,6 +112,8 @@ class Meter:
         self.micro_batches: int | None = None
         """Parts of each mini-batch, where memory made the learner split them."""
         self.rollout_gb: float | None = None
+        self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
+        """Gives all that the learner has learned, by name; the trainer says how."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu

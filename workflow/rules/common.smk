@@ -71,7 +71,5 @@ onsuccess:
     if FOLLOWER:
         FOLLOWER.look()
     # Of a whole study, not of one file somebody asked for.
-    if FOLDER.verdict.exists() and all(figure.exists() for figure in FIGURES):
-        words = ["snakemake", "--snakefile", workflow.main_snakefile, "--configfile", str(FOLDER.study)]
-        subprocess.run([*words, "--report", str(FOLDER.report), "--quiet", "all"], check=True)
+    if FOLDER.verdict.exists() and FOLDER.report.exists():
         subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)
