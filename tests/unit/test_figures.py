@@ -247,7 +247,10 @@ def test_several_ranks_are_told_in_the_learning_figure_and_in_the_table():
     trials = learning_trials({32: [12.0]}, gpus=2, device=GPU)
     verdict, records = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
     words = texts(draw_learning(verdict, curves_of(trials))).replace("\n", " ")
-    assert "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words and "32 envs per GPU, T 8, batch 128" in words
+    assert (
+        "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words
+        and "32 envs per GPU, T 8, batch 128" in words
+    )
     assert '<td class="n" data-head="envs">32 x 2</td>' in trials_html(verdict, records)
 
 
