@@ -63,7 +63,7 @@ def test_each_size_has_a_panel_with_every_trial_and_those_without_a_value():
     assert marks(envs, "X") == [(128.0, 0.0)] and marks(horizon, "X") == [(16.0, 0.0)]
     assert marks(learning, "o") == [(16.0, 30.0)] and marks(learning, "^") == [(32.0, 60.0)]
     words = texts(figure)
-    assert "Importance: num_envs decides throughput" in words
+    assert "(17 throughput trials)" in words
     assert "did not fit the memory" in words and "no importance from fewer\nthan 10 trials" in words
     assert svg_of(figure) == svg_of(draw_importance(decide(records, study), study, records))
 

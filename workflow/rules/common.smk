@@ -11,7 +11,7 @@ from snakemake.logging import logger
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
-from envknee import claim, space
+from envknee import claim, replayed, space
 from envknee import config as study_config
 from envknee.errors import UserError
 from envknee.slurm import jobs
@@ -25,6 +25,7 @@ try:
     PLAN = space.plan(STUDY)
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
+    replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
 except UserError as error:
     raise WorkflowError(str(error))
 

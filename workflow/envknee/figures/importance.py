@@ -160,8 +160,8 @@ def _title(rows: Sequence[Slices], several: bool) -> str:
     for row in rows:
         if row.importances:
             name = max(row.importances, key=lambda name: row.importances[name])
-            whose = f" ({row.arm})" if several else ""
-            told.append(f"{WORDS[name]} decides {row.kind}{whose}, {row.importances[name]:.0%}")
+            whose = f" of {row.arm}" if several else ""
+            told.append(f"{WORDS[name]} {row.importances[name]:.0%} ({len(row.records)} {row.kind} trials{whose})")
     return "Importance: " + ("; ".join(told) if told else f"fewer than {FEWEST} trials of a kind tell none")
 
 
