@@ -3,6 +3,7 @@
 #     make sweep                                       the default study
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
 #     make sweep FROM=study.zip                        the study of an archive, measured here
+#     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 
@@ -12,6 +13,8 @@ STUDY =
 A =
 B =
 FROM =
+NAME =
+IMAGE =
 PROFILE =
 SERVER = config/server.yaml
 
@@ -23,16 +26,22 @@ override STUDY := $(value STUDY)
 override A := $(value A)
 override B := $(value B)
 override FROM := $(value FROM)
+override NAME := $(value NAME)
+override IMAGE := $(value IMAGE)
 override PROFILE := $(value PROFILE)
 override SERVER := $(value SERVER)
-export CONFIG STUDY A B FROM PROFILE SERVER
+export CONFIG STUDY A B FROM NAME IMAGE PROFILE SERVER
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 study_name = python -m envknee.config "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
+measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
+	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee.gpus); fi && \
+	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
+	python -m envknee.summary --where "results/$$study"
 
-.PHONY: help setup sweep ui server publish verify keep archive optuna overhead compare prove test gpu-test check schema
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -43,10 +52,13 @@ setup: ## make .venv and nothing else
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@if [ -n "$$FROM" ]; then CONFIG=$$(python -m envknee.archive --unpack "$$FROM") || exit; fi && \
-	study=$$($(study_name)) && echo "envknee: study $$study" && \
-	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee.gpus); fi && \
-	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
-	python -m envknee.summary --where "results/$$study"
+	$(measure)
+
+replay: setup ## run the recorded requests of STUDY (a results folder, or FROM=FILE) again as study NAME, and compare; IMAGE=another image
+	@if [ -n "$$FROM" ]; then STUDY=$$(dirname "$$(python -m envknee.archive --unpack "$$FROM")") || exit; fi && \
+	folder=$(study_folder) && \
+	CONFIG=$$(python -m envknee.replay "$$folder" --name "$$NAME" --image "$$IMAGE" $${PROFILE:+--cluster}) && \
+	$(measure) && python -m envknee.compare "$$folder" "results/$$study"
 
 ui: setup ## open the runs of CONFIG in MLflow's web page
 	@python -m envknee.tracking --ui --config "$$CONFIG"
@@ -57,8 +69,8 @@ server: setup ## start the tracking server that SERVER (config/server.yaml) desc
 publish: setup ## put the records of CONFIG into its tracking store; again changes nothing
 	@folder=$(study_folder) && python -m envknee.tracking "$$folder" --config "$$CONFIG"
 
-verify: setup ## ask again for every trial of STUDY (a results folder): the same answers must come
-	@folder=$(study_folder) && python -m envknee.ask --verify "$$folder"
+verify: setup ## recompute the decisions of STUDY (a results folder): requests, records and verdict must come out the same
+	@folder=$(study_folder) && python -m envknee.replay --verify "$$folder"
 
 keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
 	@folder=$(study_folder) && python -m envknee.keep "$$folder"
@@ -72,7 +84,7 @@ optuna: setup ## write STUDY (a results folder) as a journal for Optuna's own to
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)
 
-compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER:ARM); ends with 3 where B is worse
+compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER:ARM, FOLDER@COMMIT); ends with 3 where B is worse
 	@python -m envknee.compare "$$A" "$$B" $(ARGS)
 
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"

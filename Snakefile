@@ -39,3 +39,4 @@ rule all:
         FOLDER.verdict,
         FIGURES,
         FOLDER.published,
+        FOLDER.report,

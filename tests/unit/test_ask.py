@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from envknee import ask as asking
-from envknee import config, designs, samplers, space
+from envknee import config, designs, replay, samplers, space
 from envknee.ask import ask, ask_again
 from envknee.config import Kind, Study
 from envknee.errors import UserError
@@ -789,9 +789,9 @@ def test_verify_finds_nothing_in_a_folder_as_it_was_left(
 
 
 def run_main(*arguments: object) -> int:
-    before, sys.argv = sys.argv, ["ask", *map(str, arguments)]
+    before, sys.argv = sys.argv, ["replay", *map(str, arguments)]
     try:
-        return asking.main()
+        return replay.main()
     finally:
         sys.argv = before
 
@@ -811,14 +811,14 @@ def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsy
 
 
 def test_verify_as_a_command(folder: StudyFolder) -> None:
-    good = command("--verify", folder.root)
+    good = command("--verify", folder.root, module="envknee.replay")
     assert (good.returncode, good.stdout) == (0, "20 requests recomputed, all identical\n")
     path = folder.trial(19).request
     path.write_text(path.read_text(encoding="utf-8").replace('"repeat": 0', '"repeat":0'), encoding="utf-8")
-    bad = command("--verify", folder.root)
+    bad = command("--verify", folder.root, module="envknee.replay")
     assert bad.returncode == 1
     assert '-  "repeat":0,\n+  "repeat": 0,\n' in bad.stdout
-    assert "of 20 requests not all come out the same" in bad.stderr
+    assert "of 20 requests and what follows from them not all come out the same" in bad.stderr
 
 
 def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -876,7 +876,6 @@ def test_a_truncated_file_is_named(folder: StudyFolder, name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--verify", "{tmp}"], 2, "study.json does not exist. Name the folder of a study's results"),
         (["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "40"], 2, "which has trials 0 to 39"),
         (
             ["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "1"],
@@ -884,8 +883,7 @@ def test_a_truncated_file_is_named(folder: StudyFolder, name: str) -> None:
             "0000/request.json does not exist",
         ),
         (["--study-file", "{tmp}/none.yaml", "--folder", "{tmp}/r", "--number", "0"], 2, "none.yaml does not exist"),
-        (["--number", "0"], 2, "name --study-file, --folder and --number; or --verify and a folder, alone"),
-        (["--verify", "{tmp}", "--number", "0"], 2, "or --verify and a folder, alone"),
+        (["--number", "0"], 2, "the following arguments are required: --study-file, --folder"),
     ],
 )
 def test_a_wrong_command_line_gets_one_message(tmp_path: Path, arguments: list[str], status: int, message: str) -> None:

@@ -4,14 +4,16 @@ import json
 import math
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from envknee import compare
 from envknee.compare import Side, stratified
 from envknee.errors import UserError
-from envknee.record import PHASES
+from envknee.record import PHASES, Image
 from records import CPU, GPU, Trial, a_study, fps_trials, learning_trials, phase_trials, records_of, write_study
 
 SIZES = (16, 32, 64)
@@ -63,6 +65,26 @@ def test_intervals_of_few_pairs_cover():
         width = compare.doublings.half_width(one.error**2, one.degrees, 0.025)
         covered += abs(one.mean - 0.3) <= width
     assert covered >= 930
+
+
+def test_a_bootstrap_of_as_few_pairs_would_promise_what_it_does_not_keep():
+    """Why the interval is Student's t: coverage of the 95% percentile bootstrap, stratified, of normal noise."""
+    rng = numpy.random.default_rng(1)
+    covered = {}
+    for points, pairs in ((1, 3), (3, 3), (1, 10)):
+        hits = 0
+        for _ in range(500):
+            sample = rng.normal(0.0, 1.0, (points, pairs))
+            drawn = rng.integers(0, pairs, (500, points, pairs))
+            means = numpy.take_along_axis(sample[None].repeat(500, 0), drawn, 2).mean((1, 2))
+            lower, upper = numpy.quantile(means, [0.025, 0.975])
+            hits += lower <= 0.0 <= upper
+        covered[points, pairs] = hits / 500
+    assert covered == {
+        (1, 3): pytest.approx(0.75, abs=0.06),
+        (3, 3): pytest.approx(0.83, abs=0.05),
+        (1, 10): pytest.approx(0.90, abs=0.04),
+    }
 
 
 def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_sample():
@@ -117,7 +139,8 @@ def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
     assert command(monkeypatch, f"{folder.root}:stock", f"{folder.root}:lean", "--output", written) == 3
     printed = capsys.readouterr().out
     assert "REGRESSION beyond 5%: FPS, total: -" in printed.replace("\n", " ")
-    assert json.loads(written.read_text())["regressions"]
+    (comparison,) = json.loads(written.read_text())
+    assert comparison["regressions"]
     assert command(monkeypatch, f"{folder.root}:lean", f"{folder.root}:stock") == 0
     with pytest.raises(UserError, match="has 2 arms. Name one of them: .*:lean, .*:stock"):
         command(monkeypatch, folder.root, folder.root)
@@ -125,3 +148,50 @@ def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
         command(monkeypatch, f"{folder.root}:fast", folder.root)
     with pytest.raises(UserError, match="holds no study.json"):
         command(monkeypatch, tmp_path / "nothing", folder.root)
+
+
+def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, monkeypatch, capsys):
+    two = {"arms": {"stock": {}, "lean": {}}}
+    trials = fps_trials(noisy(1.0, 1)) + fps_trials(noisy(0.8, 2), first=100, arm="lean")
+    a, b = (write_study(tmp_path / name, a_study(**two), trials) for name in ("a", "b"))
+    assert command(monkeypatch, a.root, b.root) == 0
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if line.startswith("A ")] == [
+        f"A  {a.root}:lean",
+        f"A  {a.root}:stock",
+    ]
+    assert command(monkeypatch, f"{a.root}:stock", b.root) == 0
+    assert capsys.readouterr().out.count("A  ") == 1
+
+
+def built(trial: Trial, commit: str, image: str | None = None) -> Trial:
+    """Return a trial that another commit measured, in an image."""
+    environment = trial.outcome.environment
+    assert environment is not None
+    made = Image(sif_sha256="f" * 64, content_sha256=image, labels={}) if image else None
+    changed = environment.model_copy(update={"git_commit": commit, "image": made})
+    return replace(trial, outcome=trial.outcome.model_copy(update={"environment": changed}))
+
+
+def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, capsys):
+    commits, images = ("1a2b3c4d" * 5, "5d6e7f80" * 5), ("sha256:" + "ab" * 32, "cd" * 32)
+    trials = [
+        built(
+            replace(trial, request=trial.request.model_copy(update={"repeat": trial.request.repeat + 3 * side})), *both
+        )
+        for side, both in enumerate(zip(commits, images, strict=True))
+        for trial in fps_trials(noisy(1.0 - 0.2 * side, side), first=100 * side)
+    ]
+    folder = write_study(tmp_path / "demo", a_study(), trials).root
+    for a, b in (("1a2b", "5d6e7f8"), ("abab", "sha256:cdcd")):
+        assert command(monkeypatch, f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
+        assert "commit: 1a2b3c4d1a → 5d6e7f805d" in capsys.readouterr().out
+        (found,) = json.loads((tmp_path / "found.json").read_text())
+        fps = next(one for one in found["overall"] if one["measure"] == "FPS, total")
+        assert (fps["pairs"], fps["points"]) == (9, 3) and fps["lower"] < 0.8 < fps["upper"]
+    with pytest.raises(UserError, match=r"'9999' fits none .*, 1a2b3c4d1a2b \(9 trials\)"):
+        command(monkeypatch, f"{folder}@9999", f"{folder}@5d6e")
+    with pytest.raises(UserError, match="'1a' is too short"):
+        command(monkeypatch, f"{folder}@1a", f"{folder}@5d6e")
+    with pytest.raises(UserError, match="has no arm 'fast'"):
+        command(monkeypatch, f"{folder}@1a2b:fast", folder)

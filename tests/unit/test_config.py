@@ -199,13 +199,13 @@ def test_the_studies_that_ship_are_legal(path: Path) -> None:
 # Mistakes
 
 
-SECTIONS = "architectures, arms, decide, image, learning, phases, runtime, seed, slots, study, task, throughput, tracking, window"
+SECTIONS = "architectures, arms, decide, image, learning, phases, replay, runtime, seed, slots, study, task, throughput, tracking, window"
 KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
-ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, overrides, memory"
-ARM = "cpu_ranks, gpus, memory, nodes, observations, overrides, trainer"
+ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, overrides, memory"
+ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, trainer"
 MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"

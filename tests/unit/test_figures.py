@@ -251,7 +251,7 @@ def test_several_ranks_are_told_in_the_learning_figure_and_in_the_table():
         "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words
         and "32 envs per GPU, T 8, batch 128" in words
     )
-    assert '<td class="n">32 x 2</td>' in trials_html(verdict, records)
+    assert '<td class="n" data-head="envs">32 x 2</td>' in trials_html(verdict, records)
 
 
 def test_table_lists_every_trial_and_escapes_what_it_prints():

@@ -74,7 +74,7 @@ def test_what_the_simulation_refuses_is_found_before_the_first_trial(workspace: 
 def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspace):
     request = a_copy.results().trial(1).request
     request.write_text(request.read_text(encoding="utf-8").replace('"seed": ', '"seed": 1'), encoding="utf-8")
-    verified = a_copy.module("ask", "--verify", str(a_copy.results().root))
+    verified = a_copy.module("replay", "--verify", str(a_copy.results().root))
     assert verified.returncode == 1
     assert '-  "seed": ' in verified.stdout and '+  "seed": ' in verified.stdout
     assert_refused(a_copy.sweep(a_copy.study()), "trials/0001", "Delete that folder")

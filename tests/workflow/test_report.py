@@ -18,7 +18,13 @@ def test_scaling_is_planned_for_a_study_with_several_ranks_alone(workspace: Work
 
 
 def test_figures_follow_from_the_study_alone(workspace: Workspace):
-    extra = {"figures/phases.svg", "figures/target.svg", "figures/pareto.svg", "figures/batch.svg"}
+    extra = {
+        "figures/importance.svg",
+        "figures/phases.svg",
+        "figures/target.svg",
+        "figures/pareto.svg",
+        "figures/batch.svg",
+    }
 
     def planned(**sections: Any) -> set[str]:
         result = workspace.sweep(workspace.study(**sections), "--summary")
@@ -26,6 +32,6 @@ def test_figures_follow_from_the_study_alone(workspace: Workspace):
         return {name for name in extra if name in result.stdout}
 
     learning = {"num_envs": [4], "horizon": [4], "batch_size": [8, 16], "target_reward": 1.0, "budget_s": 5.0}
-    assert planned(learning=learning) == extra
+    assert planned(learning=learning | {"num_envs": [4, 8]}) == extra
     assert planned(learning=learning | {"batch_size": 16}, phases="off") == {"figures/target.svg", "figures/pareto.svg"}
     assert planned(learning=None) == {"figures/phases.svg"}

@@ -124,7 +124,7 @@ def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
-    of_another_list = {"matplotlib", "requests", "rich", "scipy"}  # Isaac Lab's own needs, listed with those
+    of_another_list = {"jinja2", "matplotlib", "requests", "rich", "scipy"}  # Isaac Lab's own needs, listed with those
     assert {name for name in declared(group) - of_another_list if not reasons[name].strip()} == set()
 
 
@@ -495,6 +495,18 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
     assert not (project.root / "made").exists()
 
 
+def test_replay_measures_the_study_that_it_makes_and_compares(project: Project, make_calls: Path) -> None:
+    assert project.run("make", "replay", "STUDY=results/$(touch made)", "NAME=b c")[0] == 0
+    calls = make_calls.read_text().splitlines()
+    assert calls[0] == "<python><-m><envknee.replay><results/$(touch made)><--name><b c><--image><>"
+    assert calls[-1] == "<python><-m><envknee.compare><results/$(touch made)><results/a-study>"
+    assert any(call.startswith("<snakemake>") for call in calls)
+    assert project.run("make", "replay", "FROM=$(touch made).zip", "PROFILE=slurm")[0] == 0
+    assert "<python><-m><envknee.archive><--unpack><$(touch made).zip>" in make_calls.read_text()
+    assert "<--cluster>" in make_calls.read_text()
+    assert not (project.root / "made").exists()
+
+
 def test_a_profile_takes_the_place_of_this_machines_gpus(project: Project, make_calls: Path) -> None:
     status, output = project.run("make", "sweep", "PROFILE=$(touch made)")
     assert status == 0, output
@@ -521,7 +533,7 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
         "<python><-m><envknee.tracking><results/a-study><--config><config/config.yaml>"
     )
     assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee.ask><--verify><results/b c>"
+    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee.replay><--verify><results/b c>"
 
 
 def test_help_lists_every_target(project: Project) -> None:

@@ -49,9 +49,9 @@ def test_running_again_does_nothing_and_says_so(swept):
 
 
 def test_asking_again_gives_the_same_bytes(swept):
-    result = swept.module("ask", "--verify", str(swept.results().root))
+    result = swept.module("replay", "--verify", str(swept.results().root))
     assert result.returncode == 0, result.stdout
-    assert "4 requests recomputed, all identical" in result.stdout
+    assert "4 requests recomputed, all identical, and the verdict follows from the records" in result.stdout
 
 
 def test_publishing_again_changes_nothing(a_copy):
@@ -100,7 +100,7 @@ def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: W
     assert len(records) == 4
     assert {record.outcome.status for record in records} <= {"ok", "skipped"}
     assert sum(record.outcome.status == "ok" for record in records) >= 2
-    assert workspace.module("ask", "--verify", str(workspace.results().root)).returncode == 0
+    assert workspace.module("replay", "--verify", str(workspace.results().root)).returncode == 0
     assert "Nothing to be done" in workspace.sweep(study).stdout
 
 

@@ -45,7 +45,15 @@ OF_TRIALS = (
     "record.json",
     "frames.png",
 )
-OF_STUDIES = ("resolved.yaml", "image.json", "records.csv", "verdict.json", "report.html", "figures/**/*")
+OF_STUDIES = (
+    "resolved.yaml",
+    "image.json",
+    "replayed.jsonl",
+    "records.csv",
+    "verdict.json",
+    "report.html",
+    "figures/**/*",
+)
 TYPES = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml",
     ".html": "text/html", ".svg": "image/svg+xml", ".png": "image/png", ".lock": "text/plain",

@@ -3,23 +3,22 @@
 Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
 Output: trials/<number>/request.json.
 
-    python -m envknee.ask --study-file FILE --folder results/<study> --number N    write one request
-    python -m envknee.ask --verify results/<study>                                 ask every request again and compare
+    python -m envknee.ask --study-file FILE --folder results/<study> --number N
 
 Which arm, kind and repeat a number is stands before anything runs (`envknee.space.plan`). Repeat 0 chooses new points;
 each later repeat runs the same points once more in an order of its own (randomized complete blocks). Fixed designs
 (grid, random, sobol) and trials' seeds do not depend on the arm, so that arms are compared pair by pair. Where the sampler
-is adaptive, point and repeat of each trial follow from what is still undecided (`envknee.economy`).
+is adaptive, point and repeat of each trial follow from what is still undecided (`envknee.economy`). A replay runs the requests
+that another study recorded (`envknee.replay`); only whether one cannot fit the memory is decided anew, on the device at hand.
 """
 
 import argparse
 import difflib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envknee import config, designs, samplers, space
+from envknee import config, designs, replayed, samplers, space
 from envknee.config import Kind, Learning, Study, Sweep, Throughput
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, read_model, write_atomically
@@ -29,7 +28,13 @@ from envknee.samplers import point_of
 from envknee.space import Point, Slot
 
 
-def ask(study: Study, number: int, requests: Sequence[Request], records: Mapping[int, Record]) -> Request:
+def ask(
+    study: Study,
+    number: int,
+    requests: Sequence[Request],
+    records: Mapping[int, Record],
+    recorded: Sequence[Request] = (),
+) -> Request:
     """Return request `number`: the same bytes for the same input, in any process.
 
     Args:
@@ -38,6 +43,7 @@ def ask(study: Study, number: int, requests: Sequence[Request], records: Mapping
         requests: All requests 0 .. number - 1, in order.
         records: Whatever records exist. Those after `number - study.window` are ignored; an earlier trial without
             a record is shown to the sampler as running.
+        recorded: Of a replay, the requests that it runs again.
 
     Raises:
         UserError: when the plan has no such trial, or an earlier request is not one of this study.
@@ -47,15 +53,17 @@ def ask(study: Study, number: int, requests: Sequence[Request], records: Mapping
     if [request.number for request in requests] != list(range(number)):
         raise ValueError(f"request {number} needs all before it, in order")
     for request, earlier in zip(requests, slots, strict=False):
-        if problem := _foreign(study, earlier, request):
+        if problem := foreign(study, earlier, request):
             raise UserError(
                 f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
                 " A results folder belongs to one study: restore request.json and the study file, or use a new name."
             )
-    return _next(study, slot, requests, records)
+    return _next(study, slot, requests, records, recorded)
 
 
-def ask_again(study: Study, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Request]:
+def ask_again(
+    study: Study, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request] = ()
+) -> list[Request]:
     """Return what `ask` answers for each of `requests` (0, 1, ... in order), whatever stands in them now.
 
     Each is asked with the stored requests before it as history; one that cannot be of this study is replaced by the
@@ -64,8 +72,8 @@ def ask_again(study: Study, requests: Sequence[Request], records: Mapping[int, R
     history: list[Request] = []
     answers: list[Request] = []
     for request, slot in zip(requests, space.plan(study), strict=False):
-        answers.append(_next(study, slot, history, records))
-        history.append(answers[-1] if _foreign(study, slot, request) else request)
+        answers.append(_next(study, slot, history, records, recorded))
+        history.append(answers[-1] if foreign(study, slot, request) else request)
     return answers
 
 
@@ -100,15 +108,23 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         cpu_ranks=arm.cpu_ranks,
         nodes=arm.nodes,
         observations=arm.observations,
+        deterministic=arm.deterministic,
         skip=skip,
         runtime=study.runtime,
     )
 
 
-def _next(study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record]) -> Request:
+def _next(
+    study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request]
+) -> Request:
     """Decide one request from the history as the window shows it."""
     visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values())
+    if study.replay is not None:
+        again = recorded[slot.number]
+        # What another device refused may fit this one; what was decided there needs no measurement here either.
+        refusal = None if again.skip else memory.refusal(point_of(again))
+        return again.model_copy(update={"study": study.study, "refusal": refusal})
     if _sweep(study, slot.kind).sampler == "adaptive":
         from envknee import economy  # 0.4 s that other samplers should not pay
 
@@ -142,7 +158,7 @@ def _new_point(
     return samplers.propose(sweep, observations, frozenset(new), study.seed, slot.number) or new[0]
 
 
-def _foreign(study: Study, slot: Slot, request: Request) -> str | None:
+def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Tell what in a request does not follow from the study, whatever point it chose; None when all does."""
     point = point_of(request)
     if _sweep(study, slot.kind).sampler == "adaptive":
@@ -192,7 +208,7 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
         for request in _known_to(study, folder, number, requests)
         if request.arm == slot.arm
     }
-    request = ask(study, number, requests, records)
+    request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)
     trial.root.mkdir(parents=True, exist_ok=True)
     write_atomically(trial.request, canonical_json(request))
@@ -224,7 +240,7 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
             findings.append(f"{error}\n")
     diffs = [
         _difference(folder.trial(answer.number).request, canonical_json(answer))
-        for answer in ask_again(study, requests, records)
+        for answer in ask_again(study, requests, records, replayed.read(study, folder))
     ]
     return len(requests), [*filter(None, diffs), *findings]
 
@@ -252,33 +268,14 @@ def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence
     return known
 
 
-def main() -> int:
-    """Write one request, or ask all of a study again and compare."""
+def main() -> None:
+    """Write one request of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--study-file", type=Path, help="the study, such as config/config.yaml")
-    parser.add_argument("--folder", type=Path, help="the folder of its results, results/<study>")
-    parser.add_argument("--number", type=int, help="which request to write; all before it must exist")
-    parser.add_argument(
-        "--verify", type=Path, metavar="FOLDER", help="ask every request in this folder again; goes alone"
-    )
-    arguments = parser.parse_args()
-    writing = (arguments.study_file, arguments.folder, arguments.number)
-    if arguments.verify is None and None not in writing:
-        write_request(config.load(arguments.study_file), StudyFolder(arguments.folder), arguments.number)
-        return 0
-    if arguments.verify is None or writing != (None, None, None):
-        parser.error("name --study-file, --folder and --number; or --verify and a folder, alone")
-    count, findings = verify(StudyFolder(arguments.verify))
-    if not findings:
-        print(f"{count} requests recomputed, all identical")
-        return 0
-    print("".join(findings), end="")
-    print(
-        f"envknee: of {count} requests not all come out the same: see above. A trial that was measured again after later"
-        " ones were asked shows here too; any other cause is a changed file.",
-        file=sys.stderr,
-    )
-    return 1
+    parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
+    parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
+    parser.add_argument("--number", type=int, required=True, help="which request to write; all before it must exist")
+    given = parser.parse_args()
+    write_request(config.load(given.study_file), StudyFolder(given.folder), given.number)
 
 
 if __name__ == "__main__":

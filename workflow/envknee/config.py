@@ -192,6 +192,11 @@ class Arm(Strict):
         " each kept once; or 'per_frame': each normalized to float32 and stacked then, as an earlier Isaac Lab did.",
         exclude_if=lambda value: value == "stock",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="The same request gives the same training, bit for bit: slower, and on a CPU with one thread.",
+        exclude_if=lambda value: not value,
+    )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()
 
@@ -344,6 +349,14 @@ class Tracking(Strict):
         return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
 
 
+class Replay(Strict):
+    """Which recorded requests a study runs again, in place of asking for its own. Written by `envknee.replay`."""
+
+    of: str = Field(description="The study that they were recorded in.")
+    trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of replayed.jsonl in the results' folder.")
+
+
 class Study(Strict):
     """One study: everything it produces is under results/<study>/."""
 
@@ -377,6 +390,11 @@ class Study(Strict):
         default=None,
         description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
         " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
+        exclude_if=lambda value: value is None,
+    )
+    replay: Replay | None = Field(
+        default=None,
+        description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
         exclude_if=lambda value: value is None,
     )
     task: Task = Task()
@@ -506,7 +524,8 @@ def _legal_keys(location: list[str]) -> list[str]:
     """Return the keys that are legal at a place in the study."""
     model: type[BaseModel] = Study
     sections: dict[str, type[BaseModel]] = {
-        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking
+        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
+        "replay": Replay,
     }  # fmt: skip
     if location:
         model = sections.get(location[0], Arm)

@@ -40,6 +40,11 @@ class StudyFolder:
         return self.root / "image.json"
 
     @property
+    def replayed(self) -> Path:
+        """The requests that a replay runs again, a line each, as another study recorded them."""
+        return self.root / "replayed.jsonl"
+
+    @property
     def trials(self) -> Path:
         """The folder of all trials."""
         return self.root / "trials"

@@ -43,6 +43,8 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
             if path.exists():  # a refused trial has measured nothing
                 shutil.copyfile(path, target.root / path.name)
     write_atomically(kept.study, canonical_json(study.shareable()))
+    if folder.replayed.exists():
+        shutil.copyfile(folder.replayed, kept.replayed)
     write_atomically(kept.records_csv, records_csv(records))
     verdict = decide(records, study)
     drawn = {

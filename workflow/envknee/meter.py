@@ -116,6 +116,8 @@ class Meter:
         """By group, what the policy saw in the newest rollout [horizon, num_envs, ...]."""
         self.export_policy: Callable[[Path], None] | None = None
         """How the trainer writes its policy to a file, once it has one."""
+        self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
+        """Gives all that the learner has learned, by name; the trainer says how."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu

@@ -64,13 +64,13 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
                 warnings.simplefilter("ignore")  # that names are experimental: the version is pinned
                 made.set_metric_names([objective])
             made.set_user_attr("task", study.task.id)
-            made.add_trials(_trials(study, kind, own))
+            made.add_trials(trials_of(study, kind, own))
             counts[made.study_name] = len(own)
     unfinished.replace(path)
     return path, counts
 
 
-def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
+def trials_of(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
     """Return Optuna's trials of one (arm, kind), in the order of their requests."""
     sweep = study.sweep(kind)
     assert sweep is not None, "the study's own records"

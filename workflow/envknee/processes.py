@@ -18,6 +18,9 @@ from envknee.enter import Entrance, command_line
 from envknee.files import TrialFolder
 from envknee.record import Request
 
+CUBLAS_WORKSPACE = ":4096:8"
+"""With it cuBLAS repeats itself (NVIDIA's cuBLAS manual, "Results reproducibility"); it is read when CUDA starts."""
+
 GRACE_S = 10.0
 """Seconds between asking a process group to end and killing it."""
 
@@ -60,8 +63,12 @@ def environment_of(request: Request) -> dict[str, str]:
     Snakemake sets them to the `threads` of a rule.
     """
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2 // request.ranks_per_node))
+    if request.deterministic:
+        threads = "1"  # a sum that several threads share out depends on how many there are
     # Unbuffered, or what a trial printed would follow the traceback in its log, whose last lines say why it ended.
     variables = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
+    if request.deterministic:
+        variables |= {"CUBLAS_WORKSPACE_CONFIG": CUBLAS_WORKSPACE, "PYTHONHASHSEED": "0"}
     if request.memory.expandable_segments:
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if request.world_size > 1 and request.nodes == 1:

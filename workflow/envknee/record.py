@@ -94,6 +94,7 @@ class Request(Frozen):
     runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
+    deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
 
     @property
     def world_size(self) -> int:
@@ -349,6 +350,8 @@ class Outcome(Frozen):
     memory_map: MemoryMap | None = None
     micro_batches: int | None = None
     """Into how many parts mini-batches had to be split at the end (`on_oom: retry_accumulate`)."""
+    parameters_sha256: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of everything that was learned (`determinism.digest`), of a deterministic trial that learned anything."""
     ranks: list[RankResult] | None = None
     """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
 

@@ -127,7 +127,8 @@ def trials_asked(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> int:
 def plan(study: Study) -> list[Slot]:
     """Return every trial of a study in the order of its number: throughput first, arms taking turns by name.
 
-    By name, because the order in which a file lists them is lost in canonical JSON: a plan must outlive that.
+    By name, because the order in which a file lists them is lost in canonical JSON: a plan must outlive that. A replay has those
+    trials that were recorded, which may be the first ones only.
 
     Raises:
         UserError: when a section has no legal point at all.
@@ -150,7 +151,7 @@ def plan(study: Study) -> list[Slot]:
         for index in range(trials_asked(sweep, study.world_sizes)):
             for arm in sorted(study.arms):
                 slots.append(Slot(len(slots), arm, kind, index, 0 if adaptive else index // points))
-    return slots
+    return slots if study.replay is None else slots[: study.replay.trials]
 
 
 def _shown(sizes: object) -> str:

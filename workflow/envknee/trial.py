@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from envknee import docker, environment, image, keepsakes, ranks, trainers
+from envknee import determinism, docker, environment, image, keepsakes, ranks, trainers
 from envknee.errors import run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
@@ -43,6 +43,8 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     image.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
     device = environment.choose_device(request.gpus, this.local_rank)
+    if request.deterministic:
+        determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
@@ -91,6 +93,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         startup_s=meter.startup_s,
         memory_map=meter.memory.map(),
         micro_batches=meter.micro_batches,
+        parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
     )
     return outcome, meter
 
@@ -102,6 +105,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.overrides],
+        **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
     }
 
 

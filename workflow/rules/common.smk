@@ -11,7 +11,7 @@ from snakemake.logging import logger
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
-from envknee import claim, space
+from envknee import claim, replayed, space
 from envknee import config as study_config
 from envknee.errors import UserError
 from envknee.slurm import jobs
@@ -26,6 +26,7 @@ try:
     PLAN = space.plan(STUDY)
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
+    replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
 except UserError as error:
     raise WorkflowError(str(error))
 
@@ -82,7 +83,5 @@ onsuccess:
     if FOLLOWER:
         FOLLOWER.look()
     # Of a whole study, not of one file somebody asked for.
-    if FOLDER.verdict.exists() and all(figure.exists() for figure in FIGURES):
-        words = ["snakemake", "--snakefile", workflow.main_snakefile, "--configfile", str(FOLDER.study)]
-        subprocess.run([*words, "--report", str(FOLDER.report), "--quiet", "all"], check=True)
+    if FOLDER.verdict.exists() and FOLDER.report.exists():
         subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)

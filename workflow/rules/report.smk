@@ -1,19 +1,14 @@
 # From records to a verdict, figures and the report.
 #
 # In:   every trial's record.json
-# Out:  verdict.json, records.csv, figures/*, and with --report results/<study>/report.html
+# Out:  verdict.json, records.csv, figures/*, report.html
+#
+# Snakemake's own report (snakemake --report FILE.html) has the same figures and captions, and when each job ran. The one written
+# here can be read on a phone and on paper, and links trials to their files and runs.
 import json
 
 from envknee import outputs
 
-# What some studies have beside the figures of every study: name -> caption, section of the report.
-EXTRA = {
-    outputs.PHASES: ("../report/phases.rst", "1 Thresholds"),
-    outputs.SCALING: ("../report/scaling.rst", "1 Thresholds"),
-    outputs.TARGET: ("../report/target.rst", "2 Learning"),
-    outputs.PARETO: ("../report/pareto.rst", "2 Learning"),
-    outputs.BATCH: ("../report/batch.rst", "2 Learning"),
-}
 FIGURES = [FOLDER.figures / name for name in outputs.figures_of(STUDY)]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
 
@@ -44,19 +39,15 @@ rule figures:
         RECORDS,
         verdict=FOLDER.verdict,
     output:
-        throughput=report(
-            FOLDER.figures / "throughput.svg", caption="../report/throughput.rst", category="1 Thresholds"
-        ),
-        memory=report(FOLDER.figures / "memory.svg", caption="../report/memory.rst", category="1 Thresholds"),
-        learning=report(FOLDER.figures / "learning.svg", caption="../report/learning.rst", category="2 Learning"),
-        history=report(FOLDER.figures / "history.svg", caption="../report/history.rst", category="3 Trials"),
-        pixels=[FOLDER.figures / outputs.pixels_of(name) for name in outputs.figures_of(STUDY) if name.endswith(".svg")],
-        trials=report(FOLDER.figures / "trials.html", caption="../report/trials.rst", category="3 Trials"),
-        extra=[
-            report(FOLDER.figures / name, caption=EXTRA[name][0], category=EXTRA[name][1])
+        [
+            report(
+                FOLDER.figures / name,
+                caption=f"../report/{outputs.caption_of(name)}",
+                category=outputs.section_of(name),
+            )
             for name in outputs.figures_of(STUDY)
-            if name in EXTRA
         ],
+        [FOLDER.figures / outputs.pixels_of(name) for name in outputs.figures_of(STUDY) if name.endswith(".svg")],
     log:
         FOLDER.root / "logs" / "figures.log",
     localrule: True
@@ -64,3 +55,20 @@ rule figures:
         folder=FOLDER.root,
     shell:
         "python -m envknee.figures {params.folder:q} 2>&1 | tee {log:q}"
+
+
+rule report:
+    input:
+        RECORDS,
+        FIGURES,
+        verdict=FOLDER.verdict,
+        published=FOLDER.published,
+    output:
+        FOLDER.report,
+    log:
+        FOLDER.root / "logs" / "report.log",
+    localrule: True
+    params:
+        folder=FOLDER.root,
+    shell:
+        "python -m envknee.report {params.folder:q} 2>&1 | tee {log:q}"

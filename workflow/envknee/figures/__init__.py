@@ -19,6 +19,7 @@ from envknee import outputs
 from envknee.figures.batch import draw_batch
 from envknee.figures.canvas import png_of, svg_of
 from envknee.figures.history import draw_history
+from envknee.figures.importance import draw_importance
 from envknee.figures.learning import Curve, curve_of, draw_learning
 from envknee.figures.memory import draw_memory
 from envknee.figures.pareto import draw_pareto
@@ -38,6 +39,7 @@ __all__ = [
     "curve_of",
     "draw_batch",
     "draw_history",
+    "draw_importance",
     "draw_learning",
     "draw_memory",
     "draw_pareto",
@@ -70,6 +72,7 @@ def main() -> None:
         outputs.TARGET: lambda: draw_target(verdict, records),
         outputs.PARETO: lambda: draw_pareto(verdict, records),
         outputs.BATCH: lambda: draw_batch(verdict),
+        outputs.IMPORTANCE: lambda: draw_importance(verdict, study, records),
     }
     (folder.figures / outputs.PNG).mkdir(exist_ok=True)
     for name in outputs.figures_of(study):

@@ -1,7 +1,7 @@
-"""All trials as one self-contained HTML page."""
+"""All trials as a table in HTML, and as one self-contained page."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from envknee.figures.canvas import task_and_hardware
 from envknee.figures.style import STATUS_WORDS, no_value
@@ -11,20 +11,30 @@ from envknee.record import Record
 
 def trials_html(verdict: Verdict, records: Sequence[Record]) -> str:
     """Return a table of all trials as one self-contained HTML page."""
-    rows = "\n".join(_trial_row(record) for record in sorted(records, key=lambda record: record.request.number))
-    statuses = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in verdict.statuses.items()) or "none yet"
-    heads = "".join(f'<th class="{alignment}">{html.escape(head)}</th>' for head, alignment in TABLE_COLUMNS)
     return TABLE_PAGE.format(
         study=html.escape(verdict.study),
-        summary=html.escape(f"{verdict.trials_measured} of {verdict.trials_planned} trials: {statuses}"),
+        summary=html.escape(summary(verdict)),
         hardware=html.escape(task_and_hardware(verdict)),
-        heads=heads,
-        rows=rows,
+        table=table(records),
     )
 
 
+def summary(verdict: Verdict) -> str:
+    """Return how many trials there are, and how they ended."""
+    statuses = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in verdict.statuses.items()) or "none yet"
+    return f"{verdict.trials_measured} of {verdict.trials_planned} trials: {statuses}"
+
+
+def table(records: Sequence[Record], links: Callable[[Record], Sequence[tuple[str, str]]] | None = None) -> str:
+    """Return the table alone; `links` are (word, address) pairs for each trial, in a column of their own."""
+    columns = TABLE_COLUMNS if links is None else (*TABLE_COLUMNS, ("files and run", "l"))
+    heads = "".join(f'<th class="{style}">{html.escape(head)}</th>' for head, style in columns)
+    rows = "\n".join(_row(record, links) for record in sorted(records, key=lambda record: record.request.number))
+    return f'<table class="trials">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>'
+
+
 TABLE_COLUMNS = (
-    ("#", "n"), ("arm", ""), ("kind", ""), ("envs", "n"), ("horizon", "n"), ("batch", "n"), ("repeat", "n"), ("status", ""),
+    ("#", "n"), ("arm", ""), ("kind", ""), ("envs", "n"), ("horizon", "n"), ("batch", "n"), ("repeat", "n"), ("status", "s"),
     ("FPS total", "n"), ("peak GB", "n"), ("seconds to target", "n"), ("best reward", "n"), ("took s", "n"), ("reason", "r"),
 )  # fmt: skip
 
@@ -42,8 +52,8 @@ th, td {{ padding: .3rem .7rem; text-align: left; border-bottom: 1px solid #e3e3
 th {{ position: sticky; top: 0; background: #fff; border-bottom: 2px solid #444; }}
 .n {{ text-align: right; }}
 .r {{ white-space: normal; min-width: 14rem; color: #6b6b6b; }}
-.good td:nth-child(8) {{ color: #00694c; }}
-.bad td:nth-child(8) {{ color: #a84800; font-weight: 600; }}
+.good .s {{ color: #00694c; }}
+.bad .s {{ color: #a84800; font-weight: 600; }}
 tr:hover td {{ background: #f5f8fa; }}
 </style>
 </head>
@@ -51,18 +61,13 @@ tr:hover td {{ background: #f5f8fa; }}
 <h1>Trials of {study}</h1>
 <p>{summary}</p>
 <p>{hardware}</p>
-<table>
-<thead><tr>{heads}</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
+{table}
 </body>
 </html>
 """
 
 
-def _trial_row(record: Record) -> str:
+def _row(record: Record, links: Callable[[Record], Sequence[tuple[str, str]]] | None) -> str:
     request = record.request
     cells = (
         str(request.number), request.arm, request.kind,
@@ -74,8 +79,15 @@ def _trial_row(record: Record) -> str:
     )  # fmt: skip
     kind = "bad" if no_value(record.outcome.status) else "good"
     columns = zip(cells, TABLE_COLUMNS, strict=True)
-    body = "".join(f'<td class="{alignment}">{html.escape(cell)}</td>' for cell, (_, alignment) in columns)
-    return f'<tr class="{kind}">{body}</tr>'
+    body = "".join(
+        # What a narrow screen, which has no heads, shows beside it.
+        f'<td class="{style}" data-head="{html.escape(head)}">{html.escape(cell)}</td>'
+        for cell, (head, style) in columns
+    )
+    if links is not None:
+        own = " ".join(f'<a href="{html.escape(address)}">{html.escape(word)}</a>' for word, address in links(record))
+        body += f'<td class="links">{own}</td>'
+    return f'<tr class="{kind}" id="trial-{request.number:04d}">{body}</tr>'
 
 
 def _cell(value: float | None, form: str) -> str:

@@ -19,7 +19,7 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
-from envknee import space, tasks
+from envknee import determinism, space, tasks
 from envknee.config import OverrideValue
 from envknee.errors import UserError
 from envknee.memory_watch import is_out_of_memory
@@ -122,6 +122,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.begin("environment")
     simulation = tasks.make(config.task_id, config.env, meter.request.observations)
     tasks.mark_phases(simulation, meter.timeline)
+    if meter.request.deterministic:
+        determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")
     env = MeteredEnv(simulation, config.agent.clip_actions, meter)
     log_dir = str(meter.trial.root / "rsl_rl")
@@ -142,6 +144,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients)
+    meter.learned = lambda: learned(runner.alg)
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
     storage = runner.alg.storage
@@ -161,6 +164,12 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 def leave_out(path: str, infos: dict | None = None) -> None:
     """Save no checkpoint; takes what `OnPolicyRunner.save` takes."""
+
+
+def learned(algorithm: Any) -> dict[str, torch.Tensor]:
+    """Return parameters and running statistics of an algorithm's networks, by name."""
+    networks = {"actor": algorithm.actor, "critic": algorithm.critic}
+    return {f"{name}.{key}": value for name, network in networks.items() for key, value in network.state_dict().items()}
 
 
 def storage_bytes(storage: RolloutStorage) -> int:

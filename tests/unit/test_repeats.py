@@ -1,0 +1,106 @@
+"""What two runs of the same trials differ in, from when on and by how much; and the settings of deterministic trials."""
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from envknee import ask, determinism, processes, repeats, space
+from envknee.config import parse
+from envknee.errors import UserError
+from envknee.record import Row
+from records import Trial, a_study, a_trial, learning_trials, write_study
+
+
+def changed(trial: Trial, iteration: int, **fields: object) -> Trial:
+    rows: list[Row] = [row.model_copy(update=fields) if row.iteration >= iteration else row for row in trial.rows]
+    return replace(trial, rows=rows)
+
+
+def hashed(trial: Trial, digest: str) -> Trial:
+    return replace(trial, outcome=trial.outcome.model_copy(update={"parameters_sha256": digest}))
+
+
+def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
+    trials = learning_trials({16: [10.0, 11.0], 32: [12.0]})
+    others = [
+        trials[0],
+        changed(trials[1], 5, losses={"value": 0.1001}, action_std=1.5),
+        changed(trials[2], 9, reward_mean=2.0),
+    ]
+    a, b = (write_study(tmp_path / name, a_study(), own) for name, own in (("a", trials), ("b", others)))
+    found = repeats.compare(a, b)
+    assert [(one.first_different, one.quantity) for one in found] == [
+        (None, None),
+        (5, "action_std"),
+        (9, "reward_mean"),
+    ]
+    assert found[1].by == pytest.approx(1 / 3)
+    (line,) = repeats.lines(found)
+    assert line.startswith("stock, learning: 1 of 3 trials the same bit for bit (72 iterations)")
+    assert "in iteration 5 of trial 0001: action_std by 3.3e-01 of its size; rewards end up to 50.0% apart" in line
+
+
+def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    trial = a_trial(16)
+    slower = replace(
+        trial, rows=[row.model_copy(update={"wall_s": row.wall_s * 2, "fps_total": 1.0}) for row in trial.rows]
+    )
+    folders = [
+        write_study(tmp_path / name, a_study(), [hashed(one, digest)])
+        for name, one, digest in (("a", trial, "x"), ("b", slower, "x"), ("c", trial, "y"))
+    ]
+    for other, status, words in (
+        (1, 0, "1 of 1 trials"),
+        (2, 1, "all rows are the same, and parameters in the end are not"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["repeats", str(folders[0].root), str(folders[other].root)])
+        assert repeats.main() == status
+        assert words in capsys.readouterr().out
+    # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
+    shorter = write_study(tmp_path / "d", a_study(), [hashed(replace(trial, rows=trial.rows[:3]), "z")])
+    (one,) = repeats.compare(folders[0], shorter)
+    assert one.is_same and one.iterations == 3 and one.same_parameters is None
+
+
+def test_a_value_that_one_side_alone_has_differs():
+    row = a_trial(16).rows[0]
+    first, quantity, by = repeats.compare_rows([row], [row.model_copy(update={"losses": {}})])
+    assert (first, quantity, by) == (0, "losses/value", math.inf)
+
+
+def test_nothing_in_common_is_an_error(tmp_path: Path):
+    a, b = (write_study(tmp_path / name, a_study(), [a_trial(n)]) for name, n in (("a", 16), ("b", 32)))
+    with pytest.raises(UserError, match="have no trial in common: the same point, repeat and seed. `make replay"):
+        repeats.compare(a, b)
+
+
+def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
+    study = parse(
+        {
+            "study": "s",
+            "arms": {"d": {"gpus": 0, "deterministic": True}},
+            "throughput": {"num_envs": 4, "horizon": 4, "batch_size": 16},
+        }
+    )
+    request = ask.request_for(study, space.plan(study)[0], space.Point(4, 4, 16), None)
+    assert request.deterministic and '"deterministic":true' in request.model_dump_json()
+    variables = processes.environment_of(request)
+    assert (variables["OMP_NUM_THREADS"], variables["PYTHONHASHSEED"]) == ("1", "0")
+    assert variables["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert "deterministic" not in a_trial(16).request.model_dump_json()
+
+
+def test_a_digest_sees_every_bit_name_and_shape():
+    one = {"b": torch.tensor([1.0, 2.0]), "a": torch.tensor(3)}
+    same = {"a": torch.tensor(3), "b": torch.tensor([[1.0, 2.0]])[0]}
+    assert determinism.digest(one) == determinism.digest(same)
+    for other in (
+        {**one, "a": torch.tensor(3, dtype=torch.int32)},
+        {**one, "b": torch.tensor([1.0, 2.0 + 2.4e-7])},
+        {**one, "b": torch.tensor([[1.0, 2.0]])},
+        {"c": one["b"], "a": one["a"]},
+    ):
+        assert determinism.digest(other) != determinism.digest(one)

@@ -1,0 +1,143 @@
+"""A study that runs another one's requests again: the same trials, a folder of its own, and what cannot be run is said first."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from envknee import ask, claim, config, keep, replay, space
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.limits.verdict import decide
+from envknee.record import Request, load_records
+from records import GPU, Trial, a_study, a_trial, write_study
+
+GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
+"""35 trials on an H100, those of learning chosen by TPE."""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def asked(folder: StudyFolder, numbers: range) -> list[Request]:
+    """Ask for requests as the workflow would, one after the other, and return them."""
+    for number in numbers:
+        ask.write_request(config.load(folder.study), folder, number)
+    return [Request.model_validate_json(folder.trial(number).request.read_text()) for number in numbers]
+
+
+def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_here(tmp_path: Path):
+    study, folder = replay.prepare(GOLDEN, None)
+    assert folder.root == Path("results/cartpole-one-gpu-replay")
+    assert (study.study, len(space.plan(study))) == ("cartpole-one-gpu-replay", 35)
+    recorded = [record.request for record in load_records(GOLDEN)]
+    for number in range(35):
+        ask.write_request(study, folder, number)
+        again = Request.model_validate_json(folder.trial(number).request.read_text())
+        same = {"study": recorded[number].study, "refusal": recorded[number].refusal}
+        assert again.model_copy(update=same) == recorded[number]
+        # On a far slower device, on which other points would be the best: of no consequence.
+        trial = a_trial(
+            again.num_envs,
+            number=number,
+            kind=again.kind,
+            horizon=again.horizon,
+            batch_size=again.batch_size,
+            fps=1.0 + number,
+            device=GPU,
+        )
+        one = write_study(tmp_path / f"one-{number}", study, [Trial(again, trial.rows, trial.outcome)]).trial(number)
+        for path in one.root.iterdir():
+            shutil.copyfile(path, folder.trial(number).root / path.name)
+    assert replay.verify(folder) == (35, [])
+    assert replay.verify(keep.keep(folder, tmp_path / "kept"))[1] == []
+
+
+def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is_not(tmp_path: Path):
+    sweep = {"num_envs": [16, 32, 64], "horizon": 8, "batch_size": 128, "repeats": 1}
+    study = config.parse({"study": "demo", "throughput": sweep, "window": 4})
+    points = [space.Point(num_envs, 8, 128) for num_envs in (16, 32, 64)]
+    why = [(None, None), ("it cannot fit", None), (None, "decided")]
+    requests = [
+        ask.request_for(study, *one) for one in zip(space.plan(study), points, *zip(*why, strict=True), strict=True)
+    ]
+    made = [a_trial(16), a_trial(32, status="refused"), a_trial(64, status="skipped")]
+    trials = [Trial(request, one.rows, one.outcome) for request, one in zip(requests, made, strict=True)]
+    _, folder = replay.prepare(write_study(tmp_path / "first", study, trials), "again")
+    assert [(one.refusal, one.skip) for one in asked(folder, range(3))] == [
+        (None, None),
+        (None, None),
+        (None, "decided"),
+    ]
+
+
+def test_it_goes_on_where_it_was_and_never_takes_another_studys_folder(tmp_path: Path):
+    first = write_study(tmp_path / "first", config.load(GOLDEN.study), [])
+    shutil.copytree(GOLDEN.trials, first.trials, dirs_exist_ok=True)
+    study, folder = replay.prepare(first, None)
+    asked(folder, range(2))
+    assert replay.prepare(first, None) == (study, folder)
+    claim.check(study, folder)
+    # The first study has fewer trials now: what is replayed is another thing.
+    shutil.rmtree(first.trial(20).root)
+    with pytest.raises(UserError, match="or a replay of .* as it was before. Give this one another name"):
+        replay.prepare(first, None)
+    part, there = replay.prepare(first, "part")
+    assert len(space.plan(part)) == 20 and there.root == Path("results/part")
+    with pytest.raises(UserError, match="holds no trials"):
+        replay.prepare(there, None)
+
+
+def test_a_study_is_not_its_own_replay(tmp_path: Path):
+    shutil.copytree(GOLDEN.root, tmp_path / "results/x")
+    text = (tmp_path / "results/x/study.json").read_text().replace('"study": "cartpole-one-gpu"', '"study": "x"')
+    (tmp_path / "results/x/study.json").write_text(text)
+    with pytest.raises(UserError, match="request 0 does not belong to study 'x': its study is 'cartpole-one-gpu'"):
+        replay.prepare(StudyFolder(Path("results/x")), None)
+    shutil.copytree(GOLDEN.root, tmp_path / "results/cartpole-one-gpu")
+    with pytest.raises(UserError, match="cannot be its own replay"):
+        replay.prepare(StudyFolder(Path("results/cartpole-one-gpu")), "cartpole-one-gpu")
+
+
+def test_what_cannot_be_replayed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UserError, match="holds no study.json"):
+        replay.prepare(StudyFolder(tmp_path / "nothing"), None)
+    with pytest.raises(UserError, match=r"NAME=.*gives it another name.*\n.*a study's name becomes a folder"):
+        replay.prepare(GOLDEN, "Not A Name")
+    with pytest.raises(UserError, match="image 'other.sif' is for runtime: apptainer or docker"):
+        replay.prepare(GOLDEN, None, "other.sif")
+    monkeypatch.setattr(replay.gpus, "visible_uuids", list)
+    with pytest.raises(
+        UserError, match=r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
+    ):
+        replay.check_gpus(config.load(GOLDEN.study))
+    monkeypatch.setattr(replay.gpus, "visible_uuids", lambda: ["GPU-1"])
+    replay.check_gpus(config.load(GOLDEN.study))
+
+
+def test_a_replay_whose_requests_are_gone_or_changed_says_where_they_come_from():
+    study, folder = replay.prepare(GOLDEN, None)
+    folder.replayed.write_text(folder.replayed.read_text().replace('"seed":', '"seed":1', 1))
+    with pytest.raises(UserError, match="replayed.jsonl was changed: its sha256 is"):
+        ask.write_request(study, folder, 0)
+    folder.replayed.unlink()
+    with pytest.raises(UserError, match=r"`make replay STUDY=<folder of study cartpole-one-gpu>` writes it"):
+        ask.write_request(study, folder, 0)
+
+
+def test_a_verdict_that_does_not_follow_from_the_records_is_found(tmp_path: Path):
+    shutil.copytree(GOLDEN.root, tmp_path / "x")
+    folder = StudyFolder(tmp_path / "x")
+    folder.verdict.write_text(canonical_json(decide(load_records(folder), config.load(folder.study))))
+    assert replay.verify(folder) == (35, [])
+    verdict = json.loads(folder.verdict.read_text())
+    verdict["arms"][0]["headline"]["num_envs"] = 16384
+    folder.verdict.write_text(canonical_json(verdict))
+    count, (finding,) = replay.verify(folder)
+    assert count == 35 and "verdict.json does not follow from the records" in finding
+
+
+def test_without_a_replay_a_study_is_written_as_before():
+    assert "replay" not in json.loads(canonical_json(a_study()))

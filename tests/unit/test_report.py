@@ -1,0 +1,83 @@
+"""The report: one file, whole offline, with a link to what is there and none to what is not."""
+
+import json
+import re
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from envknee import figures, report
+from envknee.errors import UserError
+from envknee.files import StudyFolder, canonical_json
+from envknee.limits.verdict import decide
+from envknee.record import load_records
+from records import GPU, Trial, a_study, a_trial, fps_trials, write_study
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyFolder:
+    odd = a_trial(1024, number=15, status="oom", device=GPU)
+    odd = Trial(odd.request, [], odd.outcome.model_copy(update={"reason": "<script>alert(1)</script> & more"}))
+    study = a_study()
+    trials = [*fps_trials({16: [1.0, 2.0], 32: [2.0, 3.0]}, device=GPU), odd]
+    made = write_study(tmp_path / "demo", study, trials)
+    made.trial(0).log.write_text("words")
+    made.verdict.write_text(canonical_json(decide(load_records(made), study)))
+    monkeypatch.setattr("sys.argv", ["figures", str(made.root)])
+    figures.main()
+    return made
+
+
+def links(page: str) -> dict[str, list[tuple[str, str]]]:
+    """Return trial -> (word, address) of its row."""
+    rows = re.findall(r'<tr class="\w+" id="trial-(\d+)">(.*?)</tr>', page)
+    return {
+        number: [(word, address) for address, word in re.findall(r'<a href="([^"]+)">(\w+)</a>', row)]
+        for number, row in rows
+    }
+
+
+def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    # Nothing is fetched: no script, no style sheet, no picture that is not in it.
+    assert not re.findall(r"<(?:script|link|iframe)\b", page)
+    assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
+    assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg")))
+    assert "Study demo</strong>, task Isaac-Cartpole-Camera-Direct: 5 of 15 trials measured." in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
+    anchors, targets = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'id="([^"]+)"', page))
+    assert anchors == {"overview", "thresholds", "learning", "trials"} <= targets
+    assert 'name="viewport"' in page and "@media print" in page
+    assert "System Message" not in page  # what docutils writes where a caption is not well formed
+
+
+def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    assert links(page)["0000"] == [
+        ("record", "trials/0000/record.json"), ("rows", "trials/0000/metrics.jsonl"), ("log", "trials/0000/trial.log"),
+    ]  # fmt: skip
+    assert links(page)["0015"] == [("record", "trials/0015/record.json")]
+    assert all((folder.root / address).exists() for own in links(page).values() for _, address in own)
+    published = {
+        "tracking_uri": "https://runs.example/",
+        "experiment_id": "7",
+        "content_sha256": {"trials/0001": "0"},
+        "more": 1,
+    }
+    folder.published.write_text(json.dumps(published))
+    page = report.write(folder).read_text(encoding="utf-8")
+    word, address = links(page)["0001"][-1]
+    assert word == "MLflow" and address.startswith("https://runs.example/#/experiments/7/runs?searchFilter=")
+    assert urllib.parse.unquote(address).endswith('tags.`envknee.key` = "trials/0001"')
+    assert "MLflow" not in dict(links(page)["0000"])
+    folder.published.write_text(json.dumps(published | {"tracking_uri": "sqlite:////results/mlflow.db"}))
+    assert links(report.write(folder).read_text())["0001"][-1][1].startswith("http://127.0.0.1:5000/#/experiments/7/")
+
+
+def test_what_is_missing_is_named_with_what_writes_it(folder: StudyFolder):
+    (folder.figures / "memory.svg").unlink()
+    with pytest.raises(UserError, match=r"memory.svg does not exist. .*python -m envknee.figures"):
+        report.write(folder)
+    folder.verdict.unlink()
+    with pytest.raises(UserError, match=r"verdict.json does not exist.*python -m envknee.limits.verdict"):
+        report.write(folder)

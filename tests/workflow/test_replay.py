@@ -1,0 +1,57 @@
+"""A real study run again: interrupted, gone on with, and with `deterministic: true` the same bit for bit."""
+
+import os
+import signal
+
+import pytest
+from conftest import Workspace, trial_processes, wait_for
+from envknee import repeats
+from envknee.record import load_records, read_rows
+
+pytestmark = pytest.mark.workflow
+
+# Any reward is good enough: it ends after so many episodes, and not by the clock.
+LEARNING = {
+    "num_envs": [4], "horizon": 8, "batch_size": 16, "repeats": 2, "target_reward": -100, "target_episodes": 20, "budget_s": 60,
+}  # fmt: skip
+
+
+def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Workspace):
+    arms = {"stock": {"gpus": 0, "deterministic": True}}
+    study = workspace.study(throughput=None, learning=LEARNING, arms=arms, decide={"delta": 0.2})
+    first = workspace.results()
+    result = workspace.sweep(study, *(str(first.trial(n).record.relative_to(workspace.folder)) for n in (0, 1)))
+    assert result.returncode == 0, result.stdout
+
+    made = workspace.module("replay", str(first.root), "--name", "again")
+    assert made.returncode == 0, made.stdout
+    again = workspace.results("again")
+    sweep = workspace.start(again.study)
+    wait_for(lambda: again.trial(0).record.exists())
+    os.killpg(sweep.pid, signal.SIGKILL)
+    sweep.wait()
+    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=10)
+    measured = again.trial(0).outcome.read_bytes()
+    resumed = workspace.sweep(again.study, *(str(again.trial(n).record.relative_to(workspace.folder)) for n in (0, 1)))
+    assert resumed.returncode == 0, resumed.stdout
+    assert again.trial(0).outcome.read_bytes() == measured
+
+    records = load_records(first)
+    assert [record.outcome.status for record in records] == ["target_reached"] * 2
+    for record, other in zip(records, load_records(again), strict=True):
+        rows, others = (read_rows(folder.trial(record.request.number)) for folder in (first, again))
+        assert len(rows) == len(others) >= 3
+        assert [(row.reward_mean, row.losses) for row in rows] == [(row.reward_mean, row.losses) for row in others]
+        assert any(row.reward_mean is not None for row in rows)
+        assert record.outcome.parameters_sha256 == other.outcome.parameters_sha256 is not None
+        assert record.outcome.environment is not None and record.outcome.environment.cpu_threads == 1
+    # It could have come out different: another seed learns other parameters.
+    assert records[0].outcome.parameters_sha256 != records[1].outcome.parameters_sha256
+    told = workspace.module("repeats", str(first.root), str(again.root))
+    assert told.returncode == 0, told.stdout
+    assert (
+        "stock, learning: 2 of 2 trials the same bit for bit" in told.stdout
+        and "in 2 also every parameter" in told.stdout
+    )
+    assert all(one.is_same for one in repeats.compare(first, again))
+    assert workspace.module("replay", "--verify", str(again.root)).returncode == 0
