@@ -1,21 +1,25 @@
 """Live curves: a trial's rows are in the store while it runs, each once, whatever is killed and whenever."""
 
+import os
 import random
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import wait_for
 from envknee.config import Study
 from envknee.errors import UserError
-from envknee.files import StudyFolder
+from envknee.files import StudyFolder, canonical_json
+from envknee.tracking.beside import LiveProcess
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import connect, locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
-from forked import follow_in_child
+from forked import FORK, follow_in_child
 from tracked import (
     LIVE_ROWS,
     a_folder,
@@ -255,3 +259,48 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
     live(folder).look()
     assert steps(folder) == steps(folder, "losses/value") == list(range(LIVE_ROWS))
     assert len(stored_runs(folder)) == 2
+
+
+def test_second_publisher_waits_for_the_end_of_the_first(
+    folder: StudyFolder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, lines(1)[0])
+    first = follow_in_child(folder)
+    wait_for(lambda: steps(folder) == [0], timeout_s=10)
+    second = follow_in_child(folder)
+    said: list[str] = []
+
+    def waits() -> bool:
+        said.extend(capfd.readouterr())
+        return "Another process publishes live" in "".join(said)
+
+    wait_for(waits, timeout_s=10)
+    first.kill()
+    first.join()
+    write(folder, lines(2)[1])
+    wait_for(lambda: steps(folder) == [0, 1], timeout_s=10)
+    second.terminate()
+    second.join(timeout=10)
+    assert second.exitcode == 0
+
+
+def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_a_store(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LiveProcess().start(a_study(), folder)
+    assert not (folder.root / "logs").exists()
+    study = a_study(uri=f"sqlite:///{folder.root.parent}/mlflow.db")
+    folder.study.write_text(canonical_json(study))
+    write(folder, lines(1)[0])
+
+    def sweep() -> None:
+        LiveProcess().start(study, folder)
+        time.sleep(60)
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    killed = FORK.Process(target=sweep, daemon=True)
+    killed.start()
+    wait_for(lambda: steps(folder) == [0], timeout_s=30)
+    killed.kill()
+    killed.join()
+    wait_for(lambda: stored_trial(folder, "0000").info.status == "KILLED", timeout_s=10)

@@ -1,25 +1,44 @@
 """`make server`: MLflow with PostgreSQL and with SQLite, what it refuses, and studies that outlive its deaths."""
 
+import contextlib
 import json
 import random
 import re
+import shutil
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wait_for
+import yaml
+from conftest import ENVIRONMENT, Workspace, wait_for
 from envknee.errors import UserError
-from envknee.files import StudyFolder
+from envknee.files import StudyFolder, TrialFolder
+from envknee.record import read_rows
 from envknee.tracking.database import check_database
+from envknee.tracking.live import LivePublisher
 from envknee.tracking.private import kept_secret, read_environment
 from envknee.tracking.publish import publish
 from envknee.tracking.server_config import load_server_config
+from envknee.tracking.store import locate_store
 from forked import follow_in_child
-from tracked import LIVE_ROWS, a_folder, a_running_study, a_study, finish, lines, steps, stored_runs, write
+from tracked import (
+    LIVE_ROWS,
+    a_folder,
+    a_running_study,
+    a_study,
+    client_of,
+    finish,
+    history,
+    lines,
+    steps,
+    stored_runs,
+    write,
+)
 from tracking_server import PASSWORD, Postgres, Server, free_port, postgres
 
 pytestmark = pytest.mark.workflow
@@ -106,6 +125,51 @@ def test_publishing_through_the_server_brings_files_and_changes_nothing_the_seco
     kept = list((server.folder / "artifacts").rglob(f"{trial.info.run_id}/artifacts/record.json"))
     assert [path.read_bytes() for path in kept] == [folder.trial(0).record.read_bytes()]
     assert trial.info.artifact_uri.startswith("mlflow-artifacts:")  # clients need no access to the folder
+
+
+def test_server_whose_database_is_away_is_told_and_live_curves_wait_for_it(
+    server: Server, database: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    study = a_study("patient", uri=server.uri)
+    folder = a_running_study(tmp_path / "results" / "patient", study)
+    publisher = LivePublisher(locate_store(study, folder), study, folder, print)
+    write(folder, lines(1)[0])
+    publisher.look()
+    database.stop()
+    try:
+        assert server.status(API) in (500, 503)
+        write(folder, lines(2)[1])
+        for _ in range(2):
+            with pytest.raises(UserError, match="(?s)cannot be used: .*The measurements are safe in") as error:
+                publisher.look()
+            assert PASSWORD not in str(error.value)
+    finally:
+        database.start()
+    publisher.look()
+    assert steps(folder, uri=server.uri) == [0, 1]
+
+
+def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(server: Server, a_copy: Workspace) -> None:
+    """One trial is measured anew, by Isaac Lab, with a password in the address of its store."""
+    folder = a_copy.results()
+    newest = sorted(folder.trials.iterdir())[-1]
+    shutil.rmtree(newest)
+    secret = "hunter2-in-the-address"  # noqa: S105
+    result = a_copy.sweep(a_copy.study(tracking={"uri": server.uri.replace("//", f"//me:{secret}@")}))
+    assert result.returncode == 0, result.stdout
+    said = (folder.root / "logs/live.log").read_text()
+    assert f"live curves of results/tiny go to {server.uri}" in said and "wait" not in said
+    runs = {run.data.tags["trial"]: run for run in stored_runs(folder, server.uri, "tiny") if "trial" in run.data.tags}
+    assert sorted(runs) == [path.name for path in sorted(folder.trials.iterdir())]
+    points = history(client_of(folder, server.uri), runs[newest.name], "iteration")
+    assert [int(point.value) for point in points] == [row.iteration for row in read_rows(TrialFolder(newest))]
+    assert stat.S_IMODE(folder.study.stat().st_mode) == 0o600
+    files = {path for path in a_copy.folder.rglob("*") if path.is_file()} - {a_copy.folder / "tiny.yaml", folder.study}
+    assert folder.report in files
+    leaks = [path for path in files if secret.encode() in path.read_bytes()]
+    assert not leaks and secret not in result.stdout + server.log.read_text()
+    assert secret not in json.dumps([run.to_dictionary() for run in runs.values()])
 
 
 def test_loopback_is_the_default_and_no_secret_is_in_the_command_line(server: Server) -> None:
@@ -213,6 +277,9 @@ def studies_are_told_to_sign_in(server: Server, tmp_path: Path, password: str) -
     with pytest.MonkeyPatch.context() as patch:
         with pytest.raises(UserError, match="MLFLOW_TRACKING_USERNAME and _PASSWORD"):
             publish(study, folder)
+        by_another_name = server.uri.replace("127.0.0.1", "127.0.0.2")  # of this machine, too
+        with pytest.raises(UserError, match="(?s)403.*add it to the server's allowed_hosts"):
+            publish(a_study("guarded", uri=by_another_name), folder)
         patch.setenv("MLFLOW_TRACKING_USERNAME", "admin")
         patch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong-password")
         with pytest.raises(UserError, match="cannot be used") as error:
@@ -268,16 +335,39 @@ def test_missing_file_folder_in_the_way_and_taken_port_are_told(tmp_path: Path) 
     assert "Move that file away" in Server(tmp_path).refused()
 
 
-def test_artifacts_on_a_full_disk_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no full device here")
-    from envknee.tracking import server
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own of 60 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=60M", "tmpfs", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
-    monkeypatch.setattr(server, "FULL_DISK_BYTES", 10**18)  # more than any disk has
-    config = load_server_config(Server(tmp_path).file)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"the disk of .* has \d+ MB left"):
-        server.check_server(config, {})
+
+def test_full_disk_of_a_server_is_told_and_nothing_is_lost(small_disk: Path, tmp_path: Path) -> None:
+    server = Server(small_disk / "server")
+    study = a_study("full", uri=server.uri)
+    folder = a_folder(tmp_path / "results" / "full", study)
+    finish(folder, 0, "stock", "ok")
+    server.start()
+    try:
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+            while True:
+                stream.write(b"\0" * 4096)
+        with pytest.raises(UserError, match="(?s)cannot be used: .*its own log says why .*its disk is full"):
+            publish(study, folder)
+        other = Server(small_disk / "server")
+        assert re.search(r"the disk of .* has 0 MB left|No space left on device", other.refused())
+        filler.unlink()
+        publish(study, folder)
+        assert len(stored_runs(folder, server.uri, "full")) == 2
+        assert publish(study, folder).created == 0
+    finally:
+        server.kill()
 
 
 def test_store_that_speaks_s3_and_is_away_is_told(tmp_path: Path) -> None:
@@ -303,3 +393,37 @@ def test_environment_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 1, is no NAME=VALUE") as error:
         read_environment(path)
     assert "hunter2" not in str(error.value)
+
+
+# What documents offer
+
+
+COMPOSE = Path(__file__).parents[2] / "containers/tracking"
+
+
+def test_compose_file_names_exact_versions_and_publishes_on_loopback_only() -> None:
+    services = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
+    base = re.search(r"^FROM (\S+)$", (COMPOSE / "Dockerfile").read_text(), re.MULTILINE)
+    assert base is not None
+    for image in (services["database"]["image"], base[1]):
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+(\.\d+)?-[a-z-]+", image), image
+    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:5000:5000"]
+    assert "password" not in json.dumps([service.get("environment") for service in services.values()]).replace(
+        "/run/secrets/database-password", ""
+    )
+    config = load_server_config(COMPOSE / "server.yaml")
+    assert config.needs_sign_in and str(config.port) in services["server"]["ports"][0]
+
+
+def test_image_of_the_server_installs_pins_and_what_its_code_imports() -> None:
+    text = (COMPOSE / "Dockerfile").read_text()
+    asked = re.search(r"pins\.txt \\\\?\n\s+(mlflow[^\n]+)", text)
+    assert asked is not None, text
+    pinned = set()
+    for lock in ("containers/requirements.lock", "workflow/requirements.lock"):
+        pinned |= set(re.findall(r"^([a-z0-9_.-]+)==", (COMPOSE.parents[1] / lock).read_text(), re.MULTILINE))
+    assert set(asked[1].split()) <= pinned
+    # What the server's module imports, and nothing of the simulation with it.
+    code = "import sys; import envknee.tracking.server; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, text=True, capture_output=True, check=True)
+    assert not {"torch", "isaaclab", "optuna", "mlflow"} & set(loaded.stdout.split())

@@ -166,21 +166,22 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename is not None and not isinstance(error, RequestException):
             raise  # a file of ours: the disk is full, a permission is missing
         said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
-        hint = ""
-        if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
-            hint = (
-                " If it does not know the name by which you call it, add that to its allowed_hosts."
-                if "Host" in said
-                else hint
-            )
-            hint = (
-                hint or " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
-            )
         raise UserError(
             f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
-            f"Expected a running MLflow store that takes runs.{hint} The measurements are safe in {folder.root}:"
+            f"Expected a running MLflow store that takes runs.{_hint(said)} The measurements are safe in {folder.root}:"
             " run `make publish` when the store is back, or name another one (tracking.uri in the study file)."
         ) from error
+
+
+def _hint(said: str) -> str:
+    """Return what an answer of a server usually means."""
+    if "Invalid Host header" in said:
+        return " It does not go by that name: add it to the server's allowed_hosts, or call it by one of those."
+    if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
+        return " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+    if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
+        return " The server is there and cannot do it: its own log says why (its database is away, its disk is full)."
+    return ""
 
 
 def study_experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
