@@ -458,7 +458,7 @@ def parse(data: Any, source: str = "the study") -> Study:
         ) from error
 
 
-class _Loader(yaml.SafeLoader):
+class OneOfEach(yaml.SafeLoader):
     """YAML in which no key may stand twice: PyYAML would take the last one silently."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
@@ -484,7 +484,7 @@ def load(path: Path) -> Study:
     form = "JSON" if path.suffix == ".json" else "YAML"
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if form == "JSON" else yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+        data = json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist. Name a study file, for example CONFIG=config/config.yaml") from error
     except (yaml.YAMLError, ValueError) as error:

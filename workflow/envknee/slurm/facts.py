@@ -63,7 +63,7 @@ def observe(partition: str) -> Cluster:
         UserError: when this machine has no SLURM commands, or the controller does not answer.
     """
     has_accounts = "accounting_storage/none" not in _run(["scontrol", "show", "config"])
-    partitions = parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
+    partitions = _partitions()
     known = [name for name in partition.split(",") if name in partitions]
     nodes = ""
     if known:
@@ -90,11 +90,17 @@ def observe(partition: str) -> Cluster:
 def longest_minutes(partition: str) -> int | None:
     """Return the longest job that every one of the site's partitions takes; None without a limit, or where none answers."""
     try:
-        found = parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
+        found = _partitions()
     except UserError:
         return None
     limits = [found[name].max_minutes for name in partition.split(",") if name in found]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+@functools.cache
+def _partitions() -> dict[str, Partition]:
+    """Ask once for the check of the cluster and for the time of every job."""
+    return parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:

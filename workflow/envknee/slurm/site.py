@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
-from envknee.config import Positive, Strict
+from envknee.config import OneOfEach, Positive, Strict
 from envknee.errors import UserError, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
@@ -86,7 +86,7 @@ def load(path: Path) -> Site:
         UserError: when it is missing, is not YAML, or a line is wrong: names key, value and what was expected.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:
         raise UserError(
             f"{path} does not exist, and the description of a SLURM cluster was expected there."
