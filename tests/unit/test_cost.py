@@ -11,7 +11,7 @@ from records import GPU, a_study, a_trial, records_of
 
 JOB = (
     "JobId=7 JobName=x UserId=a(1) JobState=RUNNING SubmitTime=2026-11-21T10:00:00 EligibleTime=2026-11-21T10:00:00"
-    " StartTime=2026-11-21T10:01:30 Partition=gpu NodeList=n1 Comment=a=b"
+    " StartTime=2026-11-21T10:01:30 Partition=gpu NodeList=n1 Comment=rule_trial_wildcards_0007"
 )
 
 
@@ -20,9 +20,22 @@ def test_a_job_tells_when_it_was_submitted_and_started():
     assert (job.partition, job.nodes) == ("gpu", "n1")
     assert job.started_unix_s is not None and job.submitted_unix_s is not None
     assert job.started_unix_s - job.submitted_unix_s == 90
-    assert parse_job("7", "StartTime=Unknown").started_unix_s is None
+    assert parse_job("7", JOB.replace("2026-11-21T10:01:30", "Unknown")).started_unix_s is None
     assert slurm_job({}) is None
     assert slurm_job({"SLURM_JOB_ID": "7", "PATH": "/nowhere"}) == SlurmJob(job_id="7")
+
+
+def test_a_job_that_a_person_sweeps_in_is_no_trials_own():
+    job = parse_job("7", JOB.replace("rule_trial_wildcards_0007", "mine"), "7.batch|1000")
+    assert job == SlurmJob(job_id="7", partition="gpu", nodes="n1")
+
+
+def test_slurms_joules_are_those_of_the_largest_step():
+    # What sstat of SLURM 22.05 says: two nodes with a sensor that counts 100 W, the batch step on the first and one step on both.
+    assert parse_job("2", JOB, "2.batch|800\n2.0|1600\n").energy_j == 1600.0
+    # Nodes without a sensor, a job that has just ended, a value that SLURM has not got, an older sstat's.
+    for steps in ("1.batch|0\n1.0|0\n", "", "1.batch|18446744073709551614\n", "1.batch|\n", "1.batch|1K\n"):
+        assert parse_job("1", JOB, steps).energy_j is None
 
 
 def test_energy_is_what_all_counters_grew_by():
@@ -62,6 +75,10 @@ def test_arms_and_verdict_are_summed():
     assert everything.statement == (
         "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
     )
+    records.append(with_cost(Cost(gpus=1, held_s=0.0, energy_j=None, slurm=SlurmJob(job_id="8", energy_j=7.2e6)), 2))
+    told = spending.analyse(records, ["stock"])[-1]
+    assert (told.energy_kwh, told.job_energy_kwh, told.job_energy_trials) == (pytest.approx(0.5), 2.0, 1)
+    assert "in 3 trials, 0.50 kWh in 1 of them, 2.00 kWh by whole nodes in 1 of them; a job" in told.statement
     cpu = decide(records_of([a_trial(16)]), a_study()).spending
     assert [one.gpu_hours for one in cpu] == [0.0, 0.0]
     assert "hours without a GPU in 1 trial" in cpu[-1].statement

@@ -6,7 +6,7 @@ from envknee.errors import UserError
 from envknee.files import TrialFolder, canonical_json
 from envknee.hang_watch import HangWatch, Pulse, hanging
 from envknee.ranks import Heart, one_outcome
-from envknee.record import Beat, Cost, Outcome, Status
+from envknee.record import Beat, Cost, Outcome, SlurmJob, Status
 from records import a_trial
 
 
@@ -87,17 +87,21 @@ def test_what_nodes_report_of_their_ranks_is_put_together(tmp_path):
     assert watch.look() is None and [pulse.stage for pulse in watch.pulses[2:]] == ["rollout", "rollout"]
 
 
-def test_energy_of_several_nodes_adds_up_where_all_tell(tmp_path):
-    def told(node: int, energy_j: float | None) -> None:
-        cost = Cost(gpus=2, held_s=10.0, energy_j=energy_j)
-        (tmp_path / f"cost-{node}.json").write_text(canonical_json(cost))
+def test_what_several_nodes_took_adds_up_where_all_tell(tmp_path):
+    request = a_trial(16, gpus=2).request.model_copy(update={"nodes": 2})
+    here = Cost(gpus=0, held_s=30.0, energy_j=None, slurm=SlurmJob(job_id="7", energy_j=900.0))
 
-    told(0, 100.0)
-    assert nodes.energy_j(tmp_path, 2) is None
-    told(1, 50.0)
-    assert nodes.energy_j(tmp_path, 2) == 150.0
-    told(1, None)
-    assert nodes.energy_j(tmp_path, 2) is None
+    def told(node: int, energy_j: float | None, job_j: float | None = None) -> Cost:
+        cost = Cost(gpus=2, held_s=10.0, energy_j=energy_j, slurm=SlurmJob(job_id="7", energy_j=job_j))
+        (tmp_path / f"cost-{node}.json").write_text(canonical_json(cost))
+        return nodes.cost_of(tmp_path, request, here)
+
+    one = told(0, 100.0)
+    assert (one.gpus, one.held_s, one.energy_j) == (4, 30.0, None)
+    assert one.slurm == SlurmJob(job_id="7")  # the launcher itself sees its own node alone
+    assert told(1, 50.0, 1600.0).energy_j == 150.0
+    both = told(0, None, 1700.0)  # asked later
+    assert both.energy_j is None and both.slurm == SlurmJob(job_id="7", energy_j=1700.0)
 
 
 def test_several_nodes_outside_of_a_job_are_refused(tmp_path, monkeypatch):

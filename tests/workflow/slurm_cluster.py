@@ -17,7 +17,7 @@ import psutil
 from conftest import wait_for
 from envknee.slurm.fields import fields_of
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
 
 CONFIG = """\
 ClusterName=test
@@ -39,7 +39,10 @@ SwitchType=switch/none
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=0,energy=1
+AcctGatherEnergyType=acct_gather_energy/pm_counters
+AcctGatherNodeFreq=1
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/log/jobcomp.log
@@ -120,7 +123,7 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         # The executor plugin's job step drops every SLURM_ variable before what it starts: these put it back.
-        for name in ("srun", "scontrol"):
+        for name in ("srun", "scontrol", "sstat"):
             program = self.folder / "bin" / name
             program.write_text(
                 f'#!/bin/sh\nSLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"\n',

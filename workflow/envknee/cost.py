@@ -14,7 +14,13 @@ from envknee.record import Cost, SlurmJob
 from envknee.slurm.fields import fields_of
 
 ASK_S = 10
-"""A controller that is busy or away may cost a trial so long, and no more."""
+"""A controller that is busy or away may cost a trial so long for each question, and no more."""
+
+TRIAL = "rule_trial"
+"""The comment of a job that one trial has for itself begins so (snakemake-executor-plugin-slurm 2.8.0: the rule, its wildcards)."""
+
+NO_VALUE = 2**63
+"""SLURM's numbers for unknown and infinite are the largest of 64 bits."""
 
 
 def start(gpu_uuids: Sequence[str]) -> Callable[[], Cost]:
@@ -47,34 +53,58 @@ def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> fl
 
 
 def slurm_job(environment: Mapping[str, str]) -> SlurmJob | None:
-    """Return the job that this process runs in, or None; times are None where the controller does not answer."""
+    """Return the job that this process runs in, or None; what SLURM does not answer is None in it.
+
+    Energy is asked of sstat: sacct knows it, from the same counters, only once the job with this process has ended.
+    """
     job_id = environment.get("SLURM_JOB_ID")
     if not job_id:
         return None
+    steps = _ask(
+        environment, "sstat", "--allsteps", "--noheader", "--parsable2", "--format=JobID,ConsumedEnergyRaw", f"--jobs={job_id}"
+    )  # fmt: skip
+    return parse_job(job_id, _ask(environment, "scontrol", "--oneliner", "show", "job", job_id), steps)
+
+
+def _ask(environment: Mapping[str, str], *command: str) -> str:
+    """Run one of SLURM's commands; nothing where it is missing, fails or does not answer."""
     try:
-        asked = subprocess.run(
-            ["scontrol", "--oneliner", "show", "job", job_id],
+        return subprocess.run(
+            command,
             env=dict(environment) | {"SLURM_TIME_FORMAT": "standard"},
             capture_output=True,
             text=True,
             timeout=ASK_S,
             check=True,
-        )
+        ).stdout
     except (OSError, subprocess.SubprocessError):
-        return SlurmJob(job_id=job_id)
-    return parse_job(job_id, asked.stdout)
+        return ""
 
 
-def parse_job(job_id: str, line: str) -> SlurmJob:
-    """Read one line of `scontrol --oneliner show job`. Its times are the node's local ones."""
+def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
+    """Read one line of `scontrol --oneliner show job`, whose times are the node's local ones, and lines STEP|JOULES of sstat.
+
+    In a job that a person has started, and sweeps in, no single trial waited or took what all of it did.
+    """
     fields = fields_of(line)
+    own = fields.get("Comment", "").startswith(TRIAL)
     return SlurmJob(
         job_id=job_id,
         partition=fields.get("Partition"),
         nodes=fields.get("NodeList"),
-        submitted_unix_s=_unix_s(fields.get("SubmitTime")),
-        started_unix_s=_unix_s(fields.get("StartTime")),
+        submitted_unix_s=_unix_s(fields.get("SubmitTime")) if own else None,
+        started_unix_s=_unix_s(fields.get("StartTime")) if own else None,
+        energy_j=parse_energy_j(steps) if own else None,
     )
+
+
+def parse_energy_j(steps: str) -> float | None:
+    """Return the joules of a job from lines STEP|JOULES; None where no step tells: 0 stands for nodes without a sensor, too.
+
+    The steps of a job lie in each other, the first (`batch`) on its first node alone: the largest is the job's.
+    """
+    told = [int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()]
+    return float(max((joules for joules in told if 0 < joules < NO_VALUE), default=0)) or None
 
 
 def _unix_s(text: str | None) -> float | None:

@@ -150,11 +150,7 @@ def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) 
         watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
         # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
         _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, grace_s=GRACE_S)
-        gpus_held = 0 if request.gpus == 0 else request.world_size
-        energy_j = nodes.energy_j(shared, request.nodes)
-        write_atomically(
-            trial.cost, canonical_json(spent().model_copy(update={"gpus": gpus_held, "energy_j": energy_j}))
-        )
+        write_atomically(trial.cost, canonical_json(nodes.cost_of(shared, request, spent())))
 
 
 def _measure(

@@ -90,10 +90,19 @@ def beats(shared: Path) -> dict[int, Beat]:
     return found
 
 
-def energy_j(shared: Path, nodes: int) -> float | None:
-    """Return what the GPUs of all nodes took together; None where one of them has not told."""
-    told = [read_model(path, Cost, "").energy_j for path in shared.glob("cost-*.json")]
-    return None if len(told) < nodes or None in told else sum(joules or 0.0 for joules in told)
+def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
+    """Return what a trial took on all of its nodes, from what each has told; `here` is what the launcher knows: time and job."""
+    told = [read_model(path, Cost, "") for path in shared.glob("cost-*.json")]
+    joules = [one.energy_j for one in told]
+    # The step with a task on each node is gone when the launcher looks. Whoever looked first has seen it on all of them.
+    job_joules = [one.slurm.energy_j for one in told if one.slurm and one.slurm.energy_j is not None]
+    job = here.slurm and here.slurm.model_copy(update={"energy_j": max(job_joules, default=None)})
+    return Cost(
+        gpus=0 if request.gpus == 0 else request.world_size,
+        held_s=here.held_s,
+        energy_j=None if len(told) < request.nodes or None in joules else sum(one or 0.0 for one in joules),
+        slurm=job,
+    )
 
 
 def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:

@@ -365,6 +365,9 @@ class SlurmJob(Frozen):
     submitted_unix_s: float | None = None
     """When it came into the queue; for a job that SLURM started again, for the last time."""
     started_unix_s: float | None = None
+    energy_j: float | None = None
+    """Taken since the job's start by all that its nodes have sensors for (as a rule the whole machine, with all that other jobs do
+    there), as far as SLURM gathers that; None where it does not."""
 
 
 class Cost(Frozen):
@@ -436,6 +439,8 @@ class Record(Frozen):
     """GPUs x hours for which the trial held them; 0 on the CPU. Of earlier versions' results: its process's own time."""
     energy_j: float | None = None
     """What its GPUs took in that time; None where no counter tells."""
+    job_energy_j: float | None = None
+    """What the nodes of its SLURM job took in that time, by their own sensors; None where SLURM gathers none."""
     queue_wait_s: float | None = None
     """From submission to start of its SLURM job; None without one."""
 
@@ -483,6 +488,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         frames_to_target=reached.frames if reached else None,
         gpu_hours=(cost.gpus * cost.held_s if cost else gpus * outcome.total_s) / 3600,
         energy_j=cost.energy_j if cost else None,
+        job_energy_j=cost.slurm.energy_j if cost and cost.slurm else None,
         queue_wait_s=queue_wait_s(cost.slurm) if cost and cost.slurm else None,
     )
 

@@ -26,6 +26,9 @@ class Spending(Frozen):
     """Of the GPUs, by their own counters; None where no trial tells."""
     energy_trials: int
     """Trials whose energy is in it."""
+    job_energy_kwh: float | None = None
+    """Of the nodes of their SLURM jobs, by the nodes' own sensors; None where no trial tells."""
+    job_energy_trials: int = 0
     queue_wait_median_s: float | None
     """From submission to start of a trial's job; None without SLURM."""
     queue_wait_longest_s: float | None
@@ -42,14 +45,16 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
     gpu_hours = sum(record.gpu_hours or 0.0 for record in records)
     trial_hours = sum(record.outcome.total_s for record in records) / 3600
     energies = [record.energy_j for record in records if record.energy_j is not None]
+    of_jobs = [record.job_energy_j for record in records if record.job_energy_j is not None]
     waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
-    energy_kwh = sum(energies) / JOULES_PER_KWH if energies else None
     median, longest = (statistics.median(waits), max(waits)) if waits else (None, None)
     statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{trial_hours:.2f} hours without a GPU"
     statement += f" in {len(records)} {'trial' if len(records) == 1 else 'trials'}"
-    if energy_kwh is not None:
-        some = f" in {len(energies)} of them" if len(energies) < len(records) else ""
-        statement += f", {energy_kwh:.2f} kWh{some}"
+    energy_kwh, job_energy_kwh = (sum(joules) / JOULES_PER_KWH if joules else None for joules in (energies, of_jobs))
+    for kwh, joules, whose in ((energy_kwh, energies, ""), (job_energy_kwh, of_jobs, " by whole nodes")):
+        if kwh is not None:
+            some = f" in {len(joules)} of them" if len(joules) < len(records) else ""
+            statement += f", {kwh:.2f} kWh{whose}{some}"
     if median is not None:
         statement += f"; a job waited {median:,.0f} s (median), {longest:,.0f} s at most"
     return Spending(
@@ -59,6 +64,8 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
         trial_hours=trial_hours,
         energy_kwh=energy_kwh,
         energy_trials=len(energies),
+        job_energy_kwh=job_energy_kwh,
+        job_energy_trials=len(of_jobs),
         queue_wait_median_s=median,
         queue_wait_longest_s=longest,
         statement=statement,

@@ -403,7 +403,7 @@ CSV_COLUMNS: tuple[str, ...] = (
     "slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference", "timed_iterations", "collect_s", "learn_s", "iteration_s",
     *(f"{phase}_s" for phase in PHASES), "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
     "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
-    "gpu_hours", "energy_j", "queue_wait_s",
+    "gpu_hours", "energy_j", "job_energy_j", "queue_wait_s",
 )  # fmt: skip
 
 
