@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
-from envknee import enter, image, launch
+from envknee import enter, image, launch, nodes, ranks
 from envknee.files import TrialFolder, read_model
-from envknee.record import Outcome, Record
+from envknee.record import Outcome, Record, read_rows
 
 CONTAINERS = ROOT / "containers"
 DEFINITION, DOCKERFILE, ISAACSIM = (CONTAINERS / name for name in ("isaaclab.def", "Dockerfile", "isaacsim.def"))
@@ -166,6 +166,29 @@ def test_two_ranks_on_paths_with_commas_and_spaces_leave_nothing_behind(
     assert done.returncode == 0, done.stdout
     assert (measured(trial).outcome.status, measured(trial).world_size) == ("ok", 2)
     assert list(scratch.glob("envknee-ranks-*")) == []
+
+
+@pytest.mark.timeout(1800)
+def test_two_nodes_train_together_in_the_image(sif: Path, tmp_path: Path) -> None:
+    """What srun starts on each node, twice on this machine; test_slurm has srun itself, on the host."""
+    trial = a_trial(tmp_path / "0000", runtime="apptainer", nodes=2)
+    # Nodes of this machine meet on its loopback interface.
+    variables = ENVIRONMENT | {"GLOO_SOCKET_IFNAME": "lo"}
+    with nodes.meeting(trial) as shared:
+        words = [sys.executable, "-m", "envknee.nodes", str(trial.root), str(shared), str(sif)]
+        started = [subprocess.Popen(words, cwd=tmp_path, env=variables | {"SLURM_NODEID": node}) for node in "01"]
+        try:
+            assert [process.wait(240) for process in started] == [0, 0]
+        finally:
+            for process in started:
+                process.terminate()
+        assert {path.name for path in shared.glob("cost-*")} == {"cost-0.json", "cost-1.json"}
+    outcomes = ranks.read_outcomes(trial, 2)
+    for rank in (0, 1):
+        where = outcomes[rank].environment
+        assert outcomes[rank].status == "ok" and where is not None and where.image == image.describe(sif)
+    (row,) = read_rows(trial)
+    assert row.ranks is not None and [part.rank for part in row.ranks] == [0, 1]
 
 
 @pytest.mark.timeout(1800)

@@ -460,7 +460,7 @@ def test_what_a_node_with_a_sensor_takes_is_in_the_record(site: Site, cluster: C
             f"for part in {sys_folder}/*; do mkdir /sys/${{part##*/}} && mount --rbind $part /sys/${{part##*/}}; done",
             f"mkdir -p {counters}", f"echo 0 W > {counters}/power", f"echo 1000 J > {counters}/energy",
         ])  # fmt: skip
-        words = ["sbatch", "--wait", "--nodelist=n2", "--cpus-per-task=2", "--comment=rule_trial_wildcards_0000", "--wrap", job]
+        words = ["sbatch", "--wait", "--nodelist=n2", "--comment=rule_trial_wildcards_0000", "--wrap", job]
         done = site.run(words, timeout_s=120)
         assert done.returncode == 0, done.stdout + "".join(path.read_text() for path in site.folder.glob("slurm-*.out"))
     finally:
