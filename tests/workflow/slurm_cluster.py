@@ -42,7 +42,6 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=0,energy=1
 AcctGatherEnergyType=acct_gather_energy/pm_counters
-AcctGatherNodeFreq=1
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/log/jobcomp.log

@@ -18,10 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 import slurm_cluster
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
+from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
 from envknee import config, gpus, image
 from envknee.files import StudyFolder, canonical_json, write_atomically
-from envknee.record import Record, load_record, load_records
+from envknee.record import Record, load_records
 from slurm_cluster import Cluster
 
 LACKING = slurm_cluster.missing_program()
@@ -449,24 +449,23 @@ def test_a_folder_that_nodes_do_not_see_and_a_scratch_without_room_are_told(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node its own view of folders")
-def test_what_a_node_with_a_sensor_takes_is_in_the_record(site: Site, cluster: Cluster):
-    # The sensor is a file, as Cray's nodes have it; SLURM reads it every second. Between job and trial the counter grows.
-    trial, counters, sys_folder = a_trial(site.folder / "0000"), "/sys/cray/pm_counters", site.folder / "sys"
+def test_what_a_node_with_a_sensor_takes_is_told_to_the_trial(site: Site, cluster: Cluster):
+    # The sensor is a file, as Cray's nodes have it; SLURM reads it every second. The job itself lets it grow, then ends as trials do.
+    counters, sys_folder = "/sys/cray/pm_counters", site.folder / "sys"
     sys_folder.mkdir()
-    job = f"echo '8200 J' > {counters}/energy && exec {sys.executable} -m envknee.launch {trial.root}"
+    ask = "from envknee import cost; print(cost.start([])().slurm.energy_j)"
+    job = f"cd {counters} && echo 8200 J > new && mv new energy && sleep 3 && {sys.executable} -c '{ask}'"
+    words = ["srun", "--nodelist=n2", "--comment=rule_trial_wildcards_0000", "bash", "-c", job]
     try:
         restart(cluster, "n2", [
             f"mount --rbind /sys {sys_folder}", "mount -t tmpfs none /sys",
             f"for part in {sys_folder}/*; do mkdir /sys/${{part##*/}} && mount --rbind $part /sys/${{part##*/}}; done",
             f"mkdir -p {counters}", f"echo 0 W > {counters}/power", f"echo 1000 J > {counters}/energy",
         ])  # fmt: skip
-        words = ["sbatch", "--wait", "--nodelist=n2", "--comment=rule_trial_wildcards_0000", "--wrap", job]
-        done = site.run(words, timeout_s=120)
-        assert done.returncode == 0, done.stdout + "".join(path.read_text() for path in site.folder.glob("slurm-*.out"))
+        assert site.run(words, timeout_s=60).stdout.splitlines()[-1] == "7200.0"
     finally:
         restart(cluster, "n2")
-    record = load_record(trial)
-    assert (record.job_energy_j, record.energy_j) == (7200.0, None)
+    assert site.run(words[:-1] + [f"{sys.executable} -c '{ask}'"], timeout_s=60).stdout.splitlines()[-1] == "None"
 
 
 def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
