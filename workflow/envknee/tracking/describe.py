@@ -107,7 +107,8 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         artifacts={
             # Not the file: its tracking URI may hold a password.
             folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
-            **_present([folder.resolved, folder.verdict, folder.records_csv, folder.report]),
+            # Not the report: it is written afterwards, with links to these runs.
+            **_present([folder.resolved, folder.verdict, folder.records_csv]),
             **{f"figures/{file.name}": file for file in _figures(folder.figures)},
             **_best_files(best, records, folder),
         },

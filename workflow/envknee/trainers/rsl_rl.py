@@ -156,9 +156,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         meter.check_rollout()
         # A network whose weights have exploded makes PyTorch raise in many places ("normal expects all elements of
         # std >= 0.0"): then the weights are what happened, and the error only where it showed.
-        meter.check_parameters(
-            {**dict(runner.alg.actor.named_parameters()), **dict(runner.alg.critic.named_parameters())}, str(error)
-        )
+        meter.check_parameters(learned(runner.alg), str(error))
         raise
 
 
