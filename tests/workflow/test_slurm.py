@@ -469,6 +469,7 @@ def test_what_a_node_with_a_sensor_takes_is_told_to_the_trial(site: Site, cluste
 
 
 def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
+    cluster.wait_until_idle()  # stopped before it has said that a job is over, it would be waited for
     cluster.stop_node(node)
     cluster.start_node(node, mounts)
     cluster.wait_until_idle()
