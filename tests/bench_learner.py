@@ -65,7 +65,7 @@ def an_algorithm(num_envs: int, horizon: int, pixels: int, device: str, lean: bo
 
 def fill(algorithm: PPO, obs: TensorDict, horizon: int) -> None:
     """Fill the rollout with random frames, actions and returns."""
-    num_envs, image = len(obs), obs["policy"]
+    num_envs, image, seen = len(obs), obs["policy"], obs
     with torch.inference_mode():
         for _ in range(horizon):
             frames = (
