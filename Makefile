@@ -21,6 +21,10 @@ SERVER = config/server.yaml
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Taken as they stand, and passed through the environment: no file name is ever read as shell or make code.
+# A study that is named is published as its own file says, unless another one is named, too.
+ifeq ($(origin CONFIG),file)
+published_as = "$${STUDY:+$$STUDY/study.json}"
+endif
 override CONFIG := $(value CONFIG)
 override STUDY := $(value STUDY)
 override A := $(value A)
@@ -66,8 +70,8 @@ ui: setup ## open the runs of CONFIG in MLflow's web page
 server: setup ## start the tracking server that SERVER (config/server.yaml) describes, for a group
 	@exec python -m envknee.tracking.server "$$SERVER"
 
-publish: setup ## put the records of CONFIG into its tracking store; again changes nothing
-	@folder=$(study_folder) && python -m envknee.tracking "$$folder" --config "$$CONFIG"
+publish: setup ## put the records of CONFIG, or of STUDY, into its tracking store; again changes nothing
+	@folder=$(study_folder) && file=$(published_as) && python -m envknee.tracking "$$folder" --config "$${file:-$$CONFIG}"
 
 verify: setup ## recompute the decisions of STUDY (a results folder): requests, records and verdict must come out the same
 	@folder=$(study_folder) && python -m envknee.replay --verify "$$folder"

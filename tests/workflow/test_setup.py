@@ -532,6 +532,13 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
     assert make_calls.read_text().splitlines()[-1] == (
         "<python><-m><envknee.tracking><results/a-study><--config><config/config.yaml>"
     )
+    # A study that is named goes where its own file says.
+    assert project.run("make", "publish", "STUDY=results/b c")[0] == 0
+    assert make_calls.read_text().splitlines()[-1] == (
+        "<python><-m><envknee.tracking><results/b c><--config><results/b c/study.json>"
+    )
+    assert project.run("make", "publish", "STUDY=results/b c", "CONFIG=other.yaml")[0] == 0
+    assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
     assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
     assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee.replay><--verify><results/b c>"
 
