@@ -547,7 +547,11 @@ def test_isaac_sims_definition_takes_its_pins_from_the_lock_file() -> None:
     assert "/mnt/requirements.lock" in text
 
 
-@pytest.mark.parametrize("path", sorted(CONTAINERS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [*sorted(path for path in CONTAINERS.iterdir() if path.is_file()), CONTAINERS / "tracking/Dockerfile"],
+    ids=lambda path: str(path.relative_to(CONTAINERS)),
+)
 def test_what_makes_an_image_names_no_host_of_packages(path: Path) -> None:
     """Where packages come from is the machine's affair: pip's and apt's own settings say it."""
     if path.suffix == ".sh":

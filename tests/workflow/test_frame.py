@@ -61,7 +61,7 @@ def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     arms = {"stock": {"gpus": 0}, "per-frame": {"gpus": 0, "observations": "per_frame"}}
     overrides = {f"env.scene.tiled_camera.{side}": 96 for side in ("width", "height")}
     overrides |= {"env.frame_stack": 6, "agent.algorithm.num_learning_epochs": 1}
-    sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 3}
+    sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 5, "iterations": 3}
     result = workspace.sweep(
         workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
     )

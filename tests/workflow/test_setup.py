@@ -30,7 +30,7 @@ HOST_LOCK = ROOT / "workflow/requirements.lock"
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
 LEFT_OUT_OF_ISAACLAB = {
-    "alphashape", "botocore", "coacd", "daqp", "fast-simplification", "hf-xet", "hidapi", "imgui-bundle", "meshio",
+    "alphashape",  "coacd", "daqp", "fast-simplification", "hf-xet", "hidapi", "imgui-bundle", "meshio",
     "numba", "open3d", "pin", "pin-pink", "pycollada", "pyglet", "pyopengl-accelerate",
     "resolve-robotics-uri-py", "torchvision", "transformers",
 }  # fmt: skip
