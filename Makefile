@@ -94,8 +94,8 @@ compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"
 	@python -m envknee.limits.prove $(ARGS)
 
-test: setup ## all tests that this machine can run
-	@pytest
+test: setup ## all tests that this machine can run; ARGS="..." goes to pytest as it stands
+	@pytest $(ARGS)
 
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
