@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the wheels of requirements.lock with this machine's own pip settings; install.sh then needs no network.
+# Fetches the wheels of requirements.lock and requirements-trainers.lock with this machine's own pip settings; install.sh then needs no network.
 #
 #     bash containers/fetch.sh PYTHON FOLDER VERSION
 #
@@ -41,4 +41,4 @@ binary=()
 if ((${#target[@]})); then binary=(--only-binary ":all:"); fi
 download "${target[@]}" "${binary[@]}" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
 grep -v '^torch==' "$here/requirements.lock" >"$wheels/without-torch.lock"
-download "${target[@]}" --no-deps --no-build-isolation --ignore-requires-python --requirement "$wheels/without-torch.lock"
+download "${target[@]}" --no-deps --no-build-isolation --ignore-requires-python --requirement "$wheels/without-torch.lock" --requirement "$here/requirements-trainers.lock"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages of a lock file into a Python environment: the right build of PyTorch first, then the rest.
+# Installs the packages of lock files into a Python environment: the right build of PyTorch first, then the rest.
 #
-#     bash containers/install.sh PYTHON LOCKFILE
+#     bash containers/install.sh PYTHON LOCKFILE...
 #
-# In:    a Python whose environment may be written to, and a lock file
+# In:    a Python whose environment may be written to, and lock files
 # Out:   the packages in that environment; exit 2 and one sentence when that could not be done
 # TORCH  cuda or cpu: the build of PyTorch. Without it cuda where `nvidia-smi -L` finds a GPU, else cpu.
 #
@@ -12,7 +12,7 @@
 set -euo pipefail
 
 python=${1:?usage: install.sh PYTHON LOCKFILE}
-lock=${2:?usage: install.sh PYTHON LOCKFILE}
+locks=("${2:?usage: install.sh PYTHON LOCKFILE...}" "${@:3}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 fail() {
@@ -73,7 +73,9 @@ require_disk "$gigabytes"
 # only there, dependencies are followed; Isaac Lab declares more than the camera task imports, and Python 3.12 alone.
 pip_install "pip and setuptools" "$(pinned pip)" "$(pinned setuptools)"
 pip_install "PyTorch ($TORCH)" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
-pip_install "the packages of $(basename "$lock")" --no-deps --no-build-isolation --ignore-requires-python --requirement "$lock"
+for lock in "${locks[@]}"; do
+  pip_install "the packages of $(basename "$lock")" --no-deps --no-build-isolation --ignore-requires-python --requirement "$lock"
+done
 
 if [ "$TORCH" = cuda ] && has_gpu; then
   env -u CUDA_VISIBLE_DEVICES "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||

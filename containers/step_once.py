@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+LOCKS = ("requirements.lock", "requirements-trainers.lock")
 MODULES = (
     "isaaclab", "isaaclab_tasks", "isaaclab_rl", "isaaclab_newton", "newton", "warp", "mujoco", "mujoco_warp", "pxr.Usd",
     "torch", "rsl_rl.runners", "tensordict", "gymnasium", "hydra", "omni.client", "pynvml", "psutil", "pydantic", "yaml",
+    "rl_games.algos_torch.torch_ext", "skrl", "stable_baselines3", "torchrl",
 )  # fmt: skip
-"""What the packages that requirements.lock asks for by name are imported as."""
+"""What the packages that the lock files ask for by name are imported as."""
 
 
 def main() -> None:
@@ -31,10 +33,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Step the camera cart-pole once, and compile its kernels for GPUs.")
     parser.add_argument("architectures", nargs="*", type=int, metavar="ARCHITECTURE", help="such as 90 for sm_90")
     architectures = parser.parse_args().architectures
-    pins = re.findall(r"^([a-z0-9-]+)==(\S+)", (HERE / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    locks = "".join((HERE / name).read_text(encoding="utf-8") for name in LOCKS)
+    pins = re.findall(r"^([a-z0-9-]+)==(\S+)", locks, re.MULTILINE)
     wrong = [f"{name} {version(name)}" for name, pinned in pins if version(name).partition("+")[0] != pinned]
     if wrong:
-        raise SystemExit(f"the image holds other versions than requirements.lock: {', '.join(wrong)}")
+        raise SystemExit(f"the image holds other versions than its lock files: {', '.join(wrong)}")
     for name in MODULES:
         importlib.import_module(name)
     with also_compiled_for(architectures) as compiled:

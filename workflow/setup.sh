@@ -3,10 +3,11 @@
 #
 #     bash workflow/setup.sh
 #
-# In:      containers/requirements.lock, workflow/requirements.lock
+# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock if asked for
 # Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
 # PYTHON   the interpreter, CPython 3.11 or 3.12; without it the first such one of python3, python3.12, python3.11
 # TORCH    cuda or cpu, see containers/install.sh
+# TRAINERS all (containers/requirements-trainers.lock as well) or none; without it what .venv has, at first none
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,9 +25,9 @@ key() {
 }
 
 is_complete() {
-  local made_of torch
-  { read -r made_of && read -r torch; } 2>/dev/null <.venv/complete &&
-    [[ $made_of == "$(key "${PYTHON:-.venv/bin/python}")" && ${TORCH:-$torch} == "$torch" ]]
+  local made_of torch trainers
+  { read -r made_of && read -r torch && read -r trainers; } 2>/dev/null <.venv/complete &&
+    [[ $made_of == "$(key "${PYTHON:-.venv/bin/python}")" && ${TORCH:-$torch} == "$torch" && ${TRAINERS:-$trainers} == "$trainers" ]]
 }
 
 choose_python() {
@@ -60,6 +61,10 @@ discard_incomplete() {
   [ -f .venv/complete ] || { [ -d .venv ] && find .venv/ -mindepth 1 -delete && rmdir .venv; } 2>/dev/null || true
 }
 
+case ${TRAINERS:-none} in
+  all | none) ;;
+  *) fail "TRAINERS=$TRAINERS: expected TRAINERS=all (every trainer's packages) or TRAINERS=none (RSL-RL alone)." ;;
+esac
 if is_complete; then exit 0; fi
 version_of_python3=$(version_of python3 || true)
 choose_python
@@ -73,10 +78,15 @@ if is_complete; then exit 0; fi
 
 echo "envknee: setting up .venv: once, in a minute or two" >&2
 trap discard_incomplete EXIT
+# An .venv that is made anew, after a change of versions, keeps its trainers.
+if [ -z "${TRAINERS:-}" ]; then TRAINERS=$(sed -n 3p .venv/complete 2>/dev/null || true); fi
+: "${TRAINERS:=none}"
+optional=()
+if [ "$TRAINERS" = all ]; then optional=(containers/requirements-trainers.lock); fi
 rm -f .venv/complete
 make_venv
 mkdir .venv/tmp
-TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requirements.lock
+TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requirements.lock "${optional[@]}"
 rmdir .venv/tmp
 echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
-printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" >.venv/complete
+printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" >.venv/complete

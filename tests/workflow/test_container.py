@@ -75,7 +75,8 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     assert image.describe(sif) == found  # as kept beside it
     tested = subprocess.run(["apptainer", "test", "--cleanenv", str(sif)], capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
-    pins = re.findall(r"^[a-z0-9-]+==", (CONTAINERS / "requirements.lock").read_text(), re.MULTILINE)
+    locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-trainers"))
+    pins = re.findall(r"^[a-z0-9-]+==", locks, re.MULTILINE)
     assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in tested.stdout
 
 
@@ -526,7 +527,7 @@ def test_every_argument_of_a_definition_has_a_default() -> None:
 def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
     text = DOCKERFILE.read_text().replace("\\\n", " ")
     copied = [word for line in re.findall(r"^COPY (.*) /opt/envknee/$", text, re.MULTILINE) for word in line.split()]
-    assert len(copied) == 6
+    assert len(copied) == 7
     assert [path for path in copied if not (ROOT / path).is_file()] == []
     used = set(re.findall(r"/opt/envknee/([\w.-]+\.\w+)", text))
     assert used <= {Path(path).name for path in copied}

@@ -16,6 +16,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 SIMULATION_LOCK = ROOT / "containers/requirements.lock"
 CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
 HOST_LOCK = ROOT / "workflow/requirements.lock"
+TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
@@ -53,6 +55,11 @@ def pins(*locks: Path) -> list[tuple[str, str]]:
     return found
 
 
+def installed_locks() -> list[Path]:
+    """The lock files whose packages are here: trainers beside RSL-RL are optional."""
+    return [SIMULATION_LOCK, HOST_LOCK, *([TRAINERS_LOCK] if find_spec("skrl") else [])]
+
+
 def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
     """What an installed package needs on this machine, with some of its extras."""
     for text in distribution(name).requires or []:
@@ -62,14 +69,14 @@ def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 def test_each_package_is_pinned_once() -> None:
-    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK)]
+    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK)]
     assert len(names) > 150
     assert [name for name in names if names.count(name) > 1] == []
 
 
 def test_the_environment_holds_exactly_what_is_pinned() -> None:
     differing = {}
-    for name, pinned in pins(SIMULATION_LOCK, HOST_LOCK):
+    for name, pinned in pins(*installed_locks()):
         try:
             installed = version(name).partition("+")[0]  # torch's CPU build calls itself 2.13.0+cpu
         except PackageNotFoundError:
@@ -80,8 +87,8 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
 
 
 def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK))
-    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(SIMULATION_LOCK, HOST_LOCK)]
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK))
+    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(*installed_locks())]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
         for requirement in requirements_of(name, extras):
@@ -90,6 +97,8 @@ def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
                 left_out.add(needed)
             elif name == "isaaclab" and needed == "torch":
                 continue  # declares 2.11.0, runs with what is pinned
+            elif name == "rl-games" and needed in ("gymnasium", "psutil"):
+                continue  # declares Gymnasium's own tasks, which it never makes, and a psutil below 6: it counts cores
             elif needed not in pinned or pinned[needed] not in requirement.specifier:
                 problems.append(f"{name} needs {requirement}, pinned is {pinned.get(needed)}")
             elif requirement.extras and (needed, requirement.extras) not in wanted:
@@ -113,15 +122,15 @@ def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
 
 def declared(group: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    lists = {"direct": project["project"]["dependencies"], "dev": project["dependency-groups"]["dev"]}
+    lists = {"direct": project["project"]["dependencies"], **project["dependency-groups"]}
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
-@pytest.mark.parametrize("group", ["direct", "dev"])
+@pytest.mark.parametrize("group", ["direct", "dev", "trainers"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
         line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, HOST_LOCK)
+        for lock in (SIMULATION_LOCK, TRAINERS_LOCK, HOST_LOCK)
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
@@ -139,7 +148,7 @@ def test_what_the_package_imports_is_declared() -> None:
                 modules = [node.module or ""]
             for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"envknee"}:
                 owners = {canonicalize_name(name) for name in distributions.get(top, [top])}
-                if not owners & declared("direct"):
+                if not owners & (declared("direct") | declared("trainers")):
                     undeclared[top] = str(source.relative_to(ROOT))
     assert undeclared == {}
 
@@ -147,7 +156,7 @@ def test_what_the_package_imports_is_declared() -> None:
 @pytest.mark.parametrize(
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
-    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, HOST_LOCK)],
+    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK)],
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
@@ -201,9 +210,11 @@ class Project:
         # Declares what cannot be had, as Isaac Lab does.
         make_wheel(self.wheels, "tool", "1.0", "Requires-Dist: absent>=1", "Requires-Python: >=4")
         make_wheel(self.wheels, "tool", "2.0")
+        make_wheel(self.wheels, "learner", "1.0")
         self.simulation_lock = self.root / "containers/requirements.lock"
         self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
         (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
+        (self.root / "containers/requirements-trainers.lock").write_text("learner==1.0\n")
         self.lock = self.root / "workflow/requirements.lock"
         self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
         write_program(self.bin, "nvidia-smi", "exit 9")
@@ -216,7 +227,7 @@ class Project:
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_NO_CACHE_DIR": "1",
         }
-        for name in ("TORCH", "CONFIG", "STUDY", "ARGS"):
+        for name in ("TORCH", "TRAINERS", "CONFIG", "STUDY", "ARGS"):
             self.environment.pop(name, None)
 
     def start(self, *command: str, **environment: str | None) -> subprocess.Popen[str]:
@@ -298,6 +309,21 @@ def test_a_changed_lock_and_a_moved_folder_make_the_environment_anew(project: Pr
     assert str(project.root) in (project.root / ".venv/complete").read_text()
     status, output = project.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
     assert output.strip() == str(project.root / "workflow/envknee/__init__.py")
+
+
+def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None:
+    assert project.run()[0] == 0
+    assert project.installed("learner") == "missing"
+    assert project.run(TRAINERS="all")[0] == 0
+    assert project.installed("learner") == "1.0"
+    assert project.run() == (0, "")
+    project.lock.write_text("-r ../containers/requirements.lock\ntool==2.0\n")
+    assert project.run()[0] == 0
+    assert (project.installed("tool"), project.installed("learner")) == ("2.0", "1.0")
+    assert project.run(TRAINERS="none")[0] == 0
+    assert project.installed("learner") == "missing"
+    status, output = project.run(TRAINERS="skrl")
+    assert status == 2 and "TRAINERS=skrl" in output and "TRAINERS=all" in output
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:

@@ -26,7 +26,7 @@ from envknee.files import canonical_json, write_atomically
 from envknee.record import Image, Runtime
 
 ROOT = Path(__file__).parents[2]
-LOCKS = tuple(ROOT / "containers" / name for name in ("requirements.lock", "requirements-cuda.lock"))
+LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cuda", "-trainers"))
 
 OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""

@@ -52,6 +52,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "install.sh",
                     "requirements.lock",
                     "requirements-cuda.lock",
+                    "requirements-trainers.lock",
                     "step_once.py",
                     "with-kernels.sh",
                 )

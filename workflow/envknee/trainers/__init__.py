@@ -9,6 +9,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.record import Request
 
@@ -39,5 +40,17 @@ class Trainer(Protocol):
 
 
 def load(name: str) -> Trainer:
-    """Return the trainer called `name` in a study (legal names: envknee.config.Arm.trainer)."""
-    return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol
+    """Return the trainer called `name` in a study (legal names: envknee.config.Arm.trainer).
+
+    Raises:
+        UserError: when its library is not installed.
+    """
+    try:
+        return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol
+    except ModuleNotFoundError as error:
+        if (error.name or "envknee").partition(".")[0] == "envknee":
+            raise
+        raise UserError(
+            f"trainer: {name} needs the package {error.name}, which is not installed here. Run `make setup TRAINERS=all`,"
+            " or use trainer: rsl_rl"
+        ) from error
