@@ -19,16 +19,16 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
-from envknee import determinism, space, tasks
+from envknee import determinism, tasks
 from envknee.config import OverrideValue
-from envknee.errors import UserError
 from envknee.memory_watch import is_out_of_memory
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides, split_by_root
+from envknee.overrides import apply_overrides
 from envknee.record import Phase, Request
-from envknee.trainers import TrialConfig
+from envknee.trainers import TrialConfig, shared
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.lean import FrameStorage, LeanCNNModel, LeanPPO
+from envknee.trainers.shared import MeteredEnv
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
@@ -51,10 +51,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     Raises:
         UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
     """
-    fields = {name: value for name, value in request.overrides.items() if name != "presets"}
-    overrides = split_by_root(fields, ("env", "agent"))
-    env_cfg, agent_cfg = tasks.resolve(request.task_id, AGENT_ENTRY_POINT, request.overrides.get("presets"))
-    tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed + rank, device)
+    env_cfg, agent_cfg, agent_overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
 
     # Typed as any: which fields it has depends on the task.
     agent_cfg: Any = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
@@ -72,17 +69,9 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
-    apply_overrides(agent_cfg, overrides["agent"], "agent")
-    batch_size = request.batch_size
-    if batch_size is not None:
-        agent_cfg.algorithm.num_mini_batches = space.num_mini_batches(
-            request.num_envs, request.horizon, batch_size, request.world_size
-        )
-    elif space.rollout_size(request.num_envs, request.horizon) % agent_cfg.algorithm.num_mini_batches:
-        raise UserError(
-            f"batch_size: library: {agent_cfg.algorithm.num_mini_batches} mini-batches do not divide num_envs {request.num_envs}"
-            f" x horizon {request.horizon}. Use larger values, or name batch sizes"
-        )
+    apply_overrides(agent_cfg, agent_overrides, "agent")
+    algorithm = agent_cfg.algorithm
+    algorithm.num_mini_batches = shared.num_mini_batches(request, algorithm.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
 
@@ -125,7 +114,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if meter.request.deterministic:
         determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")
-    env = MeteredEnv(simulation, config.agent.clip_actions, meter)
+    env = RslRlVecEnvWrapper(MeteredEnv(simulation, meter), clip_actions=config.agent.clip_actions)
     log_dir = str(meter.trial.root / "rsl_rl")
     runner: Any
     gradients = None
@@ -185,23 +174,6 @@ def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
             yield parameter.grad
     for state in algorithm.optimizer.state.values():
         yield from (value for value in state.values() if isinstance(value, torch.Tensor))
-
-
-class MeteredEnv(RslRlVecEnvWrapper):
-    """Isaac Lab's wrapper for RSL-RL, telling the meter of each step."""
-
-    def __init__(self, env: Any, clip_actions: float | None, meter: Meter) -> None:
-        """Wrap and reset `env`, as the base class does."""
-        super().__init__(env, clip_actions=clip_actions)
-        self.meter = meter
-
-    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict]:
-        """Step all environments; actions are [num_envs, num_actions]."""
-        with self.meter.timeline.env_step():
-            observations, rewards, dones, extras = super().step(actions)
-        tensors = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
-        self.meter.end_step(tensors, rewards, dones)
-        return observations, rewards, dones, extras
 
 
 class RankRunner(OnPolicyRunner):
