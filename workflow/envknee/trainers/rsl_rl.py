@@ -114,7 +114,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if meter.request.deterministic:
         determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")
-    env = RslRlVecEnvWrapper(MeteredEnv(simulation, meter), clip_actions=config.agent.clip_actions)
+    metered: Any = MeteredEnv(simulation, meter)
+    env = RslRlVecEnvWrapper(metered, clip_actions=config.agent.clip_actions)
     log_dir = str(meter.trial.root / "rsl_rl")
     runner: Any
     gradients = None
