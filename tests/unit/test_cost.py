@@ -1,12 +1,16 @@
 """What a trial took: energy between two readings, the times of its job, sums per arm."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
+from envknee import attempts
 from envknee.cost import parse_job, slurm_job, spent_j
+from envknee.files import TrialFolder
 from envknee.limits import spending
 from envknee.limits.verdict import decide
-from envknee.record import Cost, Record, SlurmJob, build_record
+from envknee.record import Cost, Lost, Record, SlurmJob, build_record
 from records import GPU, a_study, a_trial, records_of
 
 JOB = (
@@ -55,6 +59,33 @@ def test_a_record_tells_gpu_hours_energy_and_waiting():
     assert (record.gpu_hours, record.energy_j, record.queue_wait_s) == (1.0, 7.2e5, 90.0)
     alone = with_cost(Cost(gpus=1, held_s=3600.0, energy_j=None, slurm=SlurmJob(job_id="8")))
     assert (alone.gpu_hours, alone.energy_j, alone.queue_wait_s) == (1.0, None, None)
+
+
+def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: Path):
+    trial = TrialFolder(tmp_path)
+    with pytest.raises(ZeroDivisionError), attempts.counted(trial) as (lost, _):
+        assert lost == Lost()
+        raise ZeroDivisionError
+    began_unix_s = json.loads(trial.attempts.read_text())["began_unix_s"]
+    os.utime(trial.attempts, (began_unix_s + 90, began_unix_s + 90))  # killed: its last sign of life stays
+    with attempts.counted(trial) as (lost, _):
+        pass  # the machine is lost at once
+    with attempts.counted(trial) as (lost, alive):
+        alive()
+        assert lost.attempts == 2 and lost.held_s == pytest.approx(90, abs=1)
+        trial.outcome.write_text("{}")
+    assert not trial.attempts.exists()
+
+
+def test_lost_attempts_are_told_beside_the_price():
+    whole = Cost(gpus=2, held_s=1800.0, energy_j=None)
+    lost = whole.model_copy(update={"lost": Lost(attempts=3, held_s=900.0)})
+    records = [with_cost(whole, 0), with_cost(lost, 1)]
+    assert (records[1].gpu_hours, records[1].lost_gpu_hours) == (1.0, 0.5)
+    assert spending.analyse(records, ["stock"])[-1].statement == (
+        "2.00 GPU-hours in 2 trials; 3 attempts were lost with 0.50 GPU-hours more"
+    )
+    assert "lost" not in spending.analyse(records[:1], ["stock"])[-1].statement
 
 
 def test_an_older_trial_is_counted_by_its_processs_own_time():

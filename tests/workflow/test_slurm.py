@@ -224,6 +224,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     assert sweep.returncode == 0, output
     records = assert_whole(folder, 4, cluster, site)
     assert [record.outcome.status for record in records] == ["ok"] * 4
+    assert [record.lost_attempts for record in records] == [1] * 4
     for number in range(4):
         # Once broken off, once measured; the rows of the first time are kept apart.
         assert len(list(folder.trial(number).root.glob("metrics.interrupted-*.jsonl"))) == 1

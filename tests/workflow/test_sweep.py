@@ -88,7 +88,10 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     assert result.returncode == 0, result.stdout
     assert folder.trial(0).outcome.read_bytes() == measured  # not measured again
     assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").exists()  # nothing measured is thrown away
-    assert [record.outcome.status for record in load_records(folder)] == ["ok", "ok"]
+    records = load_records(folder)
+    assert [record.outcome.status for record in records] == ["ok", "ok"]
+    assert [record.lost_attempts for record in records] == [0, 1]
+    assert "1 attempt was lost" in result.stdout
 
 
 def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):

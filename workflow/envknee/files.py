@@ -115,6 +115,11 @@ class TrialFolder:
         return self.root / "cost.json"
 
     @property
+    def attempts(self) -> Path:
+        """Attempts without a result so far; there until one has a result."""
+        return self.root / "attempts.json"
+
+    @property
     def record(self) -> Path:
         """The result, a pure function of request, metrics, outcome and cost."""
         return self.root / "record.json"

@@ -22,18 +22,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from envknee import bundle, config, cost, gpus, nodes, progress, ranks, scratch, space
+from envknee import attempts, bundle, config, cost, gpus, nodes, progress, ranks, scratch, space
 from envknee.enter import Entrance, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.hang_watch import HangWatch, beats_here
 from envknee.processes import GRACE_S, command_of, end_all
-from envknee.record import Environment, Failure, Image, Outcome, Record, Request, Row, Status, read_rows, rebuild_record
+from envknee.record import (
+    Cost,
+    Environment,
+    Failure,
+    Image,
+    Outcome,
+    Record,
+    Request,
+    Row,
+    Status,
+    read_rows,
+    rebuild_record,
+)
 
 POLL_S = 0.2
 FULL_DISK_BYTES = 100_000
@@ -74,10 +86,9 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
             _finish(trial, "skipped", request.skip, started_unix_s=time.time())
         else:
             _set_aside(trial.metrics)
-            if request.nodes == 1:
-                _measure_here(trial, request, entrance)
-            else:
-                _measure_on_nodes(trial, request, given)
+            on_nodes = request.nodes > 1
+            spent = _measure_on_nodes(trial, request, given) if on_nodes else _measure_here(trial, request, entrance)
+            write_atomically(trial.cost, canonical_json(spent))
             _tell_of_missing_policy(trial, request)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
@@ -129,28 +140,32 @@ def _set_aside(metrics: Path) -> None:
         metrics.rename(kept)
 
 
-def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
-    """Measure a trial on this machine, and write its cost."""
-    with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
+def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> Cost:
+    """Measure a trial on this machine, and return its cost."""
+    with (
+        gpus.reserved_for(request.gpus) as uuids,
+        attempts.counted(trial) as (lost, alive),
+        tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
+    ):
         meeting = Path(folder)
         spent = cost.start(uuids)
         watch = HangWatch(lambda: beats_here(meeting), request.world_size) if request.world_size > 1 else None
         try:
-            _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, grace_s=0.0)
+            _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, alive, grace_s=0.0)
         finally:
             if entrance is not None:
                 leave(entrance, meeting)
-        write_atomically(trial.cost, canonical_json(spent()))
+        return spent().model_copy(update={"lost": lost})
 
 
-def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
-    """Measure a trial on all nodes of this SLURM job, and write what it cost on all of them."""
-    with nodes.meeting(trial) as shared:
+def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> Cost:
+    """Measure a trial on all nodes of this SLURM job, and return what it cost on all of them."""
+    with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
         spent = cost.start([])
         watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
         # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
-        _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, grace_s=GRACE_S)
-        write_atomically(trial.cost, canonical_json(nodes.cost_of(shared, request, spent())))
+        _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, alive, grace_s=GRACE_S)
+        return nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
 
 
 def _measure(
@@ -158,6 +173,7 @@ def _measure(
     request: Request,
     started_by: tuple[list[str], dict[str, str]],
     watch: HangWatch | None,
+    alive: Callable[[], None],
     grace_s: float,
 ) -> None:
     """Run the trial's processes to its outcome, or write the outcome that their end stands for.
@@ -167,6 +183,7 @@ def _measure(
         request: what it runs
         started_by: command and environment variables
         watch: tells whether one of several ranks hangs
+        alive: called while it runs
         grace_s: how long processes of which one hangs may take to end
     """
     command, variables = started_by
@@ -184,6 +201,7 @@ def _measure(
             hang = watch.look() if watch else None
             if hang or elapsed_s > request.limit_s:
                 break
+            alive()
             _show_live(trial, request, elapsed_s)
             time.sleep(POLL_S)
     finally:

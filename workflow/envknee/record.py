@@ -370,8 +370,16 @@ class SlurmJob(Frozen):
     there), as far as SLURM gathers that; None where it does not."""
 
 
+class Lost(Frozen):
+    """Attempts at a trial that left no result."""
+
+    attempts: int = 0
+    held_s: float = 0.0
+    """Wall seconds for which they held the trial's GPUs, as far as they were seen alive; those of SLURM alone are not known."""
+
+
 class Cost(Frozen):
-    """What a trial took, seen from outside its processes: start-up, waiting for kernels and all. Lost attempts are not in it."""
+    """What a trial took, seen from outside its processes: start-up, waiting for kernels and all."""
 
     gpus: int
     """That it held; 0 on the CPU."""
@@ -381,6 +389,8 @@ class Cost(Frozen):
     """Taken by its GPUs meanwhile, by NVML's own counters; None on the CPU, and where NVML does not count."""
     slurm: SlurmJob | None = None
     """None where no SLURM started it, or SLURM did not answer."""
+    lost: Lost = Lost()
+    """Attempts before the one that the rest is about."""
 
 
 class Spread(Frozen):
@@ -443,6 +453,9 @@ class Record(Frozen):
     """What the nodes of its SLURM job took in that time, by their own sensors; None where SLURM gathers none."""
     queue_wait_s: float | None = None
     """From submission to start of its SLURM job; None without one."""
+    lost_attempts: int = 0
+    lost_gpu_hours: float = 0.0
+    """GPUs x hours of attempts that left no result; not in `gpu_hours`."""
 
     @property
     def rank_memory_gb(self) -> float | None:
@@ -490,6 +503,8 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         energy_j=cost.energy_j if cost else None,
         job_energy_j=cost.slurm.energy_j if cost and cost.slurm else None,
         queue_wait_s=queue_wait_s(cost.slurm) if cost and cost.slurm else None,
+        lost_attempts=cost.lost.attempts if cost else 0,
+        lost_gpu_hours=cost.gpus * cost.lost.held_s / 3600 if cost else 0.0,
     )
 
 

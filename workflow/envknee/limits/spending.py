@@ -1,7 +1,7 @@
 """What the trials of a study took: GPU-hours, energy and waiting in a queue, per arm and together. Pure.
 
-Input: records. Output: a `Spending` per arm, and one of all. Only trials with a record are counted: an attempt that was lost
-with its machine leaves no figures.
+Input: records. Output: a `Spending` per arm, and one of all. Attempts that were lost with their machine are counted
+apart, at the trial that came to a result later.
 """
 
 import statistics
@@ -32,6 +32,10 @@ class Spending(Frozen):
     queue_wait_median_s: float | None
     """From submission to start of a trial's job; None without SLURM."""
     queue_wait_longest_s: float | None
+    lost_attempts: int = 0
+    """That left no result, of these trials."""
+    lost_gpu_hours: float = 0.0
+    """What those took; not in `gpu_hours`."""
     statement: str
 
 
@@ -57,6 +61,11 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
             statement += f", {kwh:.2f} kWh{whose}{some}"
     if median is not None:
         statement += f"; a job waited {median:,.0f} s (median), {longest:,.0f} s at most"
+    lost = sum(record.lost_attempts for record in records)
+    lost_gpu_hours = sum(record.lost_gpu_hours for record in records)
+    if lost:
+        took = f" with {lost_gpu_hours:.2f} GPU-hours more" if lost_gpu_hours else ""
+        statement += f"; {lost} {'attempt was' if lost == 1 else 'attempts were'} lost{took}"
     return Spending(
         arm=arm,
         trials=len(records),
@@ -68,5 +77,7 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
         job_energy_trials=len(of_jobs),
         queue_wait_median_s=median,
         queue_wait_longest_s=longest,
+        lost_attempts=lost,
+        lost_gpu_hours=lost_gpu_hours,
         statement=statement,
     )

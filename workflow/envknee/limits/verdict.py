@@ -404,6 +404,7 @@ CSV_COLUMNS: tuple[str, ...] = (
     *(f"{phase}_s" for phase in PHASES), "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
     "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
     "gpu_hours", "energy_j", "job_energy_j", "queue_wait_s",
+    "lost_attempts", "lost_gpu_hours",
 )  # fmt: skip
 
 
