@@ -480,8 +480,10 @@ def test_publisher_killed_at_any_time_leaves_nothing_behind(
 ) -> None:
     expected, duration_s = reference
     (storeless.root.parent / ".mlflow.db.new").write_bytes(b"half a store")
-    statuses = [publish_in_child(storeless, killed_at_s=duration_s * share) for share in (0.3, 0.7, 0.9)]
-    assert -signal.SIGKILL in statuses
+    for share in (0.3, 0.7, 0.9):
+        while (status := publish_in_child(storeless, killed_at_s=duration_s * share)) == 0:
+            duration_s /= 2  # the machine was busier when this was measured: it was done before it was killed
+        assert status == -signal.SIGKILL
     assert publish_in_child(storeless) == 0
     assert contents(storeless) == expected
     assert not list(storeless.root.parent.glob(".mlflow.db*"))
