@@ -157,7 +157,10 @@ class Meter:
                 what the policy saw before step t
         """
         self.num_mini_batches = num_mini_batches
-        self.rollout_gb = sum(tensor.nbytes for tensor in rollout_observations.values()) / GB
+        kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
+        self.rollout_gb = (
+            sum(tensor.nbytes for tensor in kept) / GB
+        )  # what a library keeps on the host is none of the GPU's
         self.rollout_observations = rollout_observations
         num_envs = self.request.num_envs
         self._returns = torch.zeros(num_envs, device=self.device)
@@ -304,7 +307,8 @@ class Meter:
         broken = self._first_broken[name] == step
         indices = broken.nonzero()[:MAX_ENV_INDICES, 0]
         dump = self._dump(
-            {key: value[indices] for key, value in self._tensors_of(step).items()} | {"env_indices": indices}
+            {key: value[indices.to(value.device)] for key, value in self._tensors_of(step).items()}
+            | {"env_indices": indices}
         )
         raise TrialDone(
             "nan",

@@ -101,6 +101,11 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
         raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
     if study.throughput is None:
         raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    if study.arms[arm].trainer != "rsl_rl":
+        raise UserError(
+            f"arm {arm!r} has trainer: {study.arms[arm].trainer}, and what `isaaclab train` takes is read from RSL-RL's log."
+            " Name another --arm"
+        )
     if study.arms[arm].world_size > 1:
         raise UserError(
             f"arm {arm!r} trains on {study.arms[arm].world_size} ranks; one is compared. Name another --arm"

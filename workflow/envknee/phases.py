@@ -34,7 +34,7 @@ class IterationTimes:
 
     env_step_s: float
     collect_s: float
-    """From the first inference to the beginning of learning: environment steps, inference, storage, bookkeeping."""
+    """From the first storage or inference to the beginning of learning: environment steps, inference, storage, bookkeeping."""
     learn_s: float
     phases_s: dict[Phase, float] | None
 
@@ -191,7 +191,7 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
         total[name] += duration_s
         if name == ENV_STEP and is_sampled:
             sampled[phase] += duration_s
-    collecting = slice(_first(names, {ENV_STEP, "inference"}), _first(names, {"learning"}))
+    collecting = slice(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}))
     phases_s = None
     if sampled:
         share = total[ENV_STEP] / sum(sampled.values())

@@ -4,8 +4,6 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 `isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
 """
 
-import json
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
@@ -81,29 +79,13 @@ def _path_of(kind: type) -> str:
 
 
 def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training: task, seed, sizes, overrides and asset.
-
-    Upstream: `isaaclab train` of Isaac Lab 3.0.0; fields are set in Hydra's way.
-    """
-    registered, _ = tasks.resolve(request.task_id, AGENT_ENTRY_POINT, request.overrides.get("presets"))
-    cartpoles = [] if request.asset == "nucleus" else tasks.cartpoles(registered)
-    fields = dict(request.overrides) | {
+    """Return Isaac Lab's own command for the same training."""
+    fields: dict[str, OverrideValue] = {
         "agent.device": device,
         "agent.num_steps_per_env": request.horizon,
         "agent.algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
-        **{f"env.scene.{name}.spawn.usd_path": str(tasks.checked_asset(request.asset)) for name in cartpoles},
     }
-    iterations = request.warmup_iterations + (request.iterations or 0)
-    return [
-        sys.executable, "-m", "isaaclab", "train", "--rl_library", "rsl_rl", "--task", request.task_id,
-        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
-        "--max_iterations", str(iterations), *(f"{name}={_hydra(value)}" for name, value in fields.items()),
-    ]  # fmt: skip
-
-
-def _hydra(value: OverrideValue) -> str:
-    """Write a value as Hydra reads it: JSON, but for the quotes of a plain word."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return shared.isaaclab_train(request, device, "rsl_rl", AGENT_ENTRY_POINT, fields)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
@@ -169,12 +151,7 @@ def storage_bytes(storage: RolloutStorage) -> int:
 
 def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
     """Give the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
-    for parameter in (*algorithm.actor.parameters(), *algorithm.critic.parameters()):
-        yield parameter
-        if parameter.grad is not None:
-            yield parameter.grad
-    for state in algorithm.optimizer.state.values():
-        yield from (value for value in state.values() if isinstance(value, torch.Tensor))
+    return shared.model_tensors((*algorithm.actor.parameters(), *algorithm.critic.parameters()), algorithm.optimizer)
 
 
 class RankRunner(OnPolicyRunner):

@@ -1,16 +1,19 @@
 """What every trainer does alike: the task's configuration, the size of a mini-batch, a metered environment.
 
-Input: a request, an environment. Output: configurations with everything but the learner's own fields set, and each
-environment step told to the meter.
+Input: a request, an environment. Output: configurations with everything but the learner's own fields set, Isaac Lab's own
+command, and each environment step told to the meter.
 """
 
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
 import torch
 
 from envknee import space, tasks
-from envknee.config import Overrides
+from envknee.config import Overrides, OverrideValue
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import split_by_root
@@ -46,6 +49,75 @@ def num_mini_batches(request: Request, default: int) -> int:
             f" x horizon {request.horizon}. Use larger values, or name batch sizes"
         )
     return default
+
+
+def refuse(request: Request, reasons: Mapping[str, str]) -> None:
+    """Refuse options that the library of a request's trainer does not have: nothing is left out silently.
+
+    Args:
+        request: what the trial is to run
+        reasons: of `ranks`, `lean`, `mixed_precision` and `retry_accumulate` those that it cannot do, and why
+
+    Raises:
+        UserError: names the trainer, the option that was asked for, and what to do.
+    """
+    memory = request.memory
+    known = {
+        "ranks": (request.world_size > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
+        "lean": (request.observations == "lean", "observations: lean", "observations: stock"),
+        "mixed_precision": (memory.mixed_precision, "memory.mixed_precision: true", "mixed_precision: false"),
+        "retry_accumulate": (memory.on_oom == "retry_accumulate", "memory.on_oom: retry_accumulate", "on_oom: record"),
+    }
+    for option, reason in reasons.items():
+        is_asked, words, instead = known[option]
+        if is_asked:
+            raise UserError(
+                f"trainer: {request.trainer} cannot do {words}: {reason}. Use {instead}, or trainer: rsl_rl, which can"
+            )
+
+
+def isaaclab_train(
+    request: Request, device: str, library: str, agent_entry_point: str, agent: Mapping[str, OverrideValue]
+) -> list[str]:
+    """Return Isaac Lab's own command for the training of `request`: task, seed, sizes, overrides and asset.
+
+    Upstream: `isaaclab train` of Isaac Lab 3.0.0; fields are set in Hydra's way.
+
+    Args:
+        request: what the trial is to run
+        device: 'cpu' or 'cuda:0'
+        library: what --rl_library calls it
+        agent_entry_point: under which name tasks register their configuration for it
+        agent: fields of the agent to set beside the overrides, by their whole names
+    """
+    registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
+    cartpoles = [] if request.asset == "nucleus" else tasks.cartpoles(registered)
+    fields = {
+        **request.overrides,
+        **agent,
+        **{f"env.scene.{name}.spawn.usd_path": str(tasks.checked_asset(request.asset)) for name in cartpoles},
+    }
+    iterations = request.warmup_iterations + (request.iterations or 0)
+    return [
+        sys.executable, "-m", "isaaclab", "train", "--rl_library", library, "--task", request.task_id,
+        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
+        "--max_iterations", str(iterations), *(f"{name}={_hydra(value)}" for name, value in fields.items()),
+    ]  # fmt: skip
+
+
+def _hydra(value: OverrideValue) -> str:
+    """Write a value as Hydra reads it: JSON, but for the quotes of a plain word."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """Give parameters, their gradients, and the optimizer's state."""
+    for parameter in parameters:
+        yield parameter
+        if parameter.grad is not None:
+            yield parameter.grad
+    for state in optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, torch.Tensor))
 
 
 class MeteredEnv(gymnasium.Wrapper):

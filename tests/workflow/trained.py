@@ -1,0 +1,89 @@
+"""What a trial of any trainer has to say, and a way to count the optimizer steps that it really makes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import a_trial
+from envknee import processes
+from envknee.errors import UserError
+from envknee.files import TrialFolder, read_model
+from envknee.record import Record, Request, Row, read_rows
+from envknee.trainers import load
+
+# PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
+COUNTING = """
+import sys, torch
+from envknee import trial
+counted = open(sys.argv.pop(), "ab", buffering=0)
+torch.optim.optimizer.register_optimizer_step_post_hook(lambda *_: counted.write(b"."))
+trial.main()
+"""
+
+
+def camera(px: int) -> dict[str, Any]:
+    """Return overrides for square frames."""
+    return {"env.scene.tiled_camera.width": px, "env.scene.tiled_camera.height": px}
+
+
+def optimizer_steps(trial: TrialFolder) -> int:
+    """Run a trial in a process of its own, as the launcher does, and return how many steps its optimizer made."""
+    counted = trial.root / "steps"
+    request = read_model(trial.request, Request, "")
+    with trial.log.open("w", encoding="utf-8") as log:
+        subprocess.run(
+            [sys.executable, "-c", COUNTING, str(trial.root), str(counted)],
+            env=processes.environment_of(request), stdout=log, stderr=subprocess.STDOUT, timeout=240, check=True,
+        )  # fmt: skip
+    return counted.stat().st_size
+
+
+def assert_whole(record: Record, rows: list[Row], observation_bytes: int) -> None:
+    """Check what every trainer reports alike; `observation_bytes` are those of one environment at one step."""
+    request = record.request
+    assert record.outcome.status == "ok", record.outcome
+    assert record.rollout_gb == pytest.approx(observation_bytes * request.num_envs * request.horizon / 1e9)
+    for row in rows:
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
+        assert min(row.phases_s.values()) > 0  # none is missing
+        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
+        assert {"value", "surrogate", "entropy"} <= set(row.losses)
+        assert row.learning_rate > 0 and 0.5 < row.action_std < 2
+    found = record.outcome.memory_map
+    assert found is not None and found.static_gb > 0.2 and found.model_gb > 0
+    # Beside observations, all that the library keeps: actions, rewards, values, ... which are few bytes.
+    assert record.rollout_gb is not None
+    assert record.rollout_gb < found.rollout_gb < record.rollout_gb + 60 * request.num_envs * request.horizon / 1e9
+
+
+def assert_same_training(one: list[Row], other: list[Row]) -> None:
+    """Check that two trials of one request learned the same."""
+    for row, again in zip(one, other, strict=True):
+        assert (row.losses, row.action_std, row.reward_mean, row.episodes) == (
+            again.losses, again.action_std, again.reward_mean, again.episodes,
+        )  # fmt: skip
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "2 ranks": {"gpus": 0, "cpu_ranks": 2},
+    "observations: lean": {"observations": "lean"},
+    "memory.mixed_precision: true": {"memory": {"mixed_precision": True}},
+    "memory.on_oom: retry_accumulate": {"memory": {"on_oom": "retry_accumulate"}},
+    "16 x horizon 3": {"num_envs": 16, "horizon": 3, "batch_size": None},
+}
+
+
+def refusal(folder: Path, trainer: str, **changes: Any) -> str:
+    """Return what is said to a request before anything starts."""
+    trial = a_trial(folder, trainer=trainer, **changes)
+    with pytest.raises(UserError) as error:
+        load(trainer).resolve(read_model(trial.request, Request, ""), "cpu")
+    return str(error.value)
+
+
+def rows_of(trial: TrialFolder) -> list[Row]:
+    """Return the rows of a trial that was run without the launcher."""
+    return read_rows(trial)
