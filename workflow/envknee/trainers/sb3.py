@@ -70,7 +70,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     for field in UPSTREAMS_OWN:
         settings.pop(field, None)
     apply_overrides(settings, overrides, "agent")
-    _check_schedules(settings)
+    check_settings(settings)
     settings |= {
         "n_steps": request.horizon,
         "batch_size": batch_size,
@@ -101,6 +101,11 @@ def like_rsl_rl(registered: Any) -> dict[str, Any]:
         raise UserError(
             f"trainer: sb3 has no equal of RSL-RL's {actor['class_name']} (obs_normalization: {actor['obs_normalization']}),"
             f" and the task registers no {AGENT_ENTRY_POINT}. Use trainer: rsl_rl, or a task that does"
+        )
+    groups = (cfg["obs_groups"] or {}).get("actor", ["policy"])
+    if list(groups) != ["policy"]:
+        raise UserError(
+            f"trainer: sb3 gets the observations 'policy' only, and the task's actor reads {', '.join(groups)}. Use trainer: rsl_rl"
         )
     return {
         "policy": "CnnPolicy" if actor["class_name"] == "CNNModel" else "MlpPolicy",
@@ -141,7 +146,7 @@ def _batch_size(request: Request, settings: dict[str, Any]) -> int:
     return rollout // shared.num_mini_batches(request, own or 1)
 
 
-def _check_schedules(settings: Mapping[str, Any]) -> None:
+def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse what would need to know how long a trial lasts, or a wrapper that Isaac Lab adds.
 
     Raises:

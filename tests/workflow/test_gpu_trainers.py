@@ -1,0 +1,50 @@
+"""Each trainer learns the camera task on a GPU: `make gpu-test`. Elsewhere every test is skipped."""
+
+import pytest
+import torch
+from conftest import a_trial
+from envknee import launch
+from envknee.record import read_rows
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+LIBRARIES = {"rsl_rl": "rsl_rl", "skrl": "skrl", "sb3": "stable_baselines3"}
+"""By trainer, what is to be installed for it (make setup TRAINERS=all)."""
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("trainer", LIBRARIES)
+def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
+    pytest.importorskip(LIBRARIES[trainer], reason=f"trainer: {trainer} is optional: make setup TRAINERS=all")
+    trial = a_trial(
+        tmp_path / trainer,
+        trainer=trainer,
+        kind="learning",
+        gpus=1,
+        num_envs=512,
+        horizon=32,
+        batch_size=2048,
+        iterations=None,
+        # As config/studies/one-gpu-learning.yaml: the pole is solved near 4.95, and 4.5 stands for the whole episode upright.
+        target_reward=4.5,
+        target_episodes=100,
+        budget_s=900.0,
+        limit_s=1100.0,
+        overrides={"env.scene.tiled_camera.width": 64, "env.scene.tiled_camera.height": 64},
+    )
+    record = launch.launch(trial)
+    assert record.outcome.status == "target_reached", record.outcome
+    for row in read_rows(trial)[2:]:
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
+    found = record.outcome.memory_map
+    assert found is not None and record.rollout_gb is not None
+    observations_gb = 512 * 32 * 6 * 64 * 64 * 4 / 1e9
+    # Stable-Baselines3 keeps its rollout on the host: none of it is the GPU's.
+    assert (record.rollout_gb < 0.01 * observations_gb) == (trainer == "sb3")
+    assert found.rollout_gb >= record.rollout_gb
+    print(f"{trainer}: {record.seconds_to_target:.0f} s, {record.frames_to_target} frames")  # seen with pytest -s

@@ -1,0 +1,107 @@
+"""Stable-Baselines3 trains in real trials on the CPU, and says of them what RSL-RL's say."""
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import a_trial
+from envknee import launch
+from envknee.errors import UserError
+from envknee.files import TrialFolder, read_model
+from envknee.record import Outcome, Record, Request, read_rows
+from envknee.trainers import load
+from trained import REFUSED, a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
+
+pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
+
+PX = 24
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
+    """Return a finished trial."""
+    trial = a_trial(tmp_path_factory.mktemp("sb3") / "trial", trainer="sb3", **a_learning_trial(PX))
+    return trial, launch.launch(trial)
+
+
+def test_rows_say_what_rsl_rls_say(trained):
+    trial, record = trained
+    rows = read_rows(trial)
+    assert_whole(record, rows, 6 * PX * PX * 4)
+    assert [row.frames for row in rows] == [64, 128, 192]
+    assert [row.episodes for row in rows] == [0, 0, 8]
+    assert record.num_mini_batches == 2
+    assert not list(trial.root.glob("**/*tfevents*")) and not list(trial.root.glob("**/*.zip"))
+    policy = torch.jit.load(trial.policy)
+    nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, PX, PX)
+    assert policy(nothing, [frames]).shape == (5, 1)
+    assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
+    assert trial.frames.stat().st_size > 500
+
+
+def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(trained, tmp_path):
+    trial, record = trained
+    again = a_trial(tmp_path / "again", trainer="sb3", **a_learning_trial(PX))
+    assert optimizer_steps(again) == 3 * 4 * 2  # iterations x epochs x mini-batches
+    assert_same_training(read_rows(trial), read_rows(again))
+    outcome = read_model(again.outcome, Outcome, "")
+    assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
+
+
+def test_a_simulation_that_breaks_is_named(tmp_path):
+    changes = a_learning_trial(PX, deterministic=False)
+    changes["overrides"] |= {"env.action_scale": 1.0e38}  # newtons: velocities become infinite
+    record = launch.launch(a_trial(tmp_path / "broken", trainer="sb3", **changes))
+    assert record.outcome.status == "nan"
+    failure = record.outcome.failure
+    assert failure is not None and failure.tensor in ("rewards", "observations/policy", "observations/critic")
+    assert failure.env_indices and failure.tensor in (record.outcome.reason or "")
+
+
+@pytest.mark.parametrize(("words", "changes"), REFUSED.items(), ids=REFUSED)
+def test_what_it_cannot_do_is_refused(tmp_path, words, changes):
+    text = refusal(tmp_path / "refused", "sb3", **changes)
+    assert text.startswith(f"trainer: sb3 cannot do {words}") and "or trainer: rsl_rl" in text
+
+
+def test_a_batch_that_does_not_fit_is_refused(tmp_path):
+    text = refusal(tmp_path / "camera", "sb3", num_envs=5, horizon=5, batch_size=None)
+    assert "16 mini-batches do not divide num_envs 5 x horizon 5" in text
+    state: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "overrides": {}}
+    text = refusal(tmp_path / "state", "sb3", **state, num_envs=8, horizon=8, batch_size=None)
+    assert "batches of 4096, which do not divide num_envs 8 x horizon 8" in text
+
+
+def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
+    from envknee.trainers.sb3 import check_settings
+
+    check_settings({"learning_rate": 3e-4, "normalize_input": False})
+    with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' falls .* Set a number"):
+        check_settings({"learning_rate": "lin_3e-4"})
+    with pytest.raises(UserError, match=r"agent\.normalize_input: true .* agent\.normalize_input: false"):
+        check_settings({"normalize_input": True})
+
+
+def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):
+    state: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "overrides": {"agent.n_epochs": 7}}
+    trial = a_trial(tmp_path / "state", trainer="sb3", **state, num_envs=8, horizon=8, batch_size=32)
+    request = read_model(trial.request, Request, "")
+    agent = load("sb3").resolve(request, "cpu").agent
+    assert agent["policy_kwargs"]["net_arch"] == [32, 32] and (agent["n_epochs"], agent["gamma"]) == (7, 0.99)
+    assert {"agent.n_steps=8", "agent.batch_size=32", "agent.n_epochs=7"} < set(
+        load("sb3").command_line(request, "cpu")
+    )
+
+
+def test_the_camera_task_gets_rsl_rls_network(tmp_path):
+    request = read_model(a_trial(tmp_path / "camera", trainer="sb3").request, Request, "")
+    agent = load("sb3").resolve(request, "cpu").agent
+    stock = load("rsl_rl").resolve(request.model_copy(update={"trainer": "rsl_rl"}), "cpu").agent
+    assert agent["policy_kwargs"]["features_extractor_kwargs"]["cnn_cfg"]["output_channels"] == [8, 16, 16]
+    assert agent["policy_kwargs"]["net_arch"] == {"pi": stock.actor.hidden_dims, "vf": stock.critic.hidden_dims}
+    assert (agent["n_epochs"], agent["learning_rate"]) == (
+        stock.algorithm.num_learning_epochs,
+        stock.algorithm.learning_rate,
+    )
+    with pytest.raises(UserError, match="cannot train Isaac-Cartpole-Camera-Direct"):
+        load("sb3").command_line(request, "cpu")
