@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import a_trial
+from conftest import ENVIRONMENT, a_trial
 from envknee import processes
 from envknee.errors import UserError
 from envknee.files import TrialFolder, read_model
@@ -15,10 +15,13 @@ from envknee.trainers import load
 
 # PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
 COUNTING = """
-import sys, torch
+import sys
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from envknee import trial
 counted = open(sys.argv.pop(), "ab", buffering=0)
-torch.optim.optimizer.register_optimizer_step_post_hook(lambda *_: counted.write(b"."))
+def count(*_):
+    counted.write(b".")
+register_optimizer_step_post_hook(count)
 trial.main()
 """
 
@@ -42,7 +45,7 @@ def optimizer_steps(trial: TrialFolder) -> int:
     with trial.log.open("w", encoding="utf-8") as log:
         subprocess.run(
             [sys.executable, "-c", COUNTING, str(trial.root), str(counted)],
-            env=processes.environment_of(request), stdout=log, stderr=subprocess.STDOUT, timeout=240, check=True,
+            env=ENVIRONMENT | processes.environment_of(request), stdout=log, stderr=subprocess.STDOUT, timeout=240, check=True,
         )  # fmt: skip
     return counted.stat().st_size
 
