@@ -28,6 +28,12 @@ def test_an_iteration_is_cut_at_its_marks():
     assert iteration_times(unresolved, seconds).phases_s is None
 
 
+def test_collecting_begins_with_what_a_library_copies_before_it_acts():
+    marks = [("other", False), ("storage", False), ("inference", False), (ENV_STEP, False), ("learning", False)]
+    times = iteration_times(marks, [1.0, 2.0, 4.0, 8.0, 16.0])
+    assert (times.collect_s, times.learn_s) == (14.0, 16.0)
+
+
 def test_a_sampled_step_stands_for_the_others():
     marks = [(ENV_STEP, False), (ENV_STEP, True), ("physics", True), ("other", False)]
     times = iteration_times(marks, [30.0, 1.0, 9.0])

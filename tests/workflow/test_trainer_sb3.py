@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from conftest import a_trial
@@ -10,6 +11,7 @@ from envknee.errors import UserError
 from envknee.files import TrialFolder, read_model
 from envknee.record import Outcome, Record, Request, read_rows
 from envknee.trainers import load
+from gymnasium import spaces
 from trained import REFUSED, a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
@@ -50,7 +52,7 @@ def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_say
 
 def test_a_simulation_that_breaks_is_named(tmp_path):
     changes = a_learning_trial(PX, deterministic=False)
-    changes["overrides"] |= {"env.action_scale": 1.0e38}  # newtons: velocities become infinite
+    changes["overrides"] |= {"env.action_scale": 1.0e39}  # newtons, more than float32 holds
     record = launch.launch(a_trial(tmp_path / "broken", trainer="sb3", **changes))
     assert record.outcome.status == "nan"
     failure = record.outcome.failure
@@ -78,8 +80,25 @@ def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
     check_settings({"learning_rate": 3e-4, "normalize_input": False})
     with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' falls .* Set a number"):
         check_settings({"learning_rate": "lin_3e-4"})
-    with pytest.raises(UserError, match=r"agent\.normalize_input: true .* agent\.normalize_input: false"):
+    with pytest.raises(UserError, match=r"agent\.normalize_input: true .*{agent\.normalize_input: false"):
         check_settings({"normalize_input": True})
+
+
+def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
+    from envknee.trainers.sb3 import RolloutObservations
+    from stable_baselines3.common.buffers import RolloutBuffer
+
+    numbers = spaces.Box(-100.0, 100.0, (2,), numpy.float32)
+    rollout = RolloutBuffer(3, numbers, spaces.Box(-1.0, 1.0, (1,), numpy.float32), "cpu", n_envs=4)
+    given = numpy.arange(3 * 4 * 2, dtype=numpy.float32).reshape(3, 4, 2)
+    nothing = numpy.zeros(4, dtype=numpy.float32)
+    for observations in given:
+        rollout.add(observations, nothing, nothing, nothing, torch.zeros(4, 1), torch.zeros(4))
+    found = RolloutObservations(rollout)
+    assert list(found) == ["policy"] and torch.equal(found["policy"], torch.from_numpy(given))
+    next(rollout.get(4))
+    assert rollout.observations.shape == (12, 2)  # in the order of environments now
+    assert torch.equal(found["policy"], torch.from_numpy(given))
 
 
 def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):
