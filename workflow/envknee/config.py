@@ -173,7 +173,7 @@ class Memory(Strict):
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
-    trainer: Literal["rsl_rl", "skrl", "sb3"] = Field(default="rsl_rl", description="Which library learns.")
+    trainer: Literal["rsl_rl", "rl_games", "skrl", "sb3"] = Field(default="rsl_rl", description="Which library learns.")
     gpus: Gpus = Field(
         default="auto",
         description="'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each.",

@@ -1,0 +1,275 @@
+"""RL-Games' PPO, through its own seams: a registered environment, and an agent that overrides what its loop calls.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: rl-games 1.6.5 and Isaac Lab 3.0.0's
+`isaaclab train --rl_library rl_games`, whose steps `train` follows.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from rl_games.algos_torch.a2c_continuous import A2CAgent
+from rl_games.common import a2c_common
+from rl_games.common.algo_observer import IsaacAlgoObserver
+from rl_games.torch_runner import Runner
+from torch import nn
+
+from envknee import determinism, space, tasks
+from envknee.config import Overrides
+from envknee.errors import UserError
+from envknee.meter import Meter
+from envknee.overrides import apply_overrides
+from envknee.record import Request
+from envknee.trainers import TrialConfig, shared
+from envknee.trainers.shared import MeteredEnv
+from envknee.trainers.traced import save_policy
+
+UNREACHABLE_EPOCHS = 1_000_000_000
+"""The meter ends a trial, never RL-Games' own count of epochs, score to win or checkpoints."""
+
+AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
+"""Under which name tasks register their configuration for RL-Games."""
+
+ALGORITHM = "a2c_continuous"
+"""PPO for continuous actions, as RL-Games' factory knows it: what `MeteredAgent` is."""
+
+COMPILE = "torch_compile"
+"""RL-Games 1.6.5 compiles its model where this is not set; the 1.6.1 that Isaac Lab names cannot. Off unless a study says so."""
+
+UNSUPPORTED = {
+    "ranks": "its ranks meet over NCCL alone, at an address of their own",
+    "lean": "it keeps each observation whole, in float32",
+    "retry_accumulate": "it takes each mini-batch whole",
+}
+"""As of rl-games 1.6.5: common/a2c_common.py (A2CBase.__init__), common/experience.py, algos_torch/a2c_continuous.py."""
+
+ON_CPU = {"mixed_precision": "it asks for bfloat16 on a GPU only, and computes in float32 on a CPU all the same"}
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of a trial; the agent's is RL-Games' own nested dictionary.
+
+    Raises:
+        UserError: when the request asks for what RL-Games cannot do, or the task, the asset or an override is wrong.
+    """
+    shared.refuse(request, UNSUPPORTED | (ON_CPU if device == "cpu" else {}))
+    env_cfg, agent_cfg, agent_overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+    params = agent_cfg["params"]
+    if request.batch_size is None:
+        raise UserError(
+            "batch_size: library: RL-Games' tasks name the size of a mini-batch and not their number, so that this would"
+            f" not grow with num_envs as for other trainers. Name batch sizes: {request.task_id} has"
+            f" {params['config']['minibatch_size']}"
+        )
+    params["config"].setdefault(COMPILE, False)
+    params["torch_threads"] = 0  # RL-Games would set PyTorch's threads, which are the launcher's affair
+    apply_overrides(agent_cfg, agent_overrides, "agent")
+    asked = requested_fields(request, device)
+    if both := asked.keys() & agent_overrides.keys():
+        name = min(both)
+        raise UserError(
+            f"override agent.{name}: {agent_overrides[name]!r}: a trial's sizes, seed and device are the study's"
+            " (num_envs, horizon, batch_size, seed, gpus). Take the override out"
+        )
+    apply_overrides(agent_cfg, asked, "agent")
+    if request.memory.mixed_precision:
+        params["config"]["mixed_precision"] = True
+    check_agent(params, request)
+    params["config"] |= {
+        "device_name": device,
+        "num_actors": request.num_envs,
+        "multi_gpu": False,
+        "max_epochs": -1,
+        "save_frequency": 0,
+        "save_best_after": UNREACHABLE_EPOCHS,
+    }
+    return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def requested_fields(request: Request, device: str) -> Overrides:
+    """Return what of the agent's configuration a request decides, by its dotted name."""
+    return {
+        "params.seed": request.seed,
+        "params.config.device": device,
+        "params.config.horizon_length": request.horizon,
+        "params.config.minibatch_size": request.batch_size,
+    }
+
+
+def check_agent(params: dict[str, Any], request: Request) -> None:
+    """Say whether the agent of a task, overrides included, is one that a trial can measure. Pure.
+
+    Raises:
+        UserError: names the field, its value, and what to do.
+    """
+    algorithm, config = params["algo"]["name"], params["config"]
+    if algorithm != ALGORITHM:
+        raise UserError(
+            f"agent.params.algo.name: {algorithm!r} is not measured; trainer: rl_games runs {ALGORITHM!r} alone. Use"
+            " another task or trainer"
+        )
+    if "central_value_config" in config:
+        raise UserError(
+            "agent.params.config.central_value_config: this task's critic is a network with mini-batches of its own, so"
+            " that batch_size would not be the size of every optimizer step. Use another task or trainer"
+        )
+    if config["lr_schedule"] == "linear":
+        raise UserError(
+            "agent.params.config.lr_schedule: 'linear' ends at max_epochs, and a trial when its meter says so. Use"
+            " 'adaptive', or 'fixed' for a constant learning rate"
+        )
+    rollout, sequence = space.rollout_size(request.num_envs, request.horizon), config.get("seq_length", 4)
+    if rollout % sequence:
+        raise UserError(
+            f"num_envs {request.num_envs} x horizon {request.horizon} = {rollout} is not a multiple of"
+            f" agent.params.config.seq_length, {sequence}, which RL-Games wants even without a recurrent network. Use"
+            " other sizes"
+        )
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training."""
+    config = resolve(request, device).agent["params"]["config"]
+    fields = {f"agent.{name}": value for name, value in requested_fields(request, device).items()}
+    fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # Hydra's way to add a field that tasks do not have
+    if request.memory.mixed_precision:
+        fields["agent.params.config.mixed_precision"] = True
+    known = {name: value for name, value in request.overrides.items() if name != f"agent.params.config.{COMPILE}"}
+    request = request.model_copy(update={"overrides": known})
+    return shared.isaaclab_train(request, device, "rl_games", AGENT_ENTRY_POINT, fields)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train with RL-Games' `Runner.run` until the meter raises `TrialDone`."""
+    # Here, because it imports gym, which complains on the terminal, and a study is checked before it has a log.
+    from isaaclab_rl.rl_games import RlGamesVecEnvWrapper, register_rl_games_env
+
+    meter.begin("environment")
+    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
+    tasks.mark_phases(simulation, meter.timeline)
+    meter.begin("learner")
+    wrapped: Any = MeteredEnv(simulation, meter)
+    env = RlGamesVecEnvWrapper.from_agent_cfg(wrapped, config.agent)
+    meter.timeline.wrap(env, "_process_obs", "storage")  # a clipped copy of each observation
+    register_rl_games_env(env)
+    runner = Runner(IsaacAlgoObserver())
+    if meter.request.deterministic:
+        determinism.require(config.env.sim.device)  # again, after Isaac Lab's and RL-Games' settings
+    runner.algo_factory.register_builder(ALGORITHM, lambda **made_with: MeteredAgent(meter, **made_with))
+    runner.load(config.agent)
+    runner.run({"train": True, "play": False})
+
+
+class MeteredAgent(A2CAgent):
+    """RL-Games' PPO agent, telling the meter what its training loop (`A2CAgent.train`) does."""
+
+    def __init__(self, meter: Meter, base_name: str, params: dict[str, Any]) -> None:
+        """Take what RL-Games' factory makes an agent with. No folder and no event file is left behind."""
+        self._meter = meter
+        self._phases = ExitStack()
+        """Of the phase that goes on until another method of the loop is called."""
+        a2c_common.SummaryWriter = NoWriter  # this process is the trial's own
+        with TemporaryDirectory() as folder:
+            params["config"] |= {"train_dir": folder, "full_experiment_name": "agent"}
+            super().__init__(base_name, params)
+        self.network_as_made = self.model
+        """Without what torch.compile puts around it: the same parameters, under their own names."""
+
+    def update_epoch(self) -> int:
+        """Begin an iteration; before the first, the environment has been reset and all tensors exist."""
+        if self.epoch_num == 0:
+            meter, kept = self._meter, self.experience_buffer.tensor_dict
+            meter.learned = self.network_as_made.state_dict
+            meter.memory.learner_made(sum(tensor.nbytes for tensor in tensors_in(kept)), self.model_tensors)
+            meter.begin("first_step")
+            observed = kept["obses"]
+            if isinstance(observed, torch.Tensor) and not self.is_rnn:
+                meter.export_policy = self.export_policy
+            meter.start_training(self.num_minibatches, observed if isinstance(observed, dict) else {"policy": observed})
+        return super().update_epoch()
+
+    def train_epoch(self) -> tuple[Any, ...]:
+        """Collect a rollout, learn from it, and write a row."""
+        try:
+            with self._phases:
+                results = super().train_epoch()
+        except (RuntimeError, ValueError) as error:
+            self._meter.check_rollout()
+            # Exploded weights make PyTorch raise in many places ("normal expects all elements of std >= 0.0").
+            self._meter.check_parameters(dict(self.network_as_made.named_parameters()), str(error))
+            raise
+        *_, surrogate, value, bounds, entropy, _, _, _ = results
+        losses = {"value": value, "surrogate": surrogate, "entropy": entropy, "bounds": bounds}
+        losses = {name: torch.stack(per_step).mean() for name, per_step in losses.items() if per_step}
+        *means, action_std = torch.stack([*losses.values(), self.dataset.values_dict["sigma"].mean()]).tolist()
+        self._meter.end_iteration(
+            losses=dict(zip(losses, means, strict=True)),
+            learning_rate=self.last_lr,
+            action_std=action_std,
+        )
+        return results
+
+    def get_action_values(self, obs: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """Ask actor and critic; until the environment steps, the loop then copies what it has into the rollout."""
+        with self._meter.timeline.phase("inference"):
+            values = super().get_action_values(obs)
+        self._phases.enter_context(self._meter.timeline.phase("storage"))
+        return values
+
+    def env_step(self, actions: torch.Tensor) -> tuple[Any, ...]:
+        """Step the environment."""
+        self._phases.close()
+        return super().env_step(actions)
+
+    def get_values(self, obs: dict[str, Any]) -> torch.Tensor:
+        """Ask the critic for what comes after the rollout; from here to the end of the epoch all is learning."""
+        self._phases.enter_context(self._meter.timeline.phase("learning"))
+        return super().get_values(obs)
+
+    def model_tensors(self) -> Iterator[torch.Tensor]:
+        """Give the network's parameters, their gradients, its running statistics, and the optimizer's state."""
+        yield from self.network_as_made.buffers()
+        yield from shared.model_tensors(self.network_as_made.parameters(), self.optimizer)
+
+    def export_policy(self, path: Path) -> None:
+        """Write the policy without its noise as TorchScript."""
+        policy = MeanAction(self.network_as_made, self.observation_space, self.env_info["action_space"])
+        save_policy(policy, self.experience_buffer.tensor_dict["obses"][0], path)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Give the tensors of nested dictionaries."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+class MeanAction(nn.Module):
+    """The mean action for an observation, clipped as Isaac Lab's wrapper and RL-Games' player clip."""
+
+    def __init__(self, model: nn.Module, observations: Any, actions: Any) -> None:
+        """Take `model`; the spaces (Gym's Box) hold the limits of observations and actions."""
+        super().__init__()
+        self.model = model
+        self.limits = (float(observations.low.min()), float(observations.high.max()))
+        self.low, self.high = (torch.from_numpy(limit).float() for limit in (actions.low, actions.high))
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return actions [batch, actions] for observations [batch, ...]."""
+        told = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*self.limits), "rnn_states": None}
+        return a2c_common.rescale_actions(self.low, self.high, self.model(told)["mus"].clamp(-1.0, 1.0))
+
+
+class NoWriter:
+    """Takes what RL-Games would log to TensorBoard, and writes nothing: rows are the meter's."""
+
+    def __init__(self, logdir: str) -> None:
+        """Take where RL-Games would log to; it is not used."""
+
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
+        """Do nothing."""
