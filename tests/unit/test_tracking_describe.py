@@ -59,6 +59,21 @@ def test_an_arm_has_the_policy_of_its_best_trial_and_what_that_saw(tmp_path):
     assert not [run for run in runs if "policy.pt" in run.artifacts]  # one per arm is enough in the store
 
 
+def test_trials_that_were_not_needed_are_not_planned(tmp_path):
+    sweep = {
+        "num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 2, "sampler": "adaptive", "adaptive": {"trials": 4},
+    }  # fmt: skip
+    study = a_study(arms={"stock": {}, "other": {}}, throughput=sweep)
+    statuses = {"stock": [None, None, "skipped", None], "other": [None, "skipped", "skipped", "skipped"]}
+    trials = [
+        a_trial(16, number=number, arm=arm, status=status)
+        for number, (arm, status) in enumerate((arm, status) for arm in statuses for status in statuses[arm])
+    ]
+    arms = {arm.tags["arm"]: arm for arm, _ in describe_study(study, write_study(tmp_path / "demo", study, trials))}
+    assert {name: arm.tags["trials"] for name, arm in arms.items()} == {"stock": "3 of 3", "other": "1 of 1"}
+    assert "3 of 3 trials have finished: 3 ok." in arms["stock"].tags["mlflow.note.content"]
+
+
 def test_a_process_on_the_cpu_has_a_load_and_memory():
     row = a_trial(16, memory_gb=1.5).rows[0].model_copy(update={"cpu_percent": 180.0})
     assert system_metrics(row, CPU) == {

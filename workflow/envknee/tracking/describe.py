@@ -60,7 +60,9 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
         UserError: when no trial has finished, a file was changed by hand, or the results are another study's.
     """
     check(study, folder)
-    records = without_skipped(load_records(folder))
+    all_records = load_records(folder)
+    skipped = Counter(record.request.arm for record in all_records if record.outcome.status == "skipped")
+    records = without_skipped(all_records)
     if not records:
         raise UserError(
             f"{folder.root} holds no finished trial, and at least one was expected."
@@ -69,17 +71,20 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
     arms = sorted({record.request.arm for record in records})
     by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
     return [
-        (describe_arm(study, arm, own, folder), [read_trial(record, folder) for record in own])
+        (describe_arm(study, arm, own, folder, skipped[arm]), [read_trial(record, folder) for record in own])
         for arm, own in by_arm.items()
     ]
 
 
-def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder) -> Run:
-    """Return the parent run of an arm: the verdict, the figures, and what all its trials share."""
+def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder, skipped: int) -> Run:
+    """Return the parent run of an arm: the verdict, the figures, and what all its trials share.
+
+    Of the trials that a study has room for, `skipped` were not needed (sampler: adaptive), and are not planned any more.
+    """
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     devices = sorted({_devices(own, record.world_size) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
-    planned = sum(slot.arm == arm for slot in plan(study))
+    planned = sum(slot.arm == arm for slot in plan(study)) - skipped
     headline = _headline(folder.verdict, arm)
     best = best_trial(records)
     ended_ms = max(_ended_ms(record) for record in records)
