@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from envknee import gpus
+import torch
+from envknee import environment, gpus
 from envknee.errors import UserError
 
 UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
@@ -71,3 +72,42 @@ def test_more_than_there_are_is_refused_and_the_cpu_needs_none(tmp_path: Path):
 def test_a_mig_instance_is_known_by_its_own_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1b2c,MIG-9f8e")
     assert gpus.visible_uuids() == ["MIG-1b2c"]
+
+
+def nvidia_smi(folder: Path, body: str) -> Path:
+    """Write a program of that name, alone in a folder, and return the folder."""
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
+
+
+DEAD = "echo NVIDIA-SMI has failed because it couldn\\'t communicate with the NVIDIA driver.; exit 9"
+
+
+def test_a_gpu_that_cannot_be_used_is_not_taken_for_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)  # here this may be a machine with a GPU that works
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "dead", DEAD)))
+    words = "gpus: auto finds no GPU.*ends with status 9.*couldn't communicate with the NVIDIA driver.*say gpus: 0"
+    with pytest.raises(UserError, match=words):
+        environment.choose_device("auto")
+    assert environment.choose_device(0) == "cpu"
+    for hidden in gpus.NO_GPU_WANTED:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert environment.choose_device("auto") == "cpu"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")  # one that is not there hides the others by mistake
+    with pytest.raises(UserError, match="gpus: auto finds no GPU"):
+        environment.choose_device("auto")
+
+
+def test_without_a_tool_the_loaded_driver_tells_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    driver = tmp_path / "version"
+    assert gpus.unseen_gpu(driver) is None
+    driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module")
+    assert gpus.unseen_gpu(driver) == f"NVIDIA's driver is loaded ({driver})"
+    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "slow", "exec /bin/sleep 60")))
+    monkeypatch.setattr(gpus, "NVIDIA_SMI_LIMIT_S", 0.2)
+    assert "gives no answer" in (gpus.unseen_gpu(driver) or "")

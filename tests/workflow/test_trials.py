@@ -209,7 +209,9 @@ def test_what_is_wrong_is_found_before_anything_runs(changes, words):
 def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(UserError, match=r"arms\.big: gpus: 1 was asked for, and no GPU is visible.*gpus: auto or 0"):
+    with pytest.raises(
+        UserError, match=r"arms\.big: gpus: 1 was asked for, and no GPU is visible.*Use gpus: 0 to run on the CPU"
+    ):
         resolve_arms(a_study(arms={"big": {"gpus": 1}}))
 
 

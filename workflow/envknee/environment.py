@@ -16,7 +16,7 @@ import torch
 from envknee import image, nvml
 from envknee.errors import UserError
 from envknee.git_state import git_state
-from envknee.gpus import too_few
+from envknee.gpus import too_few, unseen_gpu
 from envknee.nvml import Gpu
 from envknee.record import Device, Environment
 
@@ -32,13 +32,20 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     """Return the torch device of a rank: 'cuda:0', 'cuda:1', ... or 'cpu'.
 
     Raises:
-        UserError: when more GPUs are asked for than are visible, or the rank's cannot be used.
+        UserError: when more GPUs are asked for than are visible, or the rank's cannot be used; with 'auto', also when
+            none is visible and the machine has one: its CPU would be measured in the GPU's place.
     """
     visible = torch.cuda.device_count()
     if gpus != "auto" and gpus > visible:
         hidden = nvml.gpu_names()
         found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
         raise too_few(gpus, visible, f", torch {torch.__version__}{found}", " and a CUDA build of torch")
+    if gpus == "auto" and not visible and (sign := unseen_gpu()):
+        raise UserError(
+            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {_built_for()}), and this machine seems"
+            f" to have one: {sign}. Repair the driver until `nvidia-smi -L` lists the GPU (a container is started with --nv or"
+            " --gpus), or set up a CUDA build (`make setup TORCH=cuda`); to measure the CPU, say gpus: 0"
+        )
     if not visible or gpus == 0:
         return "cpu"
     problem = why_driver_too_old(torch.version.cuda, *nvml.driver_version())
@@ -49,6 +56,10 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()
     return device
+
+
+def _built_for() -> str:
+    return f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
 
 
 def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:

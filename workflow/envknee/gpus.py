@@ -12,6 +12,8 @@ import argparse
 import ctypes
 import fcntl
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +26,15 @@ from typing import Literal
 from envknee.errors import UserError, run_command
 
 POLL_S = 0.5
+
+NO_GPU_WANTED = ("", "-1", "NoDevFiles")
+"""CUDA_VISIBLE_DEVICES of who hides all GPUs: a person, or SLURM from a job that asked for none."""
+
+DRIVER = Path("/proc/driver/nvidia/version")
+"""There while NVIDIA's kernel module is loaded, in containers too."""
+
+NVIDIA_SMI_LIMIT_S = 60
+"""It waits for a GPU that does not answer."""
 
 
 def visible_uuids() -> list[str]:
@@ -50,12 +61,32 @@ def visible_uuids() -> list[str]:
     return uuids
 
 
+def unseen_gpu(driver: Path = DRIVER) -> str | None:
+    """Return what tells of an NVIDIA GPU on this machine, for who finds that CUDA shows none; None where nothing does.
+
+    Nor where CUDA_VISIBLE_DEVICES hides all of them: that is what somebody wanted. `driver` is a file of NVIDIA's module.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "unset").strip() in NO_GPU_WANTED:
+        return None
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return f"NVIDIA's driver is loaded ({driver})" if driver.exists() else None
+    try:
+        result = subprocess.run(
+            [program, "-L"], text=True, timeout=NVIDIA_SMI_LIMIT_S, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"`nvidia-smi -L` gives no answer: {error}"
+    return f"`nvidia-smi -L` ends with status {result.returncode} and says: {result.stdout.strip() or 'nothing'}"
+
+
 def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
     """Return the error of a machine with fewer GPUs than asked for; `seen` and `needed` add what else is known."""
     return UserError(
         f"gpus: {wanted} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible here"
         f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}{seen})."
-        f" Use gpus: auto or 0 to run on the CPU, or start on a machine with {wanted} NVIDIA GPU{'s' if wanted > 1 else ''}{needed}"
+        f" Use gpus: 0 to run on the CPU, or start on a machine with {wanted} NVIDIA GPU{'s' if wanted > 1 else ''}{needed}"
     )
 
 
