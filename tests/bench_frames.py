@@ -24,7 +24,7 @@ import warp  # noqa: E402
 
 warp.init()
 
-from envknee.lean import LeanFrameStack, gather_normalized, kernels, normalized  # noqa: E402
+from envknee.lean import Layout, LeanFrameStack, gather_normalized, kernels, normalized  # noqa: E402
 from envknee.tasks.frames import PerFrameStack  # noqa: E402
 from isaaclab.utils.images import CameraFrameStack, normalize_rgb  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -81,8 +81,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
     def places() -> torch.Tensor:
         return orders[next(turn) % len(orders)]
 
-    def gather(dtype: torch.dtype) -> torch.Tensor:
-        return gather_normalized(rollout, sums, history, places(), frames, dtype)
+    def gather(dtype: torch.dtype, last: bool = False) -> torch.Tensor:
+        return gather_normalized(rollout, sums, history, places(), frames, Layout(dtype, channels_last=last))
 
     return [
         Variant("step, float32", "Isaac Lab 3.0", lambda: isaac(newest(), normalize_rgb), kept_bytes + 4 * stack_bytes),
@@ -92,6 +92,7 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
         Variant("mini-batch, float32", "torch, of float32", lambda: stacks[places()], 8.0 * batch_values),
         Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
         Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
+        Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
     ]  # fmt: skip
 
 

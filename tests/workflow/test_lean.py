@@ -1,6 +1,9 @@
 """Frames that stay uint8, against Isaac Lab's own float32 path: the same numbers, an eighth of the rollout."""
 
 import functools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import pytest
@@ -9,13 +12,14 @@ import warp
 from conftest import a_trial
 from envknee import launch
 from envknee.errors import UserError
-from envknee.lean import LeanFrameStack, gather_normalized, normalized
-from envknee.record import read_rows
+from envknee.lean import Layout, LeanFrameStack, normalized
+from envknee.record import Request, read_rows
 from envknee.tasks.frames import use
+from envknee.trainers import rsl_rl
 from envknee.trainers.lean import FrameStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isaaclab.utils.images import CameraFrameStack, normalize_camera_image
+from isaaclab.utils.images import CameraFrameStack, normalize_camera_image, normalize_rgb
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
@@ -56,12 +60,26 @@ def test_stacks_are_isaac_labs_to_the_bit(frames: int, num_envs: int, height: in
     assert all(torch.equal(now, then) for now, then in kept)  # what a trainer keeps is nobody else's
 
 
-def test_depth_is_stacked_as_it_was_normalized():
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("data_type", ["albedo", "semantic_segmentation"])
+def test_other_colours_too(data_type: str, device: str):
+    """Albedo without its alpha, as Isaac Lab's tasks take it; the colours of segmentation with theirs."""
     random = torch.Generator().manual_seed(3)
-    depth = functools.partial(normalize_camera_image, data_type="depth")
+    normalize = functools.partial(normalize_camera_image, data_type=data_type)
+    stock, lean = CameraFrameStack(4, device, 3, channel_first=True), LeanFrameStack(4, 3, device)
+    for _ in range(4):
+        images = torch.randint(0, 256, (4, 5, 7, 4), dtype=torch.uint8, generator=random).to(device)
+        images = images[..., :3] if data_type == "albedo" else images
+        assert torch.equal(normalized(lean(images, normalize)), stock(images, normalize))
+
+
+@pytest.mark.parametrize("data_type", ["depth", "normals"])
+def test_floats_are_stacked_as_they_were_normalized(data_type: str):
+    random = torch.Generator().manual_seed(3)
+    depth = functools.partial(normalize_camera_image, data_type=data_type)
     stock, lean = CameraFrameStack(4, "cpu", 3, channel_first=True), LeanFrameStack(4, 3, "cpu")
     for step in range(7):
-        images = torch.rand(4, 6, 5, 1, generator=random)
+        images = torch.rand(4, 6, 5, 1 if data_type == "depth" else 3, generator=random)
         images[step % 4, 0, 0] = torch.inf
         stacked = lean(images, depth)
         assert stacked.dtype == torch.float32 and torch.equal(stacked, stock(images, depth))
@@ -77,12 +95,15 @@ def test_sums_of_large_bright_images_do_not_wrap_around(device: str):
     values = normalized(bright)
     assert values[0, 0, -1, -1].item() == pytest.approx(1 / 4096**2, abs=1e-7)
     assert values[0, 0, 0, 0].item() == pytest.approx(-1.0)
+    assert torch.equal(values, normalize_rgb(bright, channel_dim=1))
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("frames", [1, 2, 4])
-def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, device: str):
-    horizon, num_envs = 3 * frames + 2, 6
+@pytest.mark.parametrize(
+    ("frames", "horizon"), [(1, 5), (2, 8), (4, 14), (8, 3), (4, 1)]
+)  # also longer than the rollout
+def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int, device: str):
+    num_envs = 6
     random = torch.Generator().manual_seed(frames)
     stack = LeanFrameStack(num_envs, frames, device)
     stacked = stack(random_frames(random, num_envs, 5, 7).to(device))
@@ -106,72 +127,68 @@ def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, device: str):
             storage.add_transition(transition)
             stacked = stack(random_frames(random, num_envs, 5, 7).to(device))
         places = torch.randperm(horizon * num_envs, generator=random).to(device)
-        again = storage.stacks(places, torch.float32)["policy"]
+        again = storage.stacks(places)["policy"]
         assert torch.equal(again, torch.stack(seen).flatten(0, 1)[places])
-        half = storage.stacks(places, torch.bfloat16)["policy"]
+        half = storage.stacks(places, {"policy": Layout(torch.bfloat16)})["policy"]
         assert torch.equal(half, again.to(torch.bfloat16))
         assert storage.observations["state"][:, 0, 0].tolist() == list(range(horizon))
         storage.clear()
 
 
-def test_compiled_code_normalizes_too():
-    images = random_frames(torch.Generator().manual_seed(0), 2, 8, 8).movedim(-1, 1).contiguous()
-    compiled = torch.compile(lambda x: 2.0 * normalized(x), backend="eager", fullgraph=True)
-    assert torch.equal(compiled(images), 2.0 * normalized(images))
-    with pytest.raises(TypeError, match="images has dtype float32, expected uint8"):
-        torch.compile(normalized, backend="eager")(images.float())
-
-
-def test_what_does_not_fit_is_named_with_its_shape():
-    stack = LeanFrameStack(4, 2, "cpu")
-    frame = torch.zeros(4, 6, 5, 3, dtype=torch.uint8)
-    with pytest.raises(TypeError, match="images has dtype int16, expected uint8 or float32"):
-        stack(frame.to(torch.int16))
-    with pytest.raises(ValueError, match=r"images has shape \(4, 6, 5\), expected \(4, any, any, any\)"):
-        stack(frame[..., 0])
-    with pytest.raises(ValueError, match=r"images has shape \(3, 6, 5, 3\), expected \(4, any, any, any\)"):
-        stack(frame[:3])
-    stack(frame)
-    with pytest.raises(ValueError, match=r"images has shape \(4, 6, 5, 1\), expected \(4, 6, 5, 3\)"):
-        stack(frame[..., :1])
-    with pytest.raises(TypeError, match="images has dtype float32, expected uint8"):
-        stack(frame.float())
-    with pytest.raises(IndexError):
-        stack.reset([4])
-    with pytest.raises(ValueError, match="num_envs 0 and frames 2 must be 1 or more"):
-        LeanFrameStack(0, 2, "cpu")
-    with pytest.raises(ValueError, match="not contiguous"):
-        normalized(frame.movedim(-1, 1))
-    with pytest.raises(ValueError, match=r"images has shape \(0, 3, 6, 5\).*none of them 0"):
-        normalized(torch.zeros(0, 3, 6, 5, dtype=torch.uint8))
-    frames, sums = torch.zeros(5, 4, 3, 6, 5, dtype=torch.uint8), torch.zeros(5, 4, 3, dtype=torch.int64)
-    history, places = torch.zeros(4, 4, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64)
-    assert gather_normalized(frames, sums, history, places, 2).shape == (2, 6, 6, 5)
-    with pytest.raises(
-        ValueError, match=r"stacked is 6, expected 1 to 5, the steps that frames of shape \(5, 4, 3, 6, 5\) hold"
-    ):
-        gather_normalized(frames, sums, history, places, 6)
-    with pytest.raises(ValueError, match=r"history has shape \(4, 4\), expected \(3, 4\)"):
-        gather_normalized(frames, sums, history, places, 3)
+def test_what_a_rollout_cannot_keep_is_named():
+    stacked = torch.zeros(4, 6, 6, 5, dtype=torch.uint8)
+    obs = TensorDict({"policy": stacked}, [4])
     with pytest.raises(UserError, match=r"observations/policy of shape \(4, 6, 6, 5\) is no stack of 4 frames"):
-        FrameStorage(
-            4, 3, TensorDict({"policy": torch.zeros(4, 6, 6, 5, dtype=torch.uint8)}, [4]), {"policy": 4}, [1], "cpu"
-        )
+        FrameStorage(4, 3, obs, {"policy": 4}, [1], "cpu")
+    storage = FrameStorage(4, 3, obs, {"policy": 2}, [1], "cpu")
+    transition = RolloutStorage.Transition()
+    transition.observations = TensorDict({"policy": stacked.float()}, [4])
+    with pytest.raises(
+        TypeError, match=r"observations/policy of shape \(4, 6, 6, 5\) has dtype float32, expected uint8"
+    ):
+        storage.add_transition(transition)
+    with pytest.raises(ValueError, match=r"images of shape \(4, 6, 5, 3\) are to be normalized with mean 0.5"):
+        LeanFrameStack(4, 2, "cpu")(torch.zeros(4, 6, 5, 3).byte(), functools.partial(normalize_rgb, mean=0.5))
 
 
-def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path):
+@pytest.mark.parametrize(("task", "episode_s"), [("Isaac-Cartpole-Camera-Direct", 0.5), ("Isaac-Cartpole-Camera", 1)])
+def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path: Path, task: str, episode_s: float):
     # Episodes of half a second end within the rollout, so that histories are filled anew in the middle of it.
-    size = {f"env.scene.tiled_camera.{side}": 32 for side in ("width", "height")} | {"env.episode_length_s": 0.5}
-    point = {"num_envs": 6, "horizon": 40, "batch_size": 60, "iterations": 2, "warmup_iterations": 0, "overrides": size}
+    size = {f"env.scene.tiled_camera.{side}": 32 for side in ("width", "height")} | {"env.episode_length_s": episode_s}
+    point = {
+        "num_envs": 6, "horizon": 40, "batch_size": 60, "iterations": 2, "warmup_iterations": 0, "overrides": size, "task_id": task,
+    }  # fmt: skip
     trials = {name: a_trial(tmp_path / name, observations=name, **point) for name in ("stock", "lean")}
     stock, lean = (launch.launch(trial) for trial in trials.values())
     assert (stock.outcome.status, lean.outcome.status) == ("ok", "ok")
     rows = [[(row.losses, row.episodes, row.reward_mean) for row in read_rows(trial)] for trial in trials.values()]
-    assert rows[0] == rows[1] and rows[0][0][1]
+    assert rows[0] == rows[1] and rows[0][-1][1]
     # 41 frames of one byte where stock keeps 40 stacks of two frames in four; the critic's four states are beside them.
     states_gb = 40 * 6 * 4 * 4 / 1e9
     assert stock.rollout_gb is not None and lean.rollout_gb is not None
     assert (lean.rollout_gb - states_gb) / (stock.rollout_gb - states_gb) == pytest.approx(40 / 320, rel=0.01)
+
+
+def test_steps_of_the_learner_are_an_arms_overrides(tmp_path: Path):
+    steps = {"channels_last": True, "first_convolution": "folded"}
+    size = {f"env.scene.tiled_camera.{side}": 24 for side in ("width", "height")}
+    overrides = size | {f"agent.algorithm.steps.{name}": value for name, value in steps.items()}
+    trial = a_trial(tmp_path / "trial", observations="lean", overrides=overrides)
+    assert launch.launch(trial).outcome.status == "ok"
+    wrong = Request.model_validate_json(trial.request.read_bytes()).model_copy(
+        update={"overrides": size | {"agent.algorithm.steps.chanels_last": True}}
+    )
+    with pytest.raises(UserError, match="agent.algorithm.steps has no 'chanels_last'.*channels_last"):
+        rsl_rl.resolve(wrong, "cpu")
+
+
+def test_a_term_that_changes_its_images_says_so():
+    image = SimpleNamespace(_frames=CameraFrameStack(2, "cpu", 2, channel_first=True))
+    term = SimpleNamespace(func=image, params={"mean": 0.5}, modifiers=None, noise=None, clip=None, scale=2.0)
+    manager = SimpleNamespace(_group_obs_term_cfgs={"policy": [term]}, _group_obs_term_names={"policy": ["image"]})
+    env: Any = SimpleNamespace(unwrapped=SimpleNamespace(num_envs=2, device="cpu", observation_manager=manager))
+    with pytest.raises(UserError, match=r"the observation policy/image sets scale, mean\. Take that out of it"):
+        use("lean", env)
 
 
 def test_an_environment_without_frames_says_so():

@@ -40,28 +40,56 @@ class LeanFrameStack:
         self._pushes = 0
         self._is_fresh = torch.ones(num_envs, dtype=torch.bool, device=device)
 
-    def reset(self, env_ids: Sequence[int] | torch.Tensor | None = None) -> None:
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """Of the stacks, once a frame has come."""
+        return None if self._ring is None else self._ring.dtype
+
+    def reset(self, env_ids: Sequence[int] | torch.Tensor | slice | None = None) -> None:
         """Forget the frames of some environments (None: all): the next frame fills their history.
 
+        Args:
+            env_ids: numbers of environments, or one truth value per environment
+
         Raises:
-            IndexError: for an environment that is not there (on a GPU, as CUDA's own assertion).
+            TypeError: for numbers that are no integers.
+            ValueError: for truth values of another shape than [num_envs].
+            IndexError: for an environment that is not there (on a GPU: see `kernels.check_indices`).
         """
-        self._is_fresh[slice(None) if env_ids is None else env_ids] = True
+        if env_ids is None or isinstance(env_ids, slice):
+            self._is_fresh[slice(None) if env_ids is None else env_ids] = True
+            return
+        if len(env_ids) == 0:
+            return
+        ids = torch.as_tensor(env_ids, device=self._is_fresh.device)
+        if ids.dtype == torch.bool:
+            kernels.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
+        else:
+            kernels.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
+            kernels.check_indices("env_ids", ids, self.num_envs)
+        self._is_fresh[ids] = True
 
     def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
         """Take the newest frames and return the stacks, oldest frame first.
 
         Args:
             images: [num_envs, height, width, channels]; may be a view of the camera's buffer, such as RGB of RGBA
-            normalize: as `CameraFrameStack` calls it; used for frames that are not uint8
+            normalize: as `CameraFrameStack` calls it; used for frames that are not uint8. Those that are get their own
+                mean subtracted later, and one that asks for another mean is refused
 
         Returns:
             A new tensor [num_envs, frames * channels, height, width], uint8 where the frames are.
 
         Raises:
             TypeError: for frames of another dtype than uint8 or float32.
-            ValueError: for frames of another shape or device than before, or an empty one.
+            ValueError: for frames of another shape or device than before, an empty one, or a `normalize` with a mean.
         """
+        mean = getattr(normalize, "keywords", {}).get("mean")  # of a functools.partial
+        if images.dtype == torch.uint8 and mean is not None:
+            raise ValueError(
+                f"images of shape {tuple(images.shape)} are to be normalized with mean {mean}, and lean frames take each"
+                " image's own. Leave mean out, or use Isaac Lab's CameraFrameStack"
+            )
         if images.dtype != torch.uint8 and normalize is not None:
             images = normalize(images, channel_dim=-1, output_channel_dim=-1)
         ring = self._ring
@@ -70,7 +98,7 @@ class LeanFrameStack:
             channels = ring.shape[1] // self.num_envs
             shape = (self.num_envs, ring.shape[2], ring.shape[3], channels)
         dtypes = (torch.uint8, torch.float32) if ring is None else (ring.dtype,)
-        kernels.check_tensor("images", images, dtypes, shape, self._is_fresh.device)
+        kernels.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
         _, height, width, channels = images.shape
         if ring is None:
             ring = images.new_empty((self.frames, self.num_envs * channels, height, width))

@@ -87,6 +87,7 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
             holder._frames = PerFrameStack(simulated.num_envs, frames, stock._channel_dim)
         elif stock._channel_dim == 1:
             holder._frames = LeanFrameStack(simulated.num_envs, frames, simulated.device)
+            _take_as_it_is(simulated, holder)
         else:
             raise UserError(
                 f"observations: lean gives frames with their channels first, and {type(holder).__name__} wants them last."
@@ -98,6 +99,31 @@ def lean_stacks(env: Any) -> list[LeanFrameStack]:
     """Return the stacks of uint8 frames that `use` has given to an environment."""
     found = (vars(holder).get("_frames") for holder in _possible_holders(env.unwrapped))
     return [stack for stack in found if isinstance(stack, LeanFrameStack)]
+
+
+def _take_as_it_is(simulated: Any, holder: Any) -> None:
+    """Let an observation manager take a term's uint8 frames: it would have them written into float32 that it has made.
+
+    Upstream: ObservationManager._term_output_specs and compute_group of Isaac Lab 3.0.0.
+
+    Raises:
+        UserError: when the term's output is to be changed by more than stacking: uint8 would overflow.
+    """
+    manager: Any = getattr(simulated, "observation_manager", None)
+    if manager is None:
+        return
+    for group, terms in manager._group_obs_term_cfgs.items():
+        for name, term in zip(manager._group_obs_term_names[group], terms, strict=True):
+            if term.func is not holder:
+                continue
+            changed = [key for key in ("modifiers", "noise", "clip", "scale") if getattr(term, key) is not None]
+            changed += ["mean"] if term.params.get("mean") is not None else []
+            if changed or not term.params.get("normalize", True):
+                raise UserError(
+                    f"observations: lean normalizes frames where the network reads them, and the observation {group}/{name}"
+                    f" sets {', '.join(changed) or 'normalize: False'}. Take that out of it, or use observations: stock"
+                )
+            manager._term_output_specs.pop((group, name), None)
 
 
 def _possible_holders(simulated: Any) -> list[Any]:

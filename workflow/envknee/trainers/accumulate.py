@@ -6,6 +6,7 @@ float error. Upstream: rsl-rl-lib 5.5.1, `PPO.update` (rsl_rl/algorithms/ppo.py)
 
 import copy
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
 
@@ -110,17 +111,7 @@ class AccumulatingPPO(PPO):
         # Added up where they are: fetching them would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         for batch in places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs):
-            if self.normalize_advantage_per_mini_batch:
-                batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
-            losses, kl_mean = self._backward_or_split(observations, batch)
-            if self._adapts_learning_rate:
-                self._adapt_learning_rate(kl_mean)
-            if self.is_multi_gpu:
-                self.reduce_parameters()
-            nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
-            nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_grad_norm)
-            self.optimizer.step()
-            sums += losses
+            sums += self._learn(observations, batch)
 
         self.actor.update_normalization(observations)
         self.critic.update_normalization(observations)
@@ -149,6 +140,29 @@ class AccumulatingPPO(PPO):
             ),
         }
         return [name for name, is_there in found.items() if is_there]
+
+    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
+        """Do one optimizer step.
+
+        Args:
+            observations: of the rollout, each group [num_envs * horizon, ...]
+            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; left as it is
+
+        Returns:
+            Its mean losses: value, surrogate, entropy [3].
+        """
+        if self.normalize_advantage_per_mini_batch:
+            batch = copy.copy(batch)
+            batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
+        losses, kl_mean = self._backward_or_split(observations, batch)
+        if self._adapts_learning_rate:
+            self._adapt_learning_rate(kl_mean)
+        if self.is_multi_gpu:
+            self.reduce_parameters()
+        nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
+        nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_grad_norm)
+        self.optimizer.step()
+        return losses
 
     def _backward_or_split(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Do `_backward` in parts that fit the memory."""
@@ -179,10 +193,8 @@ class AccumulatingPPO(PPO):
         """
         self.optimizer.zero_grad()
         size = len(batch.actions)
-        devices = [self.device] if torch.device(self.device).type == "cuda" else []
         done = []
-        # A forward pass also samples actions that nobody uses: `_restore_whole` draws as many as upstream does.
-        with torch.random.fork_rng(devices):
+        with self._random_numbers_kept():
             for part in parts(size, self.micro_batches):
                 done.append(self._backward_part(observations, batch, part, (part.stop - part.start) / size))
         losses, kls, params = zip(*done, strict=True)
@@ -202,7 +214,7 @@ class AccumulatingPPO(PPO):
             device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
         ):
             observed = self._observed(observations, batch.observations[part])
-            self.actor(observed, stochastic_output=True)
+            self._predict(observed)
             log_prob = self.actor.get_output_log_prob(batch.actions[part])
             values = self.critic(observed)
             params = tuple(param.detach() for param in self.actor.output_distribution_params)
@@ -226,6 +238,14 @@ class AccumulatingPPO(PPO):
             loss = surrogate_loss + self.value_loss_coef * value_loss - self.entropy_coef * entropy
         (share * loss).backward()
         return share * torch.stack((value_loss, surrogate_loss, entropy)).detach(), share * kl_mean, params
+
+    def _random_numbers_kept(self) -> AbstractContextManager[None]:
+        """Undo what `_predict` draws: it samples actions that nobody uses. `_restore_whole` draws as many as upstream."""
+        return torch.random.fork_rng([self.device] if torch.device(self.device).type == "cuda" else [])
+
+    def _predict(self, observed: TensorDict) -> None:
+        """Let the actor's distribution be the one for these observations."""
+        self.actor(observed, stochastic_output=True)
 
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
         """Return the observations of the transitions at `places` [transitions] of the rollout."""
@@ -258,9 +278,7 @@ class AccumulatingPPO(PPO):
 
     def _adapt_learning_rate(self, kl_mean: torch.Tensor) -> None:
         """Set the learning rate from the mean KL divergence [] of the whole mini-batch, on all GPUs alike."""
-        if self.is_multi_gpu:
-            torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
-            kl_mean /= self.gpu_world_size
+        self._take_mean_of_gpus(kl_mean)
         if self.gpu_global_rank == 0:
             if kl_mean > self.desired_kl * 2.0:
                 self.learning_rate = max(1e-5, self.learning_rate / 1.5)
@@ -272,6 +290,12 @@ class AccumulatingPPO(PPO):
             self.learning_rate = learning_rate.item()
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
+
+    def _take_mean_of_gpus(self, kl_mean: torch.Tensor) -> None:
+        """Make `kl_mean` [] the mean over all GPUs."""
+        if self.is_multi_gpu:
+            torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
+            kl_mean /= self.gpu_world_size
 
 
 def parts(size: int, count: int) -> list[slice]:

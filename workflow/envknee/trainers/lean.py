@@ -8,39 +8,102 @@ stacked frames. Upstream: rsl-rl-lib 5.5.1.
     agent_cfg.actor.class_name = "envknee.trainers.lean:LeanCNNModel"
 """
 
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.env import VecEnv
-from rsl_rl.models import CNNModel
+from rsl_rl.models import CNNModel, MLPModel
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
+from torch import nn
 
 from envknee.errors import UserError
-from envknee.lean import gather_normalized, kernels, normalized
+from envknee.lean import Layout, convolution, gather, gather_normalized, kernels, normalized
+from envknee.lean.kernels import PLAIN
 from envknee.tasks.frames import lean_stacks
 from envknee.trainers.accumulate import AccumulatingPPO
+from envknee.trainers.captured import CapturedStep
+from envknee.trainers.learner_steps import LearnerSteps
 
 MOST_FRAMES = 255
 """What a history of uint8 can count."""
 
 
+def encode(encoder: nn.Sequential, form: convolution.Form, images: torch.Tensor) -> torch.Tensor:
+    """Return what a CNN makes of images, its first layer in a form of `envknee.lean.convolution`."""
+    first, *others = encoder
+    images = convolution.convolve(form, first, images)
+    for layer in others:
+        images = layer(images)
+    return images
+
+
 class LeanCNNModel(CNNModel):
     """RSL-RL's CNN model, which normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
 
-    Images that are floating point already pass as they are. An exported policy takes those, like stock's.
+    Images that are floating point already pass as they are, or as `layout_of` laid them out. An exported policy takes those,
+    like stock's.
     """
+
+    steps = LearnerSteps()
+    """Set by `use_steps`."""
+
+    _learning_encoder: Callable[..., torch.Tensor] = staticmethod(encode)
+
+    def use_steps(self, steps: LearnerSteps) -> None:
+        """Compute as `steps` say from now on.
+
+        Raises:
+            UserError: when the network's first layer cannot be computed so.
+        """
+        for group in self.obs_groups_2d:
+            reason = convolution.unfit(steps.first_convolution, self._first_layer(group))
+            if reason:
+                raise UserError(f"steps.first_convolution: {steps.first_convolution} is not for {group}: {reason}")
+        self.steps = steps
+        self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
+        # Learning only: batches of another size would compile anew, and acting is a small part.
+        self._learning_encoder = torch.compile(encode) if steps.compile else encode
+
+    def layout_of(self, group: str) -> Layout:
+        """Return how this network's stacks of a group are to be laid out for learning."""
+        first = self._first_layer(group)
+        dtype = self._dtype(first.bias.device)
+        if not isinstance(first, nn.Conv2d):
+            return Layout(dtype)
+        height, width = self.obs_dims_2d[self.obs_groups_2d.index(group)]
+        return convolution.layout_of(
+            self.steps.first_convolution, first, height, width, dtype, self.steps.channels_last
+        )
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations, whose images are uint8 or normalized."""
-        images = {group: obs[group] for group in self.obs_groups_2d if obs[group].dtype == torch.uint8}
-        if images:
-            dtype = compute_dtype(obs[self.obs_groups_2d[0]].device)
-            obs = obs.copy()
-            for group, image in images.items():
-                obs[group] = normalized(image, dtype)
-        return super().get_latent(obs, masks, hidden_state)
+        found: Any = {group: obs[group] for group in self.obs_groups_2d}
+        device: torch.device = found[self.obs_groups_2d[0]].device
+        run: Callable[..., torch.Tensor] = self._learning_encoder if torch.is_grad_enabled() else encode
+        images = []
+        with torch.autocast(device.type, torch.bfloat16) if self.steps.bfloat16 else nullcontext():
+            for group, image in found.items():
+                if image.dtype == torch.uint8:
+                    image = normalized(image, self._dtype(device))
+                images.append(run(self.cnns[group], self.steps.first_convolution, image))
+        latent = torch.cat(images, dim=-1)
+        if self.steps.bfloat16 and not torch.is_autocast_enabled(device.type):
+            latent = latent.float()
+        if not self.obs_groups:
+            return latent
+        return torch.cat([MLPModel.get_latent(self, obs), latent], dim=-1)
+
+    def _dtype(self, device: torch.device) -> torch.dtype:
+        return torch.bfloat16 if self.steps.bfloat16 else compute_dtype(device)
+
+    def _first_layer(self, group: str) -> Any:
+        encoder: Any = self.cnns[group]
+        return encoder[0]
 
 
 class FrameStorage(RolloutStorage):
@@ -64,7 +127,7 @@ class FrameStorage(RolloutStorage):
         Args:
             num_envs: environments, n
             num_transitions_per_env: steps, t
-            obs: one observation of each group, the stacks of frames [n, k * c, h, w] in uint8
+            obs: one observation of each group, the stacks of frames [n, k * c, h, w]
             stack_sizes: of the groups that are such stacks, how many frames each holds: k
             actions_shape: of one action
             device: where all of it lies
@@ -80,12 +143,13 @@ class FrameStorage(RolloutStorage):
                     f" (at most {MOST_FRAMES})"
                 )
             shape = (num_transitions_per_env + size - 1, num_envs, channels // size)
-            frames[group] = torch.zeros(*shape, *image, dtype=torch.uint8, device=device)
-            sums[group] = torch.zeros(shape, dtype=torch.int64, device=device)
+            frames[group] = torch.zeros(*shape, *image, dtype=obs[group].dtype, device=device)
+            if obs[group].dtype == torch.uint8:
+                sums[group] = torch.zeros(shape, dtype=torch.int64, device=device)
         self.frames = TensorDict(frames, batch_size=[])
         """By group [t + k - 1, n, c, h, w]; the frame of step s at s + k - 1."""
         self.sums = TensorDict(sums, batch_size=[])
-        """Of the pixels of each channel [t + k - 1, n, c]."""
+        """Of the pixels of each channel [t + k - 1, n, c], for frames that are normalized later: uint8."""
         self.history = torch.zeros(num_transitions_per_env, num_envs, dtype=torch.uint8, device=device)
         """How many frames before a step's are of the same episode [t, n], as far as this rollout knows them."""
 
@@ -111,28 +175,37 @@ class FrameStorage(RolloutStorage):
         super().add_transition(transition)
 
     def _add_frames(self, group: str, stacked: torch.Tensor, size: int, step: int) -> None:
-        frames, sums = self.frames[group], self.sums[group]
-        channels = frames.shape[2]
+        frames: Any = self.frames[group]
+        _, envs, channels, *image = frames.shape
+        kernels.check_tensor(
+            f"observations/{group}", stacked, (frames.dtype,), (envs, size * channels, *image), frames.device, False
+        )
         if step == 0:
             first = 0
             frames[:size].copy_(stacked.unflatten(1, (size, channels)).transpose(0, 1))
         else:
             first = step + size - 1
             frames[first].copy_(stacked[:, -channels:])
-        new = frames[first : step + size]
-        kernels.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
+        if group in self.sums:
+            new, sums = frames[first : step + size], self.sums[group]
+            kernels.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
 
-    def stacks(self, places: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        """Return the normalized stacks of some transitions by group, each [b, k * c, h, w].
+    def stacks(self, places: torch.Tensor, layouts: dict[str, Layout] | None = None) -> dict[str, torch.Tensor]:
+        """Return the stacks of some transitions by group, each [b, k * c, h, w] or, if normalized here, as its layout says.
 
         Args:
             places: transitions [b] (int64), step * num_envs + environment
-            dtype: float32, bfloat16 or float16
+            layouts: by group; None: float32, as Isaac Lab's environments give them
         """
-        return {
-            group: gather_normalized(self.frames[group], self.sums[group], self.history, places, size, dtype)
-            for group, size in self.stack_sizes.items()
-        }
+        found = {}
+        for group, size in self.stack_sizes.items():
+            frames = self.frames[group]
+            if group in self.sums:
+                layout = layouts[group] if layouts else PLAIN
+                found[group] = gather_normalized(frames, self.sums[group], self.history, places, size, layout)
+            else:
+                found[group] = gather(frames, self.history, places, size)
+        return found
 
 
 class LeanPPO(AccumulatingPPO):
@@ -141,6 +214,29 @@ class LeanPPO(AccumulatingPPO):
     learns_by_places = True
 
     storage: FrameStorage
+
+    def __init__(self, *words: Any, steps: dict[str, Any] | LearnerSteps | None = None, **settings: Any) -> None:
+        """Make PPO as upstream does, with the learner's steps.
+
+        Args:
+            words: upstream's own
+            steps: by name as in `LearnerSteps`
+            settings: upstream's own
+
+        Raises:
+            UserError: when one of the steps is not for this agent or device.
+        """
+        super().__init__(*words, **settings)
+        self.steps = LearnerSteps.of(steps)
+        models = [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
+        for model in models:
+            model.use_steps(self.steps)
+        self._rate: torch.Tensor | None = None
+        """The learning rate [] where it adapts on the device, in float64 as Python computes it upstream."""
+        self._captured: dict[int, CapturedStep] = {}
+        """By the size of a mini-batch."""
+        self._has_learned = False
+        self._set_up_optimizer()
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> PPO:
@@ -159,36 +255,173 @@ class LeanPPO(AccumulatingPPO):
         )
         return algorithm
 
+    def compile(self, mode: str | None = None) -> None:
+        """Refuse what upstream would compile: `LearnerSteps.compile` is this learner's.
+
+        Raises:
+            UserError: for any mode.
+        """
+        if mode is not None:
+            raise UserError(
+                f"torch_compile_mode: {mode} is for stock PPO. Lean's is agent.algorithm.steps.compile: true"
+            )
+
+    def use_micro_batches(
+        self,
+        micro_batches: int,
+        is_out_of_memory: Callable[[BaseException], bool] | None = None,
+        on_split: Callable[[int], None] | None = None,
+    ) -> None:
+        """Learn in micro-batches from the next update on, as `AccumulatingPPO` does.
+
+        Raises:
+            UserError: as there, and with a CUDA graph, which neither splits nor tries again.
+        """
+        if self.steps.cuda_graph and (micro_batches > 1 or is_out_of_memory is not None):
+            raise UserError("steps.cuda_graph is for whole mini-batches: leave it out, or on_oom and micro-batches")
+        super().use_micro_batches(micro_batches, is_out_of_memory, on_split)
+
+    def update(self) -> dict[str, float]:
+        """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
+        if self._rate is not None:
+            self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
+            self._give_rate()
+        losses = super().update()
+        if self._rate is not None:
+            self.learning_rate = self._rate.item()
+        self._has_learned = True
+        return losses
+
+    def _set_up_optimizer(self) -> None:
+        """Make the optimizer once more, with what the steps ask of it.
+
+        Raises:
+            UserError: when this optimizer, agent or device cannot do that.
+        """
+        device, steps = torch.device(self.device), self.steps
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        settings: dict[str, Any] = {}
+        if steps.fused_adam:
+            if "fused" not in inspect.signature(type(self.optimizer)).parameters:
+                raise UserError(
+                    f"steps.fused_adam: {type(self.optimizer).__name__} has no fused form. Use adam or adamw"
+                )
+            if len(set(parameters)) < len(parameters):
+                raise UserError(
+                    "steps.fused_adam: actor and critic share parameters, which one kernel would update twice at once."
+                    " Leave it out, or set share_cnn_encoders: false"
+                )
+            settings["fused"] = True
+        if steps.cuda_graph and (device.type != "cuda" or self.is_multi_gpu):
+            raise UserError(
+                f"steps.cuda_graph is for one GPU, and this is {'one of several' if self.is_multi_gpu else device}"
+            )
+        if (steps.rate_on_device and self._adapts_learning_rate) or steps.cuda_graph:
+            self._rate = torch.tensor(self.learning_rate, dtype=torch.float64, device=device)
+            if device.type == "cuda":
+                settings["capturable"] = True
+        if settings:
+            # The keywords of its defaults are those that upstream made it with: none but the learning rate.
+            self.optimizer = type(self.optimizer)(parameters, lr=self.learning_rate, **settings)
+        if self._rate is not None:
+            self._give_rate()
+
+    def _give_rate(self) -> None:
+        """Let the optimizer take the learning rate from where it lies on the device."""
+        rate: Any = self._rate
+        for group in self.optimizer.param_groups:
+            if not isinstance(group["lr"], torch.Tensor):
+                # CUDA's kernels take float32; on a CPU Adam computes with the number itself.
+                group["lr"] = rate.float() if rate.is_cuda else rate.clone()
+            group["lr"].copy_(rate)
+
+    def _adapt_learning_rate(self, kl_mean: torch.Tensor) -> None:
+        if self._rate is None:
+            super()._adapt_learning_rate(kl_mean)
+            return
+        desired_kl: Any = self.desired_kl
+        self._take_mean_of_gpus(kl_mean)
+        lower, higher = (self._rate / 1.5).clamp(min=1e-5), (self._rate * 1.5).clamp(max=1e-2)
+        rises = (kl_mean < desired_kl / 2.0) & (kl_mean > 0.0)
+        self._rate.copy_(torch.where(kl_mean > desired_kl * 2.0, lower, torch.where(rises, higher, self._rate)))
+        if self.is_multi_gpu:
+            torch.distributed.broadcast(self._rate, src=0)
+        self._give_rate()
+
+    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
+        if not self.steps.cuda_graph or not self._has_learned:
+            return super()._learn(observations, batch)
+        size = len(batch.actions)
+        if size not in self._captured:
+            # Not in the first update, which makes the optimizer's state, and lets cuDNN and Warp load what they need.
+            whole = super()._learn
+            self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch)
+        return self._captured[size](batch)
+
+    def _random_numbers_kept(self) -> AbstractContextManager[None]:
+        return nullcontext()  # `_predict` draws none
+
+    def _predict(self, observed: TensorDict) -> None:
+        actor: Any = self.actor
+        actor.distribution.update(actor.mlp(actor.get_latent(observed)))
+
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
         observed = super()._observed(observations, places)
-        observed.update(self.storage.stacks(places, compute_dtype(places.device)))
+        observed.update(
+            self.storage.stacks(places, {group: self._layout_of(group) for group in self.storage.stack_sizes})
+        )
         return observed
+
+    def _layout_of(self, group: str) -> Layout:
+        """Return how a group of stacks is laid out for the networks that read it.
+
+        Raises:
+            UserError: when two networks want it laid out in two ways.
+        """
+        readers: list[Any] = [
+            model for model in (self.actor, self.critic) if group in getattr(model, "obs_groups_2d", [])
+        ]
+        layouts = {
+            model.layout_of(group)
+            if isinstance(model, LeanCNNModel)
+            else Layout(compute_dtype(torch.device(self.device)))
+            for model in readers
+        }
+        if len(layouts) > 1:
+            raise UserError(
+                f"observations/{group} is read by actor and critic, whose first layers want it in two forms"
+                f" ({' and '.join(map(str, layouts))}). Set steps.first_convolution: plain"
+            )
+        return layouts.pop() if layouts else Layout()
 
 
 def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
-    """Return, of each group of observations that is a stack of uint8 frames, how many it holds.
+    """Return, of each group of observations that is a stack of frames, how many it holds.
 
     Raises:
         UserError: when there is none, or two stacks of the same shape hold different numbers of frames.
     """
-    sizes: dict[tuple[int, ...], set[int]] = {}
+    sizes: dict[tuple[torch.dtype, tuple[int, ...]], set[int]] = {}
     for stack in lean_stacks(env):
-        if stack.stacked_shape is not None:
-            sizes.setdefault(stack.stacked_shape, set()).add(stack.frames)
+        if stack.dtype is not None and stack.stacked_shape is not None:
+            sizes.setdefault((stack.dtype, stack.stacked_shape), set()).add(stack.frames)
     found = {}
     for group, tensor in obs.items():
-        if tensor.dtype != torch.uint8 or tensor.ndim != 4:
+        if tensor.ndim != 4:
             continue
-        fitting = sizes.get(tuple(tensor.shape[1:]), set())
+        fitting = sizes.get((tensor.dtype, tuple(tensor.shape[1:])), set())
+        if not fitting and tensor.dtype != torch.uint8:
+            continue  # images that no lean stack made are kept as upstream keeps them
         if len(fitting) != 1:
+            shapes = sorted(shape for dtype, shape in sizes if dtype == tensor.dtype)
             raise UserError(
                 f"observations/{group} of shape {tuple(tensor.shape)} is not told from {len(fitting)} stacks of frames of"
-                f" this shape (there are: {sorted(sizes)}). Give each camera's stack a shape of its own"
+                f" this shape (there are: {shapes}). Give each camera's stack a shape of its own"
             )
         (found[group],) = fitting
     if not found:
         raise UserError(
-            "LeanPPO learns from stacks of uint8 frames, and the observations hold none:"
+            "LeanPPO learns from stacks of frames, and the observations hold none that a LeanFrameStack made:"
             f" {', '.join(f'{group} {tensor.dtype}' for group, tensor in obs.items())}."
             ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
         )

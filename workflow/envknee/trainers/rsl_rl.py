@@ -5,6 +5,7 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -26,6 +27,7 @@ from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.lean import FrameStorage, LeanCNNModel, LeanPPO
+from envknee.trainers.learner_steps import LearnerSteps
 from envknee.trainers.shared import MeteredEnv
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
@@ -64,6 +66,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         agent_cfg.algorithm.class_name = _path_of(AccumulatingPPO)
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
+        agent_cfg.algorithm.steps = asdict(LearnerSteps())  # so that an arm's overrides name them
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)

@@ -1,0 +1,167 @@
+"""Frames that stay uint8, without Isaac Lab: how stacks are laid out for a convolution, and what does not fit is named."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from envknee.lean import Layout, LeanFrameStack, convolution, gather, gather_normalized, kernels, normalized
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
+FRAME = torch.zeros(4, 6, 5, 3, dtype=torch.uint8)
+STACKED = torch.zeros(4, 6, 8, 8, dtype=torch.uint8)
+ROLLOUT: dict[str, Any] = {
+    "frames": torch.zeros(5, 4, 3, 6, 5, dtype=torch.uint8),
+    "sums": torch.zeros(5, 4, 3, dtype=torch.int64),
+    "history": torch.zeros(4, 4, dtype=torch.uint8),
+    "places": torch.zeros(2, dtype=torch.int64),
+    "stacked": 2,
+}
+
+
+def a_rollout(
+    steps: int, envs: int, frames: int, channels: int, height: int, width: int, seed: int, device: str
+) -> dict[str, Any]:
+    random = torch.Generator().manual_seed(seed)
+    shape = (steps + frames - 1, envs, channels, height, width)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random).to(device)
+    sums = torch.empty(shape[:3], dtype=torch.int64, device=device)
+    kernels.plane_sums(images.flatten(0, 2).flatten(1), sums.view(-1))
+    history = torch.randint(0, frames, (steps, envs), dtype=torch.uint8, generator=random).to(device)
+    places = torch.randperm(steps * envs, generator=random).to(device)
+    return {"frames": images, "sums": sums, "history": history, "places": places, "stacked": frames}
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    frames=st.integers(1, 8), channels=st.integers(1, 4), height=st.integers(6, 20), width=st.integers(6, 20),
+    kernel=st.integers(1, 6), stride=st.sampled_from([2, 4]), form=st.sampled_from(["padded", "folded"]), last=st.booleans(),
+    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+)  # fmt: skip
+def test_a_convolution_gives_the_same_in_every_form(
+    frames: int, channels: int, height: int, width: int, kernel: int, stride: int, form: convolution.Form, last: bool,
+    seed: int, device: str,
+) -> None:  # fmt: skip
+    torch.manual_seed(seed)
+    conv = nn.Conv2d(frames * channels, 3, kernel, stride).to(device, torch.float64)
+    assert convolution.unfit(form, conv) is None
+    layout = convolution.layout_of(form, conv, height, width, torch.float32, last)
+    rollout = a_rollout(3, 2, frames, channels, height, width, seed, device)
+    plain, laid = gather_normalized(**rollout), gather_normalized(**rollout, layout=layout)
+    assert laid.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    expected, found = conv(plain.double()), convolution.convolve(form, conv, laid.double())
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    gradients = [torch.autograd.grad(values.square().sum(), list(conv.parameters())) for values in (expected, found)]
+    torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-10)
+
+
+def test_a_folded_stack_is_pytorchs_pixel_unshuffle_to_the_bit():
+    rollout = a_rollout(4, 3, 2, 3, 7, 9, 0, "cpu")
+    layout = Layout(channels=8, size=(8, 8), fold=2, channels_last=True)
+    plain = functional.pad(gather_normalized(**rollout), (0, -1, 0, 1, 0, 2))
+    assert torch.equal(gather_normalized(**rollout, layout=layout), functional.pixel_unshuffle(plain, 2))
+
+
+@settings(deadline=None, max_examples=15)
+@given(frames=st.integers(1, 8), height=st.integers(1, 9), width=st.integers(1, 9), seed=st.integers(0, 2**31))
+def test_frames_of_floats_are_gathered_alike(frames: int, height: int, width: int, seed: int) -> None:
+    rollout = a_rollout(5, 3, frames, 2, height, width, seed, "cpu")
+    sums = rollout.pop("sums")
+    stacks = gather(**rollout)
+    assert stacks.dtype == torch.uint8
+    assert torch.equal(normalized(stacks), gather_normalized(**rollout, sums=sums))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_sum_does_not_wrap_around(device: str) -> None:
+    # As int32 it would be -16,777,216: the first version of Isaac Lab's pull request #5849.
+    planes = torch.full((2, 4096 * 4096), 255, dtype=torch.uint8, device=device)
+    sums = torch.empty(2, dtype=torch.int64, device=device)
+    kernels.plane_sums(planes, sums)
+    assert sums.tolist() == [255 * 4096**2] * 2 and 255 * 4096**2 > 2**31
+
+
+def stack_after(first: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
+    stack = LeanFrameStack(4, 2, "cpu")
+    stack(first)
+    return stack(then)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: normalized(STACKED.float()), TypeError, r"images of shape \(4, 6, 8, 8\) has dtype float32, expected uint8"),
+        (lambda: normalized(STACKED, torch.int32), TypeError, "dtype is int32, expected float32, bfloat16 or float16"),
+        (lambda: normalized(STACKED[0]), ValueError, r"images has shape \(6, 8, 8\), expected \(any, any, any, any\)"),
+        (lambda: normalized(STACKED[:0]), ValueError, r"images has shape \(0, 6, 8, 8\).*none of them 0"),
+        (lambda: normalized(STACKED.movedim(1, -1)), ValueError, r"images of shape \(4, 8, 8, 6\) is not contiguous"),
+        (lambda: stack_after(FRAME, FRAME.float()), TypeError, r"images of shape \(4, 6, 5, 3\) has dtype float32"),
+        (lambda: stack_after(FRAME.short(), FRAME), TypeError, "has dtype int16, expected uint8 or float32"),
+        (lambda: stack_after(FRAME[..., 0], FRAME), ValueError, r"images has shape \(4, 6, 5\), expected \(4, any, any, any\)"),
+        (lambda: stack_after(FRAME[:3], FRAME), ValueError, r"images has shape \(3, 6, 5, 3\), expected \(4, any, any, any\)"),
+        (lambda: stack_after(FRAME, FRAME[..., :1]), ValueError, r"images has shape \(4, 6, 5, 1\), expected \(4, 6, 5, 3\)"),
+        (lambda: stack_after(FRAME, FRAME.to("meta")), ValueError, r"images of shape \(4, 6, 5, 3\) is on meta, expected cpu"),
+        (lambda: LeanFrameStack(0, 2, "cpu"), ValueError, "num_envs 0 and frames 2 must be 1 or more"),
+        (lambda: LeanFrameStack(4, 2, "cpu").reset([1, 4]), IndexError, r"env_ids of shape \(2,\) holds 4, expected 0 to 3"),
+        (lambda: LeanFrameStack(4, 2, "cpu").reset(torch.tensor([-1])), IndexError, r"env_ids of shape \(1,\) holds -1"),
+        (lambda: LeanFrameStack(4, 2, "cpu").reset(torch.ones(5) > 0), ValueError, r"env_ids has shape \(5,\), expected \(4\)"),
+        (lambda: LeanFrameStack(4, 2, "cpu").reset(torch.tensor([0.5])), TypeError, "env_ids of shape .1,. has dtype float32"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named_with_its_shape(
+    call: Callable[[], object], error: type[Exception], message: str, compiled: bool
+) -> None:
+    torch._dynamo.reset()
+    with pytest.raises(error, match=message):
+        (torch.compile(call, backend="eager") if compiled else call)()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"frames": ROLLOUT["frames"].float()}, TypeError, r"frames of shape \(5, 4, 3, 6, 5\) has dtype float32"),
+        ({"frames": ROLLOUT["frames"][0]}, ValueError, r"frames has shape \(4, 3, 6, 5\), expected \(any, any, any, any, any\)"),
+        ({"frames": ROLLOUT["frames"][:, :0]}, ValueError, r"frames has shape \(5, 0, 3, 6, 5\).*none of them 0"),
+        ({"frames": ROLLOUT["frames"].mT}, ValueError, r"frames of shape \(5, 4, 3, 5, 6\) is not contiguous"),
+        ({"sums": ROLLOUT["sums"].int()}, TypeError, r"sums of shape \(5, 4, 3\) has dtype int32, expected int64"),
+        ({"sums": ROLLOUT["sums"].expand(5, 4, 3)[:, :, :2]}, ValueError, r"sums has shape \(5, 4, 2\), expected \(5, 4, 3\)"),
+        ({"sums": torch.zeros(3, 4, 5, dtype=torch.int64).mT.movedim(0, 2)}, ValueError, "sums has shape|sums of shape"),
+        ({"history": ROLLOUT["history"].to("meta")}, ValueError, r"history of shape \(4, 4\) is on meta, expected cpu"),
+        ({"places": ROLLOUT["places"].int()}, TypeError, r"places of shape \(2,\) has dtype int32, expected int64"),
+        ({"places": ROLLOUT["places"] + 16}, IndexError, r"places of shape \(2,\) holds 16, expected 0 to 15"),
+        ({"places": ROLLOUT["places"][:0]}, ValueError, r"places has shape \(0,\)"),
+        ({"stacked": 6}, ValueError, r"stacked is 6, expected 1 to 5, the steps that frames of shape \(5, 4, 3, 6, 5\) hold"),
+        ({"stacked": 3}, ValueError, r"history has shape \(4, 4\), expected \(3, 4\)"),
+        ({"layout": Layout(torch.int64)}, TypeError, "dtype is int64, expected float32, bfloat16 or float16"),
+        ({"layout": Layout(channels=5)}, ValueError, r"Layout\(.*channels=5.* does not fit stacks of 2 frames of shape"),
+        ({"layout": Layout(fold=2)}, ValueError, r"Layout\(.*fold=2\) does not fit stacks of 2 frames of shape"),
+    ],
+)  # fmt: skip
+def test_so_is_what_does_not_fit_a_rollout(
+    change: dict[str, Any], error: type[Exception], message: str, compiled: bool
+) -> None:
+    torch._dynamo.reset()
+    function = torch.compile(gather_normalized, backend="eager") if compiled else gather_normalized
+    with pytest.raises(error, match=message):
+        function(**ROLLOUT | change)
+
+
+def test_compiled_code_gives_the_same():
+    rollout = a_rollout(3, 2, 2, 3, 8, 8, 0, "cpu")
+    stack, plain = LeanFrameStack(3, 2, "cpu"), LeanFrameStack(3, 2, "cpu")
+    random = torch.Generator().manual_seed(0)
+    network = torch.compile(lambda x: 2.0 * normalized(x), backend="eager", fullgraph=True)
+    learner = torch.compile(lambda **words: gather_normalized(**words).relu(), backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(stack, backend="eager")
+    for _ in range(3):
+        frame = torch.randint(0, 256, (3, 5, 7, 4), dtype=torch.uint8, generator=random)[..., :3]
+        stacked = compiled(frame)
+        assert torch.equal(stacked, plain(frame))
+        assert torch.equal(network(stacked), 2.0 * normalized(stacked))
+    assert torch.equal(learner(**rollout), gather_normalized(**rollout).relu())

@@ -1,0 +1,267 @@
+"""Each step of the lean learner gives the update that stock PPO gives: RSL-RL's own PPO and networks, on the same frames."""
+
+import functools
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import warp
+from envknee.errors import UserError
+from envknee.lean import LeanFrameStack, normalized
+from envknee.trainers.lean import LeanPPO
+from envknee.trainers.learner_steps import LearnerSteps
+from rsl_rl.algorithms import PPO
+from tensordict import TensorDict
+
+warp.init()
+NUM_ENVS, HORIZON, FRAMES, HEIGHT, WIDTH = 8, 6, 2, 27, 24
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+# As Isaac Lab 3.0.0's CartpoleCameraDirectPPORunnerCfg (isaaclab_tasks/core/cartpole/agents/rsl_rl_ppo_cfg.py).
+NETWORK = {"output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu"}
+ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "desired_kl": 0.01, "learning_rate": 1e-3}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make(
+    steps: LearnerSteps | None, device: str = "cpu", network: dict[str, Any] = NETWORK, **settings: Any
+) -> tuple[Any, LeanFrameStack]:
+    """Return PPO as OnPolicyRunner makes it (stock for no steps), and the stack that gives its frames."""
+    torch.manual_seed(0)
+    stack = LeanFrameStack(NUM_ENVS, FRAMES, device)
+    obs = observe(stack, torch.Generator().manual_seed(9), stock=steps is None)
+    name = "envknee.trainers.lean:Lean{}" if steps else "{}"
+    actor = {
+        "class_name": name.format("CNNModel"), "cnn_cfg": network, "hidden_dims": [16], "activation": "elu",
+        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0},
+    }  # fmt: skip
+    cfg = {
+        "algorithm": {
+            "class_name": name.format("PPO"), "rnd_cfg": None, "symmetry_cfg": None, "num_learning_epochs": 2,
+            "num_mini_batches": 4, "schedule": "fixed", "optimizer": "sgd", "learning_rate": 0.05,
+            **({"steps": vars(steps)} if steps else {}), **settings,
+        },
+        "actor": actor,
+        "critic": {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"},
+        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+        "num_steps_per_env": HORIZON,
+        "multi_gpu": None,
+    }  # fmt: skip
+    env: Any = SimpleNamespace(num_envs=NUM_ENVS, num_actions=1, unwrapped=SimpleNamespace(_frames=stack))
+    kind: Any = LeanPPO if steps else PPO
+    return kind.construct_algorithm(obs, env, cfg, device), stack
+
+
+def observe(stack: LeanFrameStack, random: torch.Generator, stock: bool) -> TensorDict:
+    """Return the next observation: policy [n, 6, h, w], as uint8 or as Isaac Lab gives it, and critic [n, 4]."""
+    frames = torch.randint(0, 256, (NUM_ENVS, HEIGHT, WIDTH, 3), dtype=torch.uint8, generator=random)
+    stacked = stack(frames.to(stack._is_fresh.device))
+    state = torch.randn(NUM_ENVS, 4, generator=random).to(stacked.device)
+    return TensorDict({"policy": normalized(stacked) if stock else stacked, "critic": state}, batch_size=[NUM_ENVS])
+
+
+def learn(
+    steps: LearnerSteps | None, iterations: int = 2, **settings: Any
+) -> tuple[list[dict[str, float]], list[torch.Tensor], Any]:
+    """Return losses of each update, parameters, and the algorithm, after episodes that end now and then."""
+    algorithm, stack = make(steps, **settings)
+    random = torch.Generator().manual_seed(1)
+    torch.manual_seed(1)
+    stack.reset()
+    obs, losses = observe(stack, random, steps is None), []
+    for _ in range(iterations):
+        with torch.inference_mode():
+            for _ in range(HORIZON):
+                actions = algorithm.act(obs)
+                rewards = 1.0 - (actions - obs["critic"][:, :1]).square().mean(dim=1)
+                dones = (torch.rand(NUM_ENVS, generator=random) < 0.2).to(rewards.device)
+                stack.reset(dones)
+                obs = observe(stack, random, steps is None)
+                algorithm.process_env_step(obs, rewards, dones, {})
+            algorithm.compute_returns(obs)
+        losses.append(algorithm.update())
+    parameters = [*algorithm.actor.parameters(), *algorithm.critic.parameters()]
+    return losses, [parameter.detach().float().cpu() for parameter in parameters], algorithm
+
+
+@functools.cache
+def stock(**settings: Any) -> tuple[list[dict[str, float]], list[torch.Tensor], Any]:
+    return learn(None, **settings)
+
+
+def assert_close(found: Any, expected: Any, tolerance: float) -> None:
+    for one, other in zip(found[0], expected[0], strict=True):
+        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
+    for one, other in zip(found[1], expected[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_without_steps_and_with_the_usual_ones_it_is_stock_to_the_bit():
+    for steps in (LearnerSteps(rate_on_device=False), LearnerSteps()):
+        assert_close(learn(steps), stock(), 0.0)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        LearnerSteps(channels_last=True),
+        LearnerSteps(first_convolution="padded"),
+        LearnerSteps(first_convolution="folded"),
+        LearnerSteps(channels_last=True, first_convolution="folded"),
+    ],
+    ids=lambda steps: f"{steps.channels_last}-{steps.first_convolution}",
+)
+def test_a_step_changes_nothing_but_the_last_bits(steps: LearnerSteps):
+    # Gradient descent, whose steps are as close as the gradients; Adam's first ones are their signs alone.
+    assert_close(learn(steps), stock(), 2e-5)
+
+
+def test_bfloat16_is_as_close_as_bfloat16_is():
+    found = learn(LearnerSteps(bfloat16=True))
+    with pytest.raises(AssertionError):
+        assert_close(found, stock(), 1e-6)  # it is in use
+    assert_close(found, stock(), 2e-2)
+
+
+def test_compiled_it_learns_the_same(monkeypatch: pytest.MonkeyPatch):
+    # Traced forward and backward as on a GPU, but no code is generated: that takes a minute, and a C++ compiler.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager", fullgraph=True))
+    together = LearnerSteps(channels_last=True, first_convolution="folded", compile=True)
+    assert_close(learn(together), stock(), 2e-5)
+    adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3}
+    assert_close(learn(replace(together, bfloat16=True, fused_adam=True), **adam), stock(**adam), 5e-2)
+
+
+def test_several_cameras_and_depth_are_learned_to_the_bit():
+    """Two colour cameras with 2 and 3 frames, and one for depth with 2: each frame is kept once."""
+    found = []
+    for lean in (False, True):
+        random = torch.Generator().manual_seed(5)
+        stacks = {"front": LeanFrameStack(NUM_ENVS, 2, "cpu"), "wrist": LeanFrameStack(NUM_ENVS, 3, "cpu"),
+                  "depth": LeanFrameStack(NUM_ENVS, 2, "cpu")}  # fmt: skip
+
+        def look(random: torch.Generator = random, stacks: Any = stacks, lean: bool = lean) -> TensorDict:
+            groups = {"critic": torch.randn(NUM_ENVS, 4, generator=random)}
+            for name, size in (("front", (24, 24, 3)), ("wrist", (25, 31, 3))):
+                stacked = stacks[name](torch.randint(0, 256, (NUM_ENVS, *size), dtype=torch.uint8, generator=random))
+                groups[name] = stacked if lean else normalized(stacked)
+            groups["depth"] = stacks["depth"](torch.rand(NUM_ENVS, 24, 24, 1, generator=random))
+            return TensorDict(groups, batch_size=[NUM_ENVS])
+
+        terms = [SimpleNamespace(func=SimpleNamespace(_frames=stack)) for stack in stacks.values()]
+        manager = SimpleNamespace(_group_obs_term_cfgs={"cameras": terms})
+        env: Any = SimpleNamespace(
+            num_envs=NUM_ENVS, num_actions=1, unwrapped=SimpleNamespace(observation_manager=manager)
+        )
+        name = "envknee.trainers.lean:Lean{}" if lean else "{}"
+        cfg = {
+            "algorithm": {"class_name": name.format("PPO"), "rnd_cfg": None, "symmetry_cfg": None,
+                          "num_learning_epochs": 2, "num_mini_batches": 3, "schedule": "fixed"},
+            "actor": {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK, "hidden_dims": [16],
+                      "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},
+            "critic": {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK, "hidden_dims": [16]},
+            "obs_groups": {"actor": ["front", "wrist", "depth"], "critic": ["critic", "wrist"]},
+            "num_steps_per_env": HORIZON, "multi_gpu": None,
+        }  # fmt: skip
+        torch.manual_seed(0)
+        obs = look()
+        algorithm: Any = (LeanPPO if lean else PPO).construct_algorithm(obs, env, cfg, "cpu")
+        for _ in range(2):
+            with torch.inference_mode():
+                for _ in range(HORIZON):
+                    algorithm.act(obs)
+                    dones = torch.rand(NUM_ENVS, generator=random) < 0.2
+                    for stack in stacks.values():
+                        stack.reset(dones)
+                    obs = look()
+                    algorithm.process_env_step(obs, torch.rand(NUM_ENVS, generator=random), dones, {})
+                algorithm.compute_returns(obs)
+            found.append((algorithm.update(), list(algorithm.actor.parameters()), list(algorithm.critic.parameters())))
+        if lean:
+            assert algorithm.storage.stack_sizes == {"front": 2, "wrist": 3, "depth": 2}
+            assert algorithm.storage.frames["depth"].shape == (HORIZON + 1, NUM_ENVS, 1, 24, 24)
+    for one, other in ((found[0], found[2]), (found[1], found[3])):
+        assert one[0] == other[0]
+        assert all(torch.equal(*pair) for i in (1, 2) for pair in zip(one[i], other[i], strict=True))
+
+
+def test_the_fused_optimizer_takes_the_same_steps():
+    adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3}
+    found = learn(LearnerSteps(fused_adam=True), optimizer="adam", learning_rate=1e-3)
+    assert found[2].optimizer.param_groups[0]["fused"]
+    assert_close(found, stock(**adam), 1e-5)
+    with pytest.raises(UserError, match=r"steps.fused_adam: RMSprop has no fused form. Use adam or adamw"):
+        make(LearnerSteps(fused_adam=True), optimizer="rmsprop")
+
+
+def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
+    adaptive: dict[str, Any] = ADAPTIVE | {"optimizer": "adam"}
+    expected, found = stock(**adaptive), learn(LearnerSteps(), 2, **adaptive)
+    assert_close(found, expected, 0.0)
+    assert found[2].learning_rate == expected[2].learning_rate != ADAPTIVE["learning_rate"]
+    assert isinstance(found[2].optimizer.param_groups[0]["lr"], torch.Tensor)
+    # One that was set from outside, as a checkpoint does, holds from the next update on.
+    found[2].learning_rate = 1e-5
+    found[2].storage.step = HORIZON
+    found[2].update()
+    assert found[2].learning_rate < 1e-3
+
+
+def test_steps_that_are_not_for_it_say_so():
+    with pytest.raises(UserError, match=r"steps: bfloat is no step.*bfloat16"):
+        LearnerSteps.of({"bfloat": True})
+    with pytest.raises(UserError, match="steps.compile: 'yes' is neither true nor false"):
+        LearnerSteps.of({"compile": "yes"})
+    with pytest.raises(UserError, match="steps.first_convolution: 'fast' is none of plain, padded, folded"):
+        LearnerSteps.of({"first_convolution": "fast"})
+    with pytest.raises(UserError, match=r"steps.first_convolution: folded is not for policy: only a square one"):
+        make(LearnerSteps(first_convolution="folded"), network=NETWORK | {"stride": [3, 2, 2]})
+    with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
+        make(LearnerSteps())[0].compile("default")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="steps.cuda_graph is for one GPU, and this is cpu"):
+            make(LearnerSteps(cuda_graph=True))
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize(
+    "steps",
+    [
+        LearnerSteps(cuda_graph=True),
+        LearnerSteps(fused_adam=True),
+        LearnerSteps(channels_last=True, first_convolution="folded", compile=True, fused_adam=True, cuda_graph=True),
+    ],
+    ids=["graph", "fused", "all"],
+)
+def test_on_a_gpu_too(steps: LearnerSteps):
+    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", **ADAPTIVE}
+    torch.backends.cudnn.allow_tf32 = False
+    assert_close(learn(steps, **adam), stock(**adam), 1e-2)
+
+
+@pytest.mark.gpu
+@GPU
+def test_an_update_never_waits_for_the_gpu():
+    algorithm = learn(LearnerSteps(), device="cuda:0", optimizer="adam", **ADAPTIVE)[2]
+    algorithm.storage.step = HORIZON
+    learn_one, waits = algorithm._learn, []
+
+    def watched(*words: Any) -> torch.Tensor:
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return learn_one(*words)
+        finally:
+            waits.append(torch.cuda.set_sync_debug_mode("default"))
+
+    algorithm._learn = watched
+    algorithm.update()
+    assert len(waits) == 8

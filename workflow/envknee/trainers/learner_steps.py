@@ -1,0 +1,59 @@
+"""Which steps the lean learner takes beyond keeping frames as uint8: each a switch of its own, measured alone.
+
+`python tests/bench_learner.py` measures them on any device: none, each alone, all, and all but each. What is on by default computes
+the same to the bit. What one gained, on which GPU, belongs beside it here; until that is measured it stays off.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+from envknee.errors import UserError, nearest
+from envknee.lean.convolution import Form
+
+
+@dataclass(frozen=True)
+class LearnerSteps:
+    """What `LeanPPO` and `LeanCNNModel` do; as fields of an arm: `overrides: {agent.algorithm.steps.bfloat16: true}`."""
+
+    channels_last: bool = False
+    """Convolutions take images whose channels are neighbours in memory. Equal within float error."""
+
+    first_convolution: Form = "plain"
+    """In which form (see `envknee.lean.convolution`) it is learned. Equal within float error."""
+
+    bfloat16: bool = False
+    """Convolutions compute in bfloat16 (autocast), also when acting, so that both sides of PPO's ratio round alike."""
+
+    compile: bool = False
+    """`torch.compile` for the convolutions and what lies between them, forward and backward. Equal within float error."""
+
+    fused_adam: bool = False
+    """The optimizer's step in one kernel (PyTorch's `fused`). Equal within float error."""
+
+    rate_on_device: bool = True
+    """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
+
+    cuda_graph: bool = False
+    """A mini-batch's whole step is captured once and replayed: for updates of few transitions, whose launches take
+    longer than their kernels. One GPU, CUDA only; the same kernels."""
+
+    @classmethod
+    def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
+        """Return the steps that a configuration names; what it leaves out is as by default.
+
+        Raises:
+            UserError: names a switch that is not there, or a value that is not legal.
+        """
+        if isinstance(values, LearnerSteps):
+            return values
+        named = dict(values or {})
+        legal = {field.name: field.default for field in fields(cls)}
+        for name, value in named.items():
+            if name not in legal:
+                raise UserError(f"steps: {name} is no step{nearest(name, legal)}. There are: {', '.join(legal)}")
+            forms = get_args(Form)
+            if name == "first_convolution" and value not in forms:
+                raise UserError(f"steps.first_convolution: {value!r} is none of {', '.join(forms)}")
+            if name != "first_convolution" and not isinstance(value, bool):
+                raise UserError(f"steps.{name}: {value!r} is neither true nor false")
+        return cls(**named)
