@@ -1,4 +1,6 @@
-"""Import all that the image holds, make the camera cart-pole and step it once; runs inside the image, without envknee.
+"""Import all that the image holds, step the camera cart-pole once, and normalize an image as `observations: lean` does.
+
+Runs inside the image, which has no envknee but lean/kernels.py, as lean_kernels.py.
 
 Building the image runs it to compile Warp's kernels into WARP_CACHE_PATH, and `%test` to see that it works. Kernels for
 the CPU come with the step. With architectures they are compiled for those GPUs, too, and that needs no GPU: Warp's
@@ -10,7 +12,9 @@ threads in a block as were asked for there; the one that Newton takes on a GPU a
 
 import argparse
 import importlib
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -42,9 +46,25 @@ def main() -> None:
         importlib.import_module(name)
     with also_compiled_for(architectures) as compiled:
         reward = step()
+        normalize_leanly()
     print(f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct: reward {reward}")
     if architectures:
         print(f"{len(compiled)} kernel modules for sm_{', sm_'.join(map(str, architectures))}")
+
+
+def normalize_leanly() -> None:
+    """Load the kernels of `observations: lean`, as trials will: Warp knows them by their module's name and text."""
+    import torch
+
+    spec = importlib.util.spec_from_file_location("envknee.lean.kernels", HERE / "lean_kernels.py")
+    assert spec is not None and spec.loader is not None
+    kernels = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    values = kernels.normalized(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+    if values.flatten().tolist() != [-0.5, 0.5]:
+        raise SystemExit(
+            f"the image's kernels normalize 0 and 255 to {values.flatten().tolist()}, expected -0.5 and 0.5"
+        )
 
 
 def step() -> list[float]:
@@ -135,7 +155,6 @@ if __name__ == "__main__":
     main()
     # Isaac Lab's and Warp's own shutdown may hang or crash after all is done: leave without it.
     import os
-    import sys
 
     sys.stdout.flush()
     os._exit(0)

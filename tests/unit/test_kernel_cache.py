@@ -70,7 +70,9 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, ca
     assert "takes no lock" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("change", [{"device": "8.9"}, {"task": ["Isaac-Cartpole-Camera", "local", {}]}])
+@pytest.mark.parametrize(
+    "change", [{"device": "8.9"}, {"task": ["Isaac-Cartpole-Camera", "local", {}]}, {"lean": "a0b1"}]
+)
 def test_whatever_decides_the_kernels_decides_the_key(change):
     needed = {
         "device": "9.0",

@@ -105,8 +105,10 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
 
 
 @pytest.mark.timeout(1800)
-def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path) -> None:
-    trial, kernels = a_trial(tmp_path / "0000", runtime="apptainer"), tmp_path / "kernels"
+@pytest.mark.parametrize("observations", ["stock", "lean"])
+def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path, observations: str) -> None:
+    trial = a_trial(tmp_path / "0000", runtime="apptainer", observations=observations)
+    kernels = tmp_path / "kernels"
     kernels.mkdir()
     words = image.command_in(
         sif, ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
@@ -133,7 +135,12 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     kernels = json.loads(done.stdout)
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
-    for name in ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels"):
+    for name in (
+        "render_megakernel",
+        "eval_articulation_fk_tile",
+        "newton._src.solvers.mujoco.kernels",
+        "envknee.lean",
+    ):
         assert any(name in path for path, _ in kernels), name
 
 
@@ -526,11 +533,13 @@ def test_every_argument_of_a_definition_has_a_default() -> None:
 
 def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
     text = DOCKERFILE.read_text().replace("\\\n", " ")
-    copied = [word for line in re.findall(r"^COPY (.*) /opt/envknee/$", text, re.MULTILINE) for word in line.split()]
-    assert len(copied) == 7
-    assert [path for path in copied if not (ROOT / path).is_file()] == []
+    copied = [line.split() for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE)]
+    assert [path for *paths, _ in copied for path in paths if not (ROOT / path).is_file()] == []
+    # Into the folder each goes under its own name, else under the one that is given.
+    given = {Path(name).name for *paths, to in copied for name in (paths if to.endswith("/") else [to])}
+    assert len(given) == 8
     used = set(re.findall(r"/opt/envknee/([\w.-]+\.\w+)", text))
-    assert used <= {Path(path).name for path in copied}
+    assert used <= given
     assert re.findall(r"^FROM (\S+)$", text, re.MULTILINE) == [digest(DOCKERFILE)]
     assert re.search(r"install\.sh \S+/python /opt/envknee/requirements\.lock", text)
     labels = set(re.findall(r"org\.envknee\.[a-z0-9-]+", text))

@@ -32,6 +32,9 @@ from envknee.record import Environment, Failure, Outcome, Request
 PR_SET_PDEATHSIG = 1
 """prctl(2)"""
 
+LEAN_KERNELS = Path(__file__).with_name("lean") / "kernels.py"
+"""Compiled besides Isaac Lab's for `observations: lean`."""
+
 
 def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
@@ -105,6 +108,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.overrides],
+        **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
         **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
     }
 

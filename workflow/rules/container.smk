@@ -57,6 +57,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "with-kernels.sh",
                 )
             ],
+            os.path.join(workflow.basedir, "workflow/envknee/lean/kernels.py"),
         output:
             "containers/isaaclab.sif",
         log:

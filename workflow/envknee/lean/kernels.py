@@ -1,6 +1,7 @@
 """Warp kernels for stacks of camera frames, and the functions that check what is given to them.
 
-One source for CPU and CUDA. Channels first, so that neighbouring threads read and write neighbouring columns.
+One source for CPU and CUDA. Channels first, so that neighbouring threads read and write neighbouring columns. The module imports
+no other of the project: an image is built with it, and its kernels (containers/step_once.py).
 
 The arithmetic of normalization is that of Isaac Lab 3.0.0 (isaaclab/utils/images.py, `_normalize_uint8_kernel` and
 `_uint8_spatial_mean`): `float32(x) / 255 - float32(sum) / float32(height * width * 255)`. There one thread adds up whole rows
@@ -131,6 +132,15 @@ def _gather_normalized(
                 value = wp.float32(frames[frame, plane, y, x]) / 255.0 - mean
             place = (layer * fold + (y & (fold - 1))) * fold + (x & (fold - 1))
             out[row, place, y >> bits, x >> bits] = out.dtype(value)
+
+
+# All that is ever launched, so that it is compiled at once: each dtype that came later would compile the module again.
+for _kind in (wp.uint8, wp.float32):
+    _four = wp.array4d(dtype=_kind)
+    wp.overload(_push, {"images": _four, "ring": _four, "stacked": _four})
+for _kind in (wp.float32, wp.bfloat16, wp.float16):
+    wp.overload(_normalize, {"out": wp.array2d(dtype=_kind)})
+    wp.overload(_gather_normalized, {"out": wp.array4d(dtype=_kind)})
 
 
 def check_tensor(
