@@ -277,9 +277,9 @@ def _last_words(trial: TrialFolder, returncode: int) -> str:
     if free_bytes < FULL_DISK_BYTES:
         return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
     lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    for line in reversed(lines):
-        if line.startswith("envknee: "):
-            return line.removeprefix("envknee: ")
+    said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
+    if said:  # the last thing that a trial says, over as many lines as it takes
+        return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
     tail = "\n    ".join(line for line in lines[-5:] if line.strip())
     return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\nRun the sweep again to try once more."
 

@@ -14,6 +14,7 @@ from envknee.config import Observations, Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 from envknee.overrides import apply_overrides
 from envknee.phases import Timeline
+from envknee.tasks import assets
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 """The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
@@ -48,24 +49,79 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
             )
     except ValueError as error:
         raise UserError(f"task.id: {task_id!r} cannot be trained this way: {error}") from error
+    except ImportError as error:
+        raise UserError(
+            f"task.id: {task_id!r} needs a package that is not installed: {error}. Install it where trials run, or take"
+            " another task"
+        ) from error
 
 
 def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, seed: int, device: str) -> None:
     """Complete an environment's configuration in place: asset, overrides, size, seed and device ('cpu' or 'cuda:0').
 
     Raises:
-        UserError: when the asset is missing or broken, or an override names no field.
+        UserError: when the asset is missing or broken, an override names no field, the scene needs a file that is not on this
+            machine, or the task as configured needs Isaac Sim.
     """
     env_cfg.scene.num_envs = num_envs
     env_cfg.seed = seed
     env_cfg.sim.device = device
-    if asset != "nucleus":
-        names = cartpoles(env_cfg)
-        if not names:
-            raise UserError(f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus")
-        for name in names:
-            getattr(env_cfg.scene, name).spawn.usd_path = str(checked_asset(asset))
+    use_local_files(env_cfg, asset)
     apply_overrides(env_cfg, overrides, "env")
+    assets.check(env_cfg, may_fetch=asset == "nucleus")
+    check_needs_no_isaac_sim(env_cfg)
+
+
+def use_local_files(env_cfg: Any, asset: str) -> dict[str, str]:
+    """Put the project's own files, or the cart-pole that `asset` names, into a task's scene; nothing with asset: nucleus.
+
+    Returns:
+        What was set, by the dotted name of its field.
+
+    Raises:
+        UserError: when the asset is missing or broken, or is a cart-pole's for a scene without one.
+    """
+    if asset == "nucleus":
+        return {}
+    names = cartpoles(env_cfg)
+    if not names and asset != "local":
+        raise UserError(
+            f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: local, and name files of other"
+            " robots under task.overrides (env.scene.robot.spawn.usd_path), or asset: nucleus"
+        )
+    found = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
+    for name in names:
+        getattr(env_cfg.scene, name).spawn.usd_path = found[f"scene.{name}.spawn.usd_path"]
+    return found | assets.use_local(env_cfg)
+
+
+def with_paths(overrides: Overrides) -> Overrides:
+    """Return overrides as Isaac Lab's own command takes them: files in installed packages by their paths."""
+    return {
+        name: str(assets.local_path(value, name)) if isinstance(value, str) and value.startswith(assets.PACKAGE) else value
+        for name, value in overrides.items()
+    }
+
+
+def check_needs_no_isaac_sim(env_cfg: Any) -> None:
+    """Make sure that physics and cameras of a task, as configured, are Newton's.
+
+    Raises:
+        UserError: names what is not, and how a task is told to use Newton.
+    """
+    from isaaclab.sensors import CameraCfg
+
+    remedy = "Where the task has such variants, set task.overrides `presets: newton_mjwarp` or `presets: newton_renderer`"
+    physics = getattr(env_cfg.sim, "physics", None)
+    if not type(physics).__module__.startswith("isaaclab_newton."):
+        kind = "PhysX, Isaac Lab's default" if physics is None else type(physics).__name__
+        raise UserError(f"task.id: its physics ({kind}) needs Isaac Sim, and envknee runs without it. {remedy}")
+    for name, camera in vars(env_cfg.scene).items():
+        if isinstance(camera, CameraCfg) and not type(camera.renderer_cfg).__module__.startswith("isaaclab_newton."):
+            raise UserError(
+                f"task.id: its camera {name!r} is rendered by {type(camera.renderer_cfg).__name__}, which needs Isaac Sim, and"
+                f" envknee runs without it. {remedy}"
+            )
 
 
 def cartpoles(env_cfg: Any) -> list[str]:
@@ -110,11 +166,14 @@ def make(task_id: str, env_cfg: Any, observations: Observations = "stock") -> gy
     """Create the environment, with an arm's way from camera frames to observations; from here on the simulation runs.
 
     Raises:
-        UserError: when the task has no camera frames to treat that way.
+        UserError: when the task has no camera frames to treat that way, or a file of its scene cannot be had.
     """
     from envknee.tasks import frames  # once Isaac Lab runs
 
-    env = gymnasium.make(task_id, cfg=env_cfg)
+    try:
+        env = gymnasium.make(task_id, cfg=env_cfg)
+    except FileNotFoundError as error:
+        raise assets.not_fetched(env_cfg, error) from error
     frames.use(observations, env)
     return env
 

@@ -91,11 +91,11 @@ def isaaclab_train(
         agent: fields of the agent to set beside the overrides, by their whole names
     """
     registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
-    cartpoles = [] if request.asset == "nucleus" else tasks.cartpoles(registered)
+    local = tasks.use_local_files(registered, request.asset)
     fields = {
-        **request.overrides,
+        **{f"env.{name}": value for name, value in local.items()},
+        **tasks.with_paths(request.overrides),
         **agent,
-        **{f"env.scene.{name}.spawn.usd_path": str(tasks.checked_asset(request.asset)) for name in cartpoles},
     }
     iterations = request.warmup_iterations + (request.iterations or 0)
     return [

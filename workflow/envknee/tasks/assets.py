@@ -1,0 +1,148 @@
+"""Which files a task's scene is made of, and where they come from.
+
+Input: an environment's configuration. Output: the same, with files of this machine where the project has them or a study names
+them, and an error that lists the others before anything would be fetched.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from envknee.errors import UserError
+
+GROUND_USD = Path(__file__).with_name("ground.usda")
+"""An infinite plane that ships with envknee, in the place of NVIDIA's, whose looks no policy sees."""
+
+FILE_FIELDS = ("usd_path", "asset_path", "network_file")
+"""Where configurations name files: of robots and objects, of those to convert, of an actuator's network."""
+
+CONFIGURED = ("isaaclab", "envknee")
+"""Packages whose objects are configurations or parts of them."""
+
+PACKAGE = "package:"
+"""Before a path inside an installed Python package: the same on every machine and in an image."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a configuration names."""
+
+    name: str
+    """Of its field, such as `scene.robot.spawn.usd_path`."""
+    value: str
+    put: Callable[[str], None]
+    """Sets the field."""
+
+
+def files(config: Any, path: str = "") -> Iterator[File]:
+    """Give every file that an environment's configuration names to be loaded.
+
+    What visualizers and sensors' markers would load is left out: nobody looks at the simulation.
+    """
+    for name, value in vars(config).items() if hasattr(config, "__dict__") else ():
+        inside = f"{path}{name}"
+        if "visualizer" in name or name.startswith("_") or isinstance(value, type):
+            continue
+        if name in FILE_FIELDS and isinstance(value, str) and value:
+            yield File(inside, value, partial(setattr, config, name))
+        elif name in FILE_FIELDS and isinstance(value, list):
+            for place, one in enumerate(value):
+                yield File(f"{inside}[{place}]", one, partial(value.__setitem__, place))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from files(item, f"{inside}.{key}.")
+        elif type(value).__module__.partition(".")[0].startswith(CONFIGURED):
+            yield from files(value, f"{inside}.")
+
+
+def use_local(env_cfg: Any) -> dict[str, str]:
+    """Put the ground that ships with envknee under a task that would fetch one; return what was set, by dotted name."""
+    from isaaclab.sim import GroundPlaneCfg
+    from isaaclab.terrains import TerrainImporterCfg
+
+    from envknee.tasks.ground import LocalGround
+
+    changed = {}
+    for name, item in vars(env_cfg.scene).items():
+        spawn = getattr(item, "spawn", None)
+        if isinstance(spawn, GroundPlaneCfg) and is_remote(spawn.usd_path):
+            spawn.usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(GROUND_USD)
+    for path, terrain in [*_members(env_cfg.scene, "scene."), *_members(env_cfg, "")]:
+        if isinstance(terrain, TerrainImporterCfg) and terrain.terrain_type == "plane":
+            terrain.class_type = LocalGround
+            changed[f"{path}.class_type"] = f"{LocalGround.__module__}:{LocalGround.__name__}"
+    return changed
+
+
+def _members(config: Any, path: str) -> list[tuple[str, Any]]:
+    return [(f"{path}{name}", item) for name, item in vars(config).items()]
+
+
+def check(env_cfg: Any, may_fetch: bool) -> None:
+    """Make sure that each file is there, and none would be fetched where that is not allowed.
+
+    Paths of this machine become absolute, and `package:newton/examples/assets/ant.usda` the file in that installed package.
+
+    Raises:
+        UserError: names each file that is missing, or that would be fetched, and what to write in its place.
+    """
+    for file in files(env_cfg):
+        if not is_remote(file.value):
+            file.put(str(local_path(file.value, f"env.{file.name}")))
+    remote = fetched(env_cfg)
+    if remote and not may_fetch:
+        raise UserError(
+            "task.asset: this task is made of files that are not on this machine, and only asset: nucleus fetches any:\n"
+            f"{listed(remote)}\n{REMEDY.format(name=next(iter(remote)))}, or set asset: nucleus where NVIDIA's server can be reached"
+        )
+
+
+REMEDY = (
+    "Name a file for each under task.overrides, such as `env.{name}: robots/robot.usd`, or"
+    f" `{PACKAGE}newton/examples/assets/ant.usda` for one in an installed package"
+)
+
+
+def fetched(env_cfg: Any) -> dict[str, str]:
+    """Return the files that would be fetched from a server, by the names of their fields."""
+    return {file.name: file.value for file in files(env_cfg) if is_remote(file.value)}
+
+
+def listed(remote: dict[str, str]) -> str:
+    """Return files by the names of their fields, a line each."""
+    return "\n".join(f"    env.{name}: {file}" for name, file in remote.items())
+
+
+def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
+    """Return what to say where a server did not give a file that a task needs."""
+    remote = fetched(env_cfg)
+    return UserError(
+        f"task.asset: this task could not be built: {error}. What it fetches:\n{listed(remote)}\n"
+        f"{REMEDY.format(name=next(iter(remote), 'scene.robot.spawn.usd_path'))}, or try again where the server can be reached"
+    )
+
+
+def local_path(file: str, name: str) -> Path:
+    """Return the file that a path stands for, absolute.
+
+    Raises:
+        UserError: when there is none; `name` is the field that names it.
+    """
+    path = Path(file).expanduser()
+    if file.startswith(PACKAGE):
+        package, _, inside = file.removeprefix(PACKAGE).partition("/")
+        spec = importlib.util.find_spec(package) if package.isidentifier() else None  # not imported, nothing runs
+        if spec is None or spec.origin is None:
+            raise UserError(f"{name}: {file}: no Python package {package!r} is installed. Expected {PACKAGE}NAME/PATH/IN/IT")
+        path = Path(spec.origin).parent / inside
+    if not path.is_file():
+        raise UserError(f"{name}: {file} does not exist ({path.absolute()}). Expected a USD file, or asset: nucleus")
+    return path.resolve()
+
+
+def is_remote(file: str) -> bool:
+    """Tell whether a file's name is an address of a server."""
+    return "://" in file

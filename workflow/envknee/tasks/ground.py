@@ -1,0 +1,24 @@
+"""The plane that terrains of type `plane` stand on, from the file that ships with envknee.
+
+Isaac Lab's own importer takes it from NVIDIA's server and has no field for another. Upstream: TerrainImporter of Isaac Lab 3.0.0.
+"""
+
+from typing import Any
+
+from isaaclab.sim import GroundPlaneCfg
+from isaaclab.terrains import TerrainImporter
+
+from envknee.tasks.assets import GROUND_USD
+
+
+class LocalGround(TerrainImporter):
+    """A terrain importer whose plane needs no server: the same friction and place, without NVIDIA's texture."""
+
+    def import_ground_plane(self, name: str, size: tuple[float, float] | None = None) -> None:
+        """Add the plane to the scene. It ends nowhere: `size` [m] is only how much of it upstream draws."""
+        prim_path = f"{self.cfg.prim_path}/{name}"
+        if prim_path in self.terrain_prim_paths:
+            raise ValueError(f"A terrain with the name {name!r} already exists: {', '.join(self.terrain_names)}.")
+        self.terrain_prim_paths.append(prim_path)
+        plane: Any = GroundPlaneCfg(usd_path=str(GROUND_USD), physics_material=self.cfg.physics_material)
+        plane.func(prim_path, plane)
