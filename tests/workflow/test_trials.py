@@ -192,7 +192,24 @@ def a_study(**changes):
         ({"task": {"overrides": {"agent.algorithm.learning_rat": 1e-3}}}, ["did you mean 'learning_rate'"]),
         ({"task": {"overrides": {"scene.num_envs": 3}}}, ["must start with 'env.' or 'agent.'"]),
         ({"task": {"asset": "/nowhere/robot.usd"}}, ["/nowhere/robot.usd does not exist", "asset: local"]),
-        ({"task": {"id": "Isaac-Ant"}}, ["is a cart-pole", "asset: nucleus"]),
+        ({"task": {"id": "Isaac-Ant", "asset": "robot.usd"}}, ["is a cart-pole", "asset: local", "asset: nucleus"]),
+        (
+            {"task": {"id": "Isaac-Ant"}},
+            ["env.scene.robot.spawn.usd_path: https://", "ant_instanceable.usd", "task.overrides", "asset: nucleus"],
+        ),
+        (
+            {"task": {"id": "Isaac-Ant", "overrides": {"env.scene.robot.spawn.usd_path": "no/ant.usd"}}},
+            ["env.scene.robot.spawn.usd_path: no/ant.usd does not exist"],
+        ),
+        (
+            {"task": {"id": "Isaac-Ant", "overrides": {"env.scene.robot.spawn.usd_path": "package:newtom/ant.usd"}}},
+            ["no Python package 'newtom' is installed", "package:NAME/PATH/IN/IT"],
+        ),
+        ({"task": {"id": "IsaacContrib-Lift-Cube-Franka"}}, ["PhysxCfg", "needs Isaac Sim", "presets: newton_mjwarp"]),
+        (
+            {"task": {"overrides": {"presets": "isaacsim_rtx"}}},
+            ["camera 'tiled_camera'", "needs Isaac Sim", "newton_renderer"],
+        ),
         (
             {"throughput": {"num_envs": [3], "horizon": 5, "batch_size": "library"}},
             ["16 mini-batches do not divide num_envs 3 x horizon 5"],

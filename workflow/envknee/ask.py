@@ -109,6 +109,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         nodes=arm.nodes,
         observations=arm.observations,
         deterministic=arm.deterministic,
+        inject=study.task.inject,
         skip=skip,
         runtime=study.runtime,
     )

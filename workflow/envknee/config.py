@@ -139,16 +139,43 @@ GPUS_SCHEMA = {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0}]}
 Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus), WithJsonSchema(GPUS_SCHEMA)]
 
 
+class Inject(Strict):
+    """A drill of what a study says when its simulation breaks. Nothing that comes of it is a result."""
+
+    kind: Literal["huge_actions", "invalid_reset"] = Field(
+        description="'huge_actions': actions far beyond what a robot can do, past the limits of its joints; 'invalid_reset': an"
+        " episode that ends and begins anew with joints that are nowhere (NaN).",
+    )
+    at_step: Annotated[int, Field(ge=0)] = Field(default=0, description="Environment step of the training, from 0 on.")
+    envs: Positive = Field(default=1, description="In how many environments: 0, 1, ...")
+
+    @property
+    def warning(self) -> str:
+        """What stands before everything that such a trial or study shows."""
+        what = f"{self.kind} at step {self.at_step} in {self.envs} environment{'s' if self.envs > 1 else ''}"
+        return f"DRILL, NO RESULT ({what}, on purpose)"
+
+
 class Task(Strict):
     """What is simulated."""
 
-    id: str = Field(default="Isaac-Cartpole-Camera-Direct", description="A registered Isaac Lab task.")
+    id: str = Field(
+        default="Isaac-Cartpole-Camera-Direct",
+        description="A registered Isaac Lab task, with cameras or without, that Newton simulates (and renders).",
+    )
     asset: str = Field(
         default="local",
-        description="The robot: 'local' (ships with envknee), 'nucleus' (NVIDIA's server) or a path to a USD file.",
+        description="'local': files of this machine alone, the cart-pole and the ground that ship with envknee and those that"
+        " overrides name (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': what"
+        " the task itself names, from NVIDIA's server.",
     )
     overrides: Overrides = Field(
         default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."
+    )
+    inject: Inject | None = Field(
+        default=None,
+        description="Break the simulation on purpose, to see the diagnosis. Nothing that comes of it is a result.",
+        exclude_if=lambda value: value is None,
     )
 
 
@@ -529,6 +556,7 @@ def _legal_keys(location: list[str]) -> list[str]:
     }  # fmt: skip
     if location:
         model = sections.get(location[0], Arm)
+        model = Inject if location[-1] == "inject" else model
         model = Memory if location[-1] == "memory" else model
     return list(model.model_fields)
 

@@ -64,13 +64,16 @@ def command_line(
 ) -> tuple[list[str], dict[str, str]]:
     """Return what runs a trial's command in an image: (command, environment variables).
 
-    It may read the project's code and the robot's file, and write to its own folder and to `scratch`, which is empty,
+    It may read the project's code and the files that the task names, and write to its own folder and to `scratch`, which is empty,
     belongs to this trial alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
     """
     root, here = trial.root.resolve(), Path.cwd()
     readable, writable = [PACKAGE], [root, scratch]
-    if request.asset not in ("local", "nucleus"):
-        readable.append(Path(request.asset).expanduser().resolve().parent)  # a USD file names others beside it
+    named = [request.asset] if request.asset not in ("local", "nucleus") else []
+    named += [
+        value for value in request.overrides.values() if isinstance(value, str) and Path(value).expanduser().is_file()
+    ]
+    readable += [Path(file).expanduser().resolve().parent for file in named]  # a USD file names others beside it
     for name in ("kernels", "cache", "tmp"):
         (scratch / name).mkdir()
     inside = as_told() | {

@@ -9,12 +9,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy
 import psutil
 import torch
 
+from envknee import diagnosis
+from envknee.diagnosis import Watch
 from envknee.files import TrialFolder
 from envknee.memory_watch import MemoryWatch
 from envknee.nvml import Gpu
@@ -34,15 +34,6 @@ from envknee.record import (
     Status,
     reward_average,
 )
-
-DIVERGED_ABOVE = 1e6
-"""A loss or an action std of this size never comes back: PPO's clipped losses and a useful std stay below 100."""
-
-NEVER = 2**31 - 1
-"""The step at which a finite environment broke."""
-
-MAX_ENV_INDICES = 64
-"""How many of the environments with a NaN are named in the record and dumped."""
 
 GB = 1e9
 
@@ -118,6 +109,8 @@ class Meter:
         """How the trainer writes its policy to a file, once it has one."""
         self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
         """Gives all that the learner has learned, by name; the trainer says how."""
+        self.watch = Watch(request.num_envs, self.device)
+        """What finds out what broke first; the task notes actions and states in it, where it has any to tell."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu
@@ -189,8 +182,7 @@ class Meter:
             self._on_first_step()
         self.stage = "rollout"
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
-        for name, tensor in named.items():
-            self._note_broken(name, tensor)
+        self.watch.end_step(named)
         self._newest = named
         ended = dones > 0
         self._returns += rewards
@@ -232,8 +224,9 @@ class Meter:
         now = time.perf_counter()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episode_sums.tolist()
-        for name, value in {**losses, "action_std": action_std}.items():
-            self._check_loss(name, value)
+        for name, value in losses.items():
+            self._end_if_broken(f"losses/{name}", value)
+        self._end_if_broken("action_std", action_std)
         own = Part(
             row=RankRow(
                 rank=self.ranks.rank,
@@ -278,15 +271,7 @@ class Meter:
             TrialDone: when one holds a NaN, an infinity, or a number past `DIVERGED_ABOVE`.
         """
         for name, tensor in parameters.items():
-            largest = float(tensor.detach().abs().max())
-            if not largest <= DIVERGED_ABOVE:  # so that NaN counts, too
-                status: Status = "diverged" if math.isfinite(largest) else "nan"
-                reason = f"parameters/{name} grew to {largest:.3g} at iteration {len(self.rows)}: {symptom}"
-                raise TrialDone(
-                    status,
-                    reason,
-                    Failure(iteration=len(self.rows), tensor=f"parameters/{name}", env_indices=[], dump=None),
-                )
+            self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
 
     def close(self) -> None:
         """Close metrics.jsonl."""
@@ -297,46 +282,28 @@ class Meter:
         """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.
 
         Raises:
-            TrialDone: names the tensor, the iteration, the step and the environments, and dumps what they observed.
+            TrialDone: names the tensor, the iteration, the step and the environments, and dumps their last good state and what
+                they observed.
         """
-        firsts = {name: int(steps.min()) for name, steps in self._first_broken.items()}
-        name = min(firsts, key=lambda tensor: firsts[tensor], default=None)
-        if name is None or firsts[name] == NEVER:
+        rank = self.ranks.rank
+        dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
+        found = diagnosis.of_rollout(self.watch, len(self.rows), self._tensors_of, dump)
+        if found is None:
             return
-        step = firsts[name]
-        broken = self._first_broken[name] == step
-        indices = broken.nonzero()[:MAX_ENV_INDICES, 0]
-        dump = self._dump(
-            {key: value[indices.to(value.device)] for key, value in self._tensors_of(step).items()}
-            | {"env_indices": indices}
-        )
-        raise TrialDone(
-            "nan",
-            f"{name} became NaN or infinite in {int(broken.sum())} of {self.request.num_envs} environments"
-            f" at iteration {len(self.rows)}, step {step}",
-            Failure(iteration=len(self.rows), tensor=name, env_indices=indices.tolist(), dump=dump),
-        )
+        reason, failure = found
+        if failure.tensor == "actions":  # which networks give that are broken: then those are the cause
+            self.check_parameters(self.learned(), reason)
+        raise self._broke("nan", reason, failure)
 
     def _start_iteration(self) -> None:
         self._steps = 0
         self._episode_sums = torch.zeros(3, dtype=torch.float32, device=self.device)  # returns, lengths, episodes
-        self._first_broken: dict[str, torch.Tensor] = {}
-
-    def _note_broken(self, name: str, tensor: torch.Tensor) -> None:
-        """Keep for each environment the first step at which `tensor` [num_envs, ...] was not finite.
-
-        The sum over an environment is NaN or infinite when an element is, reads the tensor once and writes
-        nothing of its size; finite observations would have to come near 1e38 to fool it.
-        """
-        if not tensor.is_floating_point():
-            return
-        sums = tensor.detach().reshape(tensor.shape[0], -1).sum(dim=1, dtype=torch.float32)
-        step = torch.where(torch.isfinite(sums), NEVER, self._steps)
-        known = self._first_broken.get(name)
-        self._first_broken[name] = step if known is None else torch.minimum(known, step)
+        self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:
         """Return what environment step `step` of this rollout observed, as far as it is still known."""
+        if step == self._steps:
+            return {}  # it did not come to its end
         if step == self._steps - 1:
             return self._newest
         return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
@@ -355,20 +322,17 @@ class Meter:
                 "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
             )
 
-    def _check_loss(self, name: str, value: float) -> None:
-        tensor = name if name == "action_std" else f"losses/{name}"
-        failure = Failure(iteration=len(self.rows), tensor=tensor, env_indices=[], dump=None)
-        if not math.isfinite(value):
-            raise TrialDone("nan", f"{tensor} became {value} at iteration {len(self.rows)}", failure)
-        if abs(value) > DIVERGED_ABOVE:
-            raise TrialDone("diverged", f"{tensor} grew to {value:.3g} at iteration {len(self.rows)}", failure)
+    def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
+        """End the trial when a loss or a parameter is no number that learning goes on from."""
+        found = diagnosis.of_value(name, value, len(self.rows))
+        if found is not None:
+            reason, failure = found
+            raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
 
-    def _dump(self, tensors: Mapping[str, torch.Tensor]) -> str:
-        rank = self.ranks.rank
-        path: Path = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
-        arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-        numpy.savez_compressed(path, **arrays)
-        return path.name
+    def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:
+        """Return the end of a trial that broke."""
+        drill = f"{self.request.inject.warning}: " if self.request.inject else ""
+        return TrialDone(status, drill + reason, failure)
 
 
 def whole_row(

@@ -91,7 +91,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         batch_size = None if request.batch_size is None else request.batch_size // request.nodes
         request = request.model_copy(
             update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
-            | {"nodes": 1, "batch_size": batch_size}
+            | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
         write_atomically(trial.request, canonical_json(request))
         print(

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Kind, Memory, Observations, Overrides, PhaseSwitch, Runtime, world_size
+from envknee.config import Inject, Kind, Memory, Observations, Overrides, PhaseSwitch, Runtime, world_size
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -26,7 +26,7 @@ Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "r
 ok              a throughput trial timed all its iterations
 target_reached  a learning trial's mean episode reward reached the target
 oom             memory ran out: the point is infeasible on this device
-nan             an observation, reward or loss became NaN or infinite
+nan             a state, observation, reward or loss became NaN or infinite, or a state or reward exploded
 diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
 refused         not run, because it cannot fit the memory of the device
@@ -95,6 +95,8 @@ class Request(Frozen):
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
+    inject: Inject | None = Field(default=None, exclude_if=lambda value: value is None)
+    """A drill: what breaks the simulation on purpose. Its results are none."""
 
     @property
     def world_size(self) -> int:
@@ -208,13 +210,18 @@ class Failure(Frozen):
 
     iteration: int | None
     tensor: str | None
-    """Such as `observations/policy`, `rewards` or `losses/value`; for oom the stage, as in `StartUp`, or rollout or learning."""
+    """Such as `joint_state/robot`, `observations/policy`, `rewards` or `losses/value` (`envknee.diagnosis`); for oom the stage, as
+    in `StartUp`, or rollout or learning."""
     env_indices: list[int]
     """The environments concerned (at most 64 of them), when that can be told."""
     dump: str | None
-    """A file beside the record that holds the tensors of those environments."""
+    """A file beside the record that holds the tensors of those environments, and their last good state."""
     requested_gb: float | None = None
     """For oom: the allocation that failed, where the error tells its size."""
+    step: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Environment step of the rollout at which it broke, from 0 on; None for what breaks while learning."""
+    hints: list[str] = Field(default=[], exclude_if=lambda value: not value)
+    """What may help, most likely first."""
 
 
 class Device(Frozen):

@@ -22,11 +22,13 @@ from envknee.limits import Ranks, Series, percent, shown_batch
 from envknee.limits.learning import LearningLimit, best_of
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
-from envknee.limits.verdict import ArmVerdict, Headline, Verdict, load_study
+from envknee.limits.verdict import ArmVerdict, Broken, Headline, Verdict, load_study
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
     """Print the verdict of a study: thresholds and recommendations as a table, then each arm's limits in a line each."""
+    if verdict.drill:
+        console.print(verdict.drill)
     console.print(
         f"{verdict.study}: {verdict.trials_measured} of {verdict.trials_planned} trials;"
         f" a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
@@ -35,6 +37,7 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     for arm in verdict.arms:
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
         print_lines(_lines(arm, verdict), console)
+        print_lines([line for one in verdict.broken if one.arm == arm.arm for line in _broken(one)], console)
     for one in verdict.spending:
         if one.arm is None and len(verdict.arms) > 1:
             print_lines([("all arms", one.statement)], console)
@@ -149,6 +152,17 @@ def _lines(arm: ArmVerdict, verdict: Verdict) -> list[tuple[str, str]]:
     lines += [("cost", one.statement) for one in verdict.spending if one.arm == arm.arm]
     lines += [("note", note) for note in arm.notes]
     return lines
+
+
+def _broken(broken: Broken) -> list[tuple[str, str]]:
+    """Return what broke first, where the dump of it is, and what may help, a line each."""
+    trials = (
+        f"trial {broken.trials[0]}"
+        if len(broken.trials) == 1
+        else f"{len(broken.trials)} trials, as in {broken.trials[0]}"
+    )
+    dump = f"; last good state in {broken.dump}" if broken.dump else ""
+    return [("broke", f"{trials}: {broken.reason}{dump}"), *(("may help", hint) for hint in broken.hints)]
 
 
 def _noise_scale(arm: ArmVerdict) -> list[str]:

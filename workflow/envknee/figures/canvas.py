@@ -90,7 +90,10 @@ def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
 def task_and_hardware(verdict: Verdict) -> str:
     """Return the line below a title: what was trained, on what, and in which study."""
     hardware = sorted({device for arm in verdict.arms for device in arm.hardware})
-    return " · ".join([verdict.task_id, *(hardware or ["hardware unknown: nothing ran"]), f"study {verdict.study}"])
+    drill = [verdict.drill] if verdict.drill else []
+    return " · ".join(
+        [*drill, verdict.task_id, *(hardware or ["hardware unknown: nothing ran"]), f"study {verdict.study}"]
+    )
 
 
 def svg_of(figure: Figure) -> str:

@@ -48,6 +48,7 @@ def draw_phases(verdict: Verdict) -> Figure:
     keys: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0.5, label=phase)
         for phase in reversed(PHASES)
+        if any(point.seconds[phase] > 0 for laws in shown for point in laws.points)  # no cameras, no rendering
         for colour, hatch in [PHASE_LOOKS[phase]]
     ]
     if any(_floor(laws) is not None for laws in shown):

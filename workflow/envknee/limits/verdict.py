@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from envknee import config, space
 from envknee.config import Study
 from envknee.errors import UserError, run_command
@@ -133,6 +135,20 @@ class ArmVerdict(Frozen):
         return Ranks(self.world_size, self.rank_word)
 
 
+class Broken(Frozen):
+    """What broke first in some trials of an arm, and what may help."""
+
+    arm: str
+    tensor: str
+    trials: list[int]
+    """Their numbers."""
+    reason: str
+    """Of the first of them."""
+    dump: str | None
+    """Where its tensors are, from the study's folder."""
+    hints: list[str]
+
+
 class Verdict(Frozen):
     """What a study says."""
 
@@ -150,6 +166,10 @@ class Verdict(Frozen):
     """Of each arm with several ranks."""
     spending: list[Spending] = []
     """What each arm's trials took, and at the end those of all arms: what this verdict cost."""
+    drill: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What was broken on purpose: then nothing here is a result."""
+    broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
+    """What broke first in trials that ended as nan or diverged, each kind once."""
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -172,6 +192,32 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         ],
         scaling=scalings,
         spending=spending.analyse(records, list(study.arms)),
+        drill=study.task.inject.warning if study.task.inject else None,
+        broken=broken(records),
+    )
+
+
+def broken(records: Sequence[Record]) -> list[Broken]:
+    """Return what broke first, by arm and tensor, in the order in which trials are numbered."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.request.number):
+        failure = record.outcome.failure
+        if record.outcome.status in ("nan", "diverged") and failure is not None and failure.tensor is not None:
+            found.setdefault((record.request.arm, failure.tensor), []).append(record)
+    return [_broken(arm, tensor, trials) for (arm, tensor), trials in found.items()]
+
+
+def _broken(arm: str, tensor: str, records: Sequence[Record]) -> Broken:
+    first = records[0]
+    failure = first.outcome.failure
+    assert failure is not None, "records that broke say how"
+    return Broken(
+        arm=arm,
+        tensor=tensor,
+        trials=[record.request.number for record in records],
+        reason=first.outcome.reason or "",
+        dump=f"trials/{first.request.number:04d}/{failure.dump}" if failure.dump else None,
+        hints=failure.hints,
     )
 
 

@@ -12,6 +12,7 @@ import gymnasium
 
 from envknee.config import Observations, Overrides, OverrideValue
 from envknee.errors import UserError, nearest
+from envknee.meter import Meter
 from envknee.overrides import apply_overrides
 from envknee.phases import Timeline
 from envknee.tasks import assets
@@ -68,8 +69,8 @@ def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, see
     env_cfg.sim.device = device
     use_local_files(env_cfg, asset)
     apply_overrides(env_cfg, overrides, "env")
-    assets.check(env_cfg, may_fetch=asset == "nucleus")
     check_needs_no_isaac_sim(env_cfg)
+    assets.check(env_cfg, may_fetch=asset == "nucleus")
 
 
 def use_local_files(env_cfg: Any, asset: str) -> dict[str, str]:
@@ -98,7 +99,9 @@ def use_local_files(env_cfg: Any, asset: str) -> dict[str, str]:
 def with_paths(overrides: Overrides) -> Overrides:
     """Return overrides as Isaac Lab's own command takes them: files in installed packages by their paths."""
     return {
-        name: str(assets.local_path(value, name)) if isinstance(value, str) and value.startswith(assets.PACKAGE) else value
+        name: str(assets.local_path(value, name))
+        if isinstance(value, str) and value.startswith(assets.PACKAGE)
+        else value
         for name, value in overrides.items()
     }
 
@@ -111,7 +114,9 @@ def check_needs_no_isaac_sim(env_cfg: Any) -> None:
     """
     from isaaclab.sensors import CameraCfg
 
-    remedy = "Where the task has such variants, set task.overrides `presets: newton_mjwarp` or `presets: newton_renderer`"
+    remedy = (
+        "Where the task has such variants, set task.overrides `presets: newton_mjwarp` or `presets: newton_renderer`"
+    )
     physics = getattr(env_cfg.sim, "physics", None)
     if not type(physics).__module__.startswith("isaaclab_newton."):
         kind = "PhysX, Isaac Lab's default" if physics is None else type(physics).__name__
@@ -175,6 +180,27 @@ def make(task_id: str, env_cfg: Any, observations: Observations = "stock") -> gy
     except FileNotFoundError as error:
         raise assets.not_fetched(env_cfg, error) from error
     frames.use(observations, env)
+    return env
+
+
+def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
+    """Create the environment of a trial as its request says, with everything that `meter` is told of it.
+
+    That is phases, actions and states; drills, too, are started here.
+
+    Raises:
+        UserError: as `make` does.
+    """
+    from envknee.tasks import drill, states
+
+    env = make(task_id, env_cfg, meter.request.observations)
+    mark_phases(env, meter.timeline)
+    what = meter.request.inject
+    if what is not None and what.kind == "invalid_reset":
+        drill.invalid_reset(env, what)
+    states.watch(env, meter.watch)
+    if what is not None and what.kind == "huge_actions":
+        drill.huge_actions(env, what)  # around the watch, which is to note what is applied
     return env
 
 

@@ -136,7 +136,9 @@ def local_path(file: str, name: str) -> Path:
         package, _, inside = file.removeprefix(PACKAGE).partition("/")
         spec = importlib.util.find_spec(package) if package.isidentifier() else None  # not imported, nothing runs
         if spec is None or spec.origin is None:
-            raise UserError(f"{name}: {file}: no Python package {package!r} is installed. Expected {PACKAGE}NAME/PATH/IN/IT")
+            raise UserError(
+                f"{name}: {file}: no Python package {package!r} is installed. Expected {PACKAGE}NAME/PATH/IN/IT"
+            )
         path = Path(spec.origin).parent / inside
     if not path.is_file():
         raise UserError(f"{name}: {file} does not exist ({path.absolute()}). Expected a USD file, or asset: nucleus")

@@ -94,8 +94,7 @@ def command_line(request: Request, device: str) -> list[str]:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
-    tasks.mark_phases(simulation, meter.timeline)
+    simulation = tasks.start(config.task_id, config.env, meter)
     if meter.request.deterministic:
         determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")

@@ -200,8 +200,7 @@ class RslRlFeatures(BaseFeaturesExtractor):
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `PPO.learn` until the meter raises `TrialDone`."""
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
-    tasks.mark_phases(simulation, meter.timeline)
+    simulation = tasks.start(config.task_id, config.env, meter)
     meter.begin("learner")
     metered: Any = MeteredEnv(simulation, meter)
     env = Sb3VecEnvWrapper(metered)

@@ -124,7 +124,7 @@ class MeteredEnv(gymnasium.Wrapper):
     """Isaac Lab's environment, telling the meter of each step; a library's own wrapper comes around it."""
 
     def __init__(self, env: gymnasium.Env, meter: Meter) -> None:
-        """Wrap `env`, as `tasks.make` made it."""
+        """Wrap `env`, as `tasks.start` made it."""
         super().__init__(env)
         self.meter = meter
         self._simulation: Any = env  # tensors for all environments at once, where Gymnasium's types say one of each

@@ -80,8 +80,7 @@ def command_line(request: Request, device: str) -> list[str]:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `Runner.run` until the meter raises `TrialDone`."""
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
-    tasks.mark_phases(simulation, meter.timeline)
+    simulation = tasks.start(config.task_id, config.env, meter)
     meter.begin("learner")
     # skrl resets the environment, and so all random numbers, with the seed that it knows when it wraps: unless told, 0.
     set_seed(config.agent["seed"])

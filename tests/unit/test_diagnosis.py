@@ -1,0 +1,164 @@
+"""What broke first is named, with its place and what was good before it; tensors are real, the simulation is not needed."""
+
+import math
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from envknee import diagnosis
+from envknee.config import Inject
+from envknee.diagnosis import EXPLODED_ABOVE, Watch
+from envknee.files import TrialFolder
+from envknee.meter import Meter, TrialDone
+from records import a_trial
+
+NUM_ENVS = 4
+
+
+def a_watch() -> Watch:
+    return Watch(NUM_ENVS, torch.device("cpu"))
+
+
+def step(
+    watch: Watch,
+    number: int,
+    actions: float = 0.5,
+    joints: float = 0.0,
+    poses: float = 0.0,
+    reset: float | None = None,
+    observations: float = 0.0,
+    rewards: float = 0.0,
+) -> None:
+    """Note a step whose tensors are `number` everywhere, but for what is added to them in environment 2."""
+
+    def tensor(*shape: int, plus: float = 0.0) -> torch.Tensor:
+        values = torch.full((NUM_ENVS, *shape), float(number))
+        values[2] += plus
+        return values
+
+    before = {
+        "joint_state/robot": torch.full((NUM_ENVS, 2), -1.0),
+        "body_pose/robot": torch.full((NUM_ENVS, 3, 7), -1.0),
+    }
+    watch.note_actions(torch.full((NUM_ENVS, 1), actions), lambda: before)
+    live = tensor(3, 7, plus=poses)  # the simulation's own memory
+    watch.note_state({"joint_state/robot": tensor(2, plus=joints), "body_pose/robot": live})
+    live += 1000.0  # a reset writes to it
+    if reset is not None:
+        watch.note_reset({"joint_state/robot": tensor(2, plus=reset)})
+    watch.end_step({"observations/policy": tensor(5, plus=observations), "rewards": tensor(plus=rewards)})
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2 * EXPLODED_ABOVE])
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ({"joints", "poses", "observations", "rewards"}, "joint_state/robot"),
+        ({"poses", "rewards"}, "body_pose/robot"),
+        ({"reset", "observations"}, "joint_state_after_reset/robot"),
+        ({"observations", "rewards"}, "observations/policy"),
+        ({"rewards"}, "rewards"),
+    ],
+)
+def test_of_what_broke_in_a_step_the_cause_is_named(bad, where, named):
+    watch = a_watch()
+    step(watch, 0)
+    broken: dict[str, Any] = dict.fromkeys(where, bad)
+    step(watch, 1, **broken)
+    step(watch, 2, joints=math.nan, poses=math.nan, observations=math.nan, rewards=math.nan)
+    found = watch.first_broken()
+    assert found is not None
+    name, at, indices = found
+    assert (name, at, indices.tolist()) == (named, 1, [2])
+
+
+def test_a_rollout_in_which_nothing_broke_is_whole_and_the_next_one_begins_anew():
+    watch = a_watch()
+    for number in range(3):
+        step(watch, number, actions=1e30)  # what huge actions lead to tells whether they are too large
+    assert watch.first_broken() is None
+    watch.begin_rollout()
+    step(watch, 0, rewards=math.nan)
+    found = watch.first_broken()
+    assert found is not None and found[:2] == ("rewards", 0)
+
+
+def test_broken_actions_come_before_what_they_broke_even_in_a_step_without_an_end():
+    watch = a_watch()
+    step(watch, 0)
+    watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
+    watch.note_state({"joint_state/robot": torch.full((NUM_ENVS, 2), math.nan)})
+    found = watch.first_broken()
+    assert found is not None and found[:2] == ("actions", 1) and len(found[2]) == NUM_ENVS
+
+
+def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_path):
+    watch = a_watch()
+    watch.settings = {"env.sim.dt": 0.01}
+    step(watch, 0)
+    step(watch, 7)
+    step(watch, 8, actions=500.0, joints=math.nan)
+    step(watch, 9, actions=0.1)  # reset meanwhile: neither state nor actions are those before the break
+    path = tmp_path / "dump.npz"
+    found = diagnosis.of_rollout(watch, 3, lambda at: {"rewards": torch.full((NUM_ENVS,), float(at))}, path)
+    assert found is not None
+    reason, failure = found
+    assert (
+        "joint_state/robot became NaN or infinite" in reason
+        and "in 1 of 4 environments at iteration 3, step 2" in reason
+    )
+    assert "after actions of up to 500" in reason
+    assert (failure.tensor, failure.step, failure.env_indices, failure.dump) == (
+        "joint_state/robot",
+        2,
+        [2],
+        "dump.npz",
+    )
+    assert "up to 500" in failure.hints[0]
+    assert any("env.sim.dt (now 0.01" in hint for hint in failure.hints)
+    assert failure.hints.index(diagnosis.GUIDE) > 0
+    with numpy.load(path, allow_pickle=False) as dump:
+        assert set(dump) == {
+            "last_good/joint_state/robot",
+            "last_good/body_pose/robot",
+            "actions",
+            "rewards",
+            "env_indices",
+        }
+        numpy.testing.assert_equal(dump["last_good/joint_state/robot"], [[7.0, 7.0]])
+        numpy.testing.assert_equal(dump["last_good/body_pose/robot"], numpy.full((1, 3, 7), 7.0))
+        numpy.testing.assert_equal(dump["actions"], [[500.0]])
+        numpy.testing.assert_equal(dump["rewards"], [2.0])
+
+
+def test_what_breaks_in_the_very_first_step_has_the_state_before_it():
+    watch = a_watch()
+    step(watch, 0, joints=math.inf)
+    good = watch.last_good(torch.tensor([2]))
+    assert good["last_good/joint_state/robot"].tolist() == [[-1.0, -1.0]]
+
+
+def test_every_kind_of_break_has_hints_that_end_in_the_guide():
+    kinds = [f"{kind}/x" for kind in diagnosis.ORDER] + ["losses/value", "action_std", "parameters/actor.0.weight"]
+    for kind in kinds:
+        found = diagnosis.hints(kind, {}, 1.0)
+        assert len(found) > 1 and diagnosis.GUIDE in found
+
+
+def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_it_is_one(tmp_path):
+    request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
+    meter = Meter(request, TrialFolder(tmp_path), "cpu")
+    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 5)})
+    meter.learned = lambda: {"actor.weight": torch.tensor([1.0, math.nan])}
+    meter.watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
+    with pytest.raises(TrialDone, match=r"^parameters/actor.weight became nan .*: actions became NaN") as done:
+        meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+    assert done.value.status == "nan"
+    drill = request.model_copy(update={"inject": Inject(kind="huge_actions")})
+    meter = Meter(drill, TrialFolder(tmp_path), "cpu")
+    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 5)})
+    with pytest.raises(
+        TrialDone, match=r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
+    ):
+        meter.end_step({}, torch.full((NUM_ENVS,), math.nan), torch.zeros(NUM_ENVS))
