@@ -50,7 +50,8 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
 def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
     """Print (name, text) pairs, the texts wrapped beside their names."""
     for name, text in lines:
-        wrapped = textwrap.wrap(text, max(console.width - 14, 26))
+        # An address is for copying, too.
+        wrapped = textwrap.wrap(text, max(console.width - 14, 26), break_on_hyphens=False, break_long_words=False)
         console.print(f"  {name:<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
 
 

@@ -4,6 +4,7 @@ Input: the task's name, its asset and overrides. Output: a resolved configuratio
 """
 
 import contextlib
+import importlib
 import io
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
 def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue = None) -> tuple[Any, Any]:
     """Return the (environment, agent) configurations of a registered task with all presets resolved.
 
-    `presets` are the task's own variants as Isaac Lab's command line takes them, such as `newton_mjwarp` (None: its
-    defaults).
+    A task's name may stand behind the module that registers it, as Gymnasium has it: `mylab.tasks:MyLab-Reach`. `presets` are
+    the task's own variants as Isaac Lab's command line takes them, such as `newton_mjwarp` (None: its defaults).
 
     Upstream: isaaclab_tasks.utils.hydra.resolve_task_config of Isaac Lab 3.0.0, which `isaaclab train` uses too.
 
@@ -37,8 +38,11 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     import isaaclab_tasks  # noqa: F401  registers the tasks
     from isaaclab_tasks.utils.hydra import resolve_task_config
 
-    registered = sorted(name for name in gymnasium.registry if name.startswith("Isaac"))
-    if task_id not in registered:
+    module, _, name = task_id.rpartition(":")
+    if module:
+        _register(module)
+    registered = sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
+    if name not in (gymnasium.registry if module else registered):
         cameras = ", ".join(name for name in registered if "Camera" in name)
         raise UserError(
             f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}"
@@ -46,7 +50,7 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return resolve_task_config(
-                task_id, agent_entry_point, overrides=[] if presets is None else [f"presets={presets}"]
+                name, agent_entry_point, overrides=[] if presets is None else [f"presets={presets}"]
             )
     except ValueError as error:
         raise UserError(f"task.id: {task_id!r} cannot be trained this way: {error}") from error
@@ -54,6 +58,21 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
         raise UserError(
             f"task.id: {task_id!r} needs a package that is not installed: {error}. Install it where trials run, or take"
             " another task"
+        ) from error
+
+
+def _register(module: str) -> None:
+    """Import a module that registers tasks.
+
+    Raises:
+        UserError: when there is no such module.
+    """
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"task.id: there is no module {error.name!r}. Expected MODULE:TASK with a module that Python finds (PYTHONPATH, or"
+            " installed), or the name of a registered task alone"
         ) from error
 
 

@@ -1,0 +1,63 @@
+"""docs/extending.md does what it says: its files, put where it says, are swept."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT, ROOT, Workspace
+from envknee.record import load_records
+
+FILE = re.compile(r"^`(?P<path>[\w./]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "results*", "tracking", "__pycache__", ".snakemake", "*.sif", "node_modules"
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a copy of the project, as a person who extends it has it, with its Python where `make setup` puts that."""
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
+    (copy / ".venv/bin").mkdir(parents=True)
+    # Not a link, behind which Python would not find its packages.
+    python = copy / ".venv/bin/python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    return copy
+
+
+def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
+    page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    files = {match["path"]: match["text"] for match in FILE.finditer(page)}
+    lengths = [len(text.replace("\n\n", "\n").split("\n")) for path, text in files.items() if path.endswith(".py")]
+    assert len(lengths) == 2 and max(lengths) < 75, lengths
+    for path, text in files.items():
+        assert not (checkout / path).exists()
+        (checkout / path).write_text(text, encoding="utf-8")
+    workspace = Workspace(checkout)
+    workspace.environment = ENVIRONMENT | {"PYTHONPATH": str(checkout / "workflow")}
+    edit, sweep = COMMANDS.findall(page)
+    done = workspace.run(["sh", "-ec", edit], timeout_s=60)
+    assert done.returncode == 0, done.stdout
+    assert '"a2c"' in (checkout / "workflow/schemas/study.schema.json").read_text(encoding="utf-8")
+
+    # What `make sweep` runs once it has set up the machine.
+    (study,) = re.findall(r"^make sweep CONFIG=(\S+)$", sweep, re.MULTILINE)
+    result = workspace.run(
+        ["snakemake", "--snakefile", str(checkout / "Snakefile"), "--configfile", study], timeout_s=540
+    )
+    assert result.returncode == 0, result.stdout
+    records = load_records(workspace.results("swing-up"))
+    assert sorted((record.request.trainer, record.request.num_envs) for record in records) == [
+        (trainer, num_envs) for trainer in ("a2c", "rsl_rl") for num_envs in (16, 32)
+    ]
+    for record in records:
+        assert record.outcome.status == "ok" and record.fps_total is not None
+        assert record.num_mini_batches == record.request.num_envs * 8 // 64
+        assert record.phases_s is not None and record.phases_s["learning"].median > 0
+        assert record.outcome.memory_map is not None and record.outcome.memory_map.model_gb > 0
+    assert "a2c" in workspace.results("swing-up").report.read_text(encoding="utf-8")
