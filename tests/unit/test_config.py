@@ -206,7 +206,8 @@ KEYS_IN_ORDER = (
 )
 ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, overrides, memory"
 ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, trainer"
-MEMORY = "expandable_segments, memory_cap_gb, mixed_precision, on_oom"
+MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
+DECIDE = "baseline, confidence, delta, memory_margin"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
 SAMPLERS_WANTED = "'tpe', 'gp', 'sobol', 'grid', 'random' or 'adaptive'"
@@ -228,7 +229,7 @@ NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
         ({"arms": {"float": {"gpu": 1}}}, f"arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: {ARM}"),
         ({"arms": {"a": {"memory": {"on_om": "x"}}}}, f"arms.a.memory.on_om: unknown key (did you mean 'on_oom'?). Legal here: {MEMORY}"),
         ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, id, inject, overrides"),
-        ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: confidence, delta, memory_margin"),
+        ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: " + DECIDE),
         ({"tracking__url": ""}, "tracking.url: unknown key (did you mean 'uri'?). Legal here: uri"),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 from envknee.files import TrialFolder
-from envknee.keepsakes import FRAME_GAP_PX, LABEL_PX, STEP_GAP_PX, contact_sheet, leave, spread_out
+from envknee.keepsakes import FRAME_GAP_PX, LABEL_PX, STEP_GAP_PX, contact_sheet, contact_sheets, leave, spread_out
 from records import a_trial
 
 PX = 100
@@ -41,6 +41,19 @@ def test_frames_are_shown_at_a_size_to_look_at(px, shown):
 
 def test_a_rollout_of_one_value_is_black():
     assert numpy.asarray(contact_sheet(torch.ones(1, 1, 3, PX, PX)).convert("RGB"))[LABEL_PX:].max() == 0
+
+
+def test_each_camera_has_a_sheet_one_below_the_other():
+    side, jaw = a_rollout(), a_rollout(num_envs=2, px=50)
+    both = contact_sheets({"policy": side, "jaw": jaw}).convert("RGB")
+    one = contact_sheets({"policy": side}).convert("RGB")
+    below = contact_sheet(jaw, "jaw")
+    assert both.size == (max(one.width, below.width), one.height + STEP_GAP_PX + below.height)
+    upper = numpy.asarray(both)[LABEL_PX : one.height, : one.width].astype(int)
+    assert abs(upper - numpy.asarray(one)[LABEL_PX:]).max() <= 4  # another palette
+    lower = numpy.asarray(both)[one.height + STEP_GAP_PX :, : below.width].astype(int)
+    assert abs(lower[LABEL_PX:] - numpy.asarray(below)[LABEL_PX:]).max() <= 4
+    assert (lower[:LABEL_PX] > 200).any()  # named
 
 
 def test_numbers_are_spread_evenly():

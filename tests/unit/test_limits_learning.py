@@ -1,6 +1,7 @@
 """Learning limit: interquartile means by hand, censored and failed seeds, and simulated studies with known truth."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ SIZES = prove.LEARNING_SIZES
 DELTA = prove.DELTA
 
 
-def analyse(trials: list[Trial], **settings: float) -> LearningLimit:
+def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
     (limit,) = learning.analyse(records_of(trials), Decide(**settings))
     return limit
 

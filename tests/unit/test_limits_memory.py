@@ -1,6 +1,7 @@
 """Memory limit: the model recovers what made the data, and says what it cannot know."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def grid(
     ]  # fmt: skip
 
 
-def analyse(trials: list[Trial], **settings: float) -> MemoryLimit:
+def analyse(trials: list[Trial], **settings: Any) -> MemoryLimit:
     (limit,) = memory.analyse(records_of(trials), Decide(**settings))
     return limit
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def at(num_envs: int, laws: Mapping[Phase, tuple[float, float]] = LAWS) -> dict[
     return {**found, **{phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}}
 
 
-def analyse(trials: list[Trial], **settings: float) -> PhaseLaws:
+def analyse(trials: list[Trial], **settings: Any) -> PhaseLaws:
     (laws,) = phase_law.analyse(records_of(trials), Decide(**settings))
     return laws
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envknee.config import Decide
@@ -29,7 +30,7 @@ def repeats(fps: dict[int, list[float]], header: str = "num_envs,repeat,fps") ->
     return [header, *(f"{n},{repeat},{value}" for n, values in fps.items() for repeat, value in enumerate(values))]
 
 
-def verdict(lines: Sequence[str], device_gb: float | None = None, **settings: float) -> TableVerdict:
+def verdict(lines: Sequence[str], device_gb: float | None = None, **settings: Any) -> TableVerdict:
     return decide(table(*lines), "fps.csv", Decide(**settings), device_gb)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ STUDIES = 1000
 DELTA = prove.DELTA
 
 
-def analyse(trials: list[Trial], **settings: float) -> ThroughputLimit:
+def analyse(trials: list[Trial], **settings: Any) -> ThroughputLimit:
     (limit,) = throughput.analyse(records_of(trials), Decide(**settings))
     return limit
 

@@ -179,6 +179,18 @@ class Task(Strict):
     )
 
 
+SHORT_TASKS = {"cartpole_dual_camera": "Envknee-Cartpole-Dual-Camera-Direct"}
+"""What envknee's own tasks are called for short."""
+
+
+def _task(value: Any) -> Any:
+    """Take `task: NAME` for `task: {id: NAME}`, and a short name for the registered one."""
+    plain = {"id": value} if isinstance(value, str) else value
+    if isinstance(plain, dict) and isinstance(plain.get("id"), str):
+        plain = plain | {"id": SHORT_TASKS.get(plain["id"], plain["id"])}
+    return plain
+
+
 class Memory(Strict):
     """How an arm deals with memory."""
 
@@ -194,6 +206,11 @@ class Memory(Strict):
     )
     memory_cap_gb: Annotated[float, Field(gt=0), BeforeValidator(_number)] | None = Field(
         default=None, description="Let the device be as small as this: what needs more is out of memory."
+    )
+    clear_cache_every: Positive | None = Field(
+        default=None,
+        description="After every so many iterations give back to the GPU what PyTorch keeps for later (torch.cuda.empty_cache).",
+        exclude_if=lambda value: value is None,
     )
 
 
@@ -355,6 +372,11 @@ class Decide(Strict):
     memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_number)] = Field(
         default=0.05, description="Share of the memory to keep free."
     )
+    baseline: str | None = Field(
+        default=None,
+        description="An arm: each other one is judged by what it buys beside this, in environments that fit and in FPS.",
+        exclude_if=lambda value: value is None,
+    )
 
 
 class Tracking(Strict):
@@ -424,7 +446,7 @@ class Study(Strict):
         description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
         exclude_if=lambda value: value is None,
     )
-    task: Task = Task()
+    task: Annotated[Task, BeforeValidator(_task, json_schema_input_type=str | Task)] = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
     throughput: Throughput | None = None
     learning: Learning | None = None
@@ -439,6 +461,11 @@ class Study(Strict):
             raise ValueError(f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host")
         if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):
             raise ValueError("architectures are for the image that is built with runtime: apptainer and no `image:`")
+        if self.decide.baseline is not None and self.decide.baseline not in self.arms:
+            raise ValueError(
+                f"decide.baseline {self.decide.baseline!r} is no arm of this study{nearest(self.decide.baseline, self.arms)}."
+                f" Arms: {', '.join(self.arms)}"
+            )
         for name, arm in self.arms.items():
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(

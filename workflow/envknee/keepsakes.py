@@ -51,20 +51,37 @@ def leave(
     """
     if status not in WITH_NUMBERS:
         return
-    camera = next((tensor for tensor in rollout.values() if tensor.ndim == 5), None)
-    if request.repeat == 0 and camera is not None:
-        _try("what the policy saw", trial.frames, lambda path: contact_sheet(camera).save(path, "PNG", optimize=True))
+    cameras = {group: tensor for group, tensor in rollout.items() if tensor.ndim == 5}
+    if request.repeat == 0 and cameras:
+        _try("what the policy saw", trial.frames, lambda path: contact_sheets(cameras).save(path, "PNG", optimize=True))
     if request.kind == "learning" and export_policy is not None:
         _try("the policy", trial.policy, export_policy)
 
 
-def contact_sheet(rollout: torch.Tensor) -> Image.Image:
-    """Return a picture of what the policy saw: a row per environment, a column per step, its stacked frames side by side.
+def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
+    """Return one picture of what each camera showed, one below the other; of several, each is named by its group."""
+    sheets = [contact_sheet(rollout, name if len(cameras) > 1 else "") for name, rollout in cameras.items()]
+    whole = Image.new(
+        "RGB",
+        (max(sheet.width for sheet in sheets), sum(sheet.height + STEP_GAP_PX for sheet in sheets) - STEP_GAP_PX),
+        PAPER,
+    )
+    down = 0
+    for sheet in sheets:
+        whole.paste(sheet, (0, down))
+        down += sheet.height + STEP_GAP_PX
+    # Rendered scenes have few colours: a palette halves the file, and nobody sees the difference.
+    return whole.quantize(256)
+
+
+def contact_sheet(rollout: torch.Tensor, name: str = "") -> Image.Image:
+    """Return a picture of what a camera showed: a row per environment, a column per step, its stacked frames side by side.
 
     Args:
         rollout: camera observations [horizon, num_envs, frames x channels, height, width] of any type and scale: the
             smallest value shown becomes black and the largest white. Frames of three channels are in colour, all
             others are shown channel by channel.
+        name: of the camera, to stand before the steps; without one the steps alone are named
     """
     horizon, num_envs, channels, _, width = rollout.shape
     steps, envs = spread_out(horizon, MOST_STEPS), spread_out(num_envs, MOST_ENVS)
@@ -86,9 +103,8 @@ def contact_sheet(rollout: torch.Tensor) -> Image.Image:
         sheet.paste(picture, (column * step_x + frame * right, LABEL_PX + row * down))
     pen = ImageDraw.Draw(sheet)
     for column, step in enumerate(steps):
-        pen.text((column * step_x + 3, 2), f"step {step}", fill=INK)
-    # Rendered scenes have few colours: a palette halves the file, and nobody sees the difference.
-    return sheet.quantize(256)
+        pen.text((column * step_x + 3, 2), f"{name}, step {step}" if name else f"step {step}", fill=INK)
+    return sheet
 
 
 def spread_out(count: int, most: int) -> list[int]:

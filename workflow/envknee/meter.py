@@ -219,6 +219,10 @@ class Meter:
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
         """
+        every = self.request.memory.clear_cache_every
+        if every is not None and (len(self.rows) + 1) % every == 0 and self.device.type == "cuda":
+            with self.timeline.phase("learning"):  # what it takes is the learner's, and counts
+                torch.cuda.empty_cache()
         times = self.timeline.end_iteration()
         self.memory.learning_ended()
         now = time.perf_counter()

@@ -20,6 +20,7 @@ from envknee.errors import run_command
 from envknee.files import StudyFolder, read_model
 from envknee.limits import Ranks, Series, percent, shown_batch
 from envknee.limits.learning import LearningLimit, best_of
+from envknee.limits.remedies import Remedies
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Broken, Headline, Verdict, load_study
@@ -38,6 +39,9 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
         console.print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}")
         print_lines(_lines(arm, verdict), console)
         print_lines([line for one in verdict.broken if one.arm == arm.arm for line in _broken(one)], console)
+    if verdict.remedies is not None:
+        console.print(f"beside {verdict.remedies.baseline}")
+        print_lines(_remedies(verdict.remedies), console)
     for one in verdict.spending:
         if one.arm is None and len(verdict.arms) > 1:
             print_lines([("all arms", one.statement)], console)
@@ -164,6 +168,12 @@ def _broken(broken: Broken) -> list[tuple[str, str]]:
     )
     dump = f"; last good state in {broken.dump}" if broken.dump else ""
     return [("broke", f"{trials}: {broken.reason}{dump}"), *(("may help", hint) for hint in broken.hints)]
+
+
+def _remedies(remedies: Remedies) -> list[tuple[str, str]]:
+    """Return what each arm buys beside the baseline, the best first, and what follows."""
+    lines = [(str(place), one.statement) for place, one in enumerate(remedies.remedies, 1)]
+    return [*lines, ("advice", remedies.statement), *(("note", note) for note in remedies.notes)]
 
 
 def _noise_scale(arm: ArmVerdict) -> list[str]:

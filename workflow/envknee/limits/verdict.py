@@ -30,6 +30,7 @@ from envknee.limits import (
     memory,
     noise_scale,
     phase_law,
+    remedies,
     savings,
     scaling,
     shown_batch,
@@ -44,6 +45,7 @@ from envknee.limits.levers import Lever
 from envknee.limits.memory import MemoryLimit
 from envknee.limits.noise_scale import PointNoise
 from envknee.limits.phase_law import PhaseLaws
+from envknee.limits.remedies import Remedies
 from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
 from envknee.limits.spending import Spending
@@ -170,6 +172,8 @@ class Verdict(Frozen):
     """What was broken on purpose: then nothing here is a result."""
     broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
     """What broke first in trials that ended as nan or diverged, each kind once."""
+    remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What each arm buys beside the baseline, where the study names one."""
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -177,6 +181,10 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
     scalings = scaling.analyse(records, study.arms, study.decide)
+    arms = [
+        _arm(arm, [record for record in records if record.request.arm == arm], scalings, study) for arm in study.arms
+    ]
+    limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
         task_id=study.task.id,
@@ -186,12 +194,10 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         delta=study.decide.delta,
         confidence=study.decide.confidence,
         memory_margin=study.decide.memory_margin,
-        arms=[
-            _arm(arm, [record for record in records if record.request.arm == arm], scalings, study)
-            for arm in study.arms
-        ],
+        arms=arms,
         scaling=scalings,
         spending=spending.analyse(records, list(study.arms)),
+        remedies=remedies.analyse(records, study.arms, limits, study.decide),
         drill=study.task.inject.warning if study.task.inject else None,
         broken=broken(records),
     )

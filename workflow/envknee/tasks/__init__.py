@@ -23,6 +23,20 @@ CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 
 CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
 
+DUAL_CAMERA = "Envknee-Cartpole-Dual-Camera-Direct"
+"""The cart-pole with a second camera on its cart: `task: cartpole_dual_camera`."""
+
+gymnasium.register(
+    id=DUAL_CAMERA,
+    entry_point="envknee.tasks.dual_camera:DualCameraEnv",
+    disable_env_checker=True,
+    kwargs={
+        "env_cfg_entry_point": "envknee.tasks.dual_camera:DualCameraEnvCfg",
+        "rsl_rl_cfg_entry_point": "envknee.tasks.dual_camera:DualCameraPPORunnerCfg",
+        "default_agent": "rsl_rl",
+    },
+)
+
 
 def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue = None) -> tuple[Any, Any]:
     """Return the (environment, agent) configurations of a registered task with all presets resolved.

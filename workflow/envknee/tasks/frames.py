@@ -72,21 +72,18 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
     if observations == "stock":
         return
     simulated: Any = env.unwrapped
-    holders = [
-        holder for holder in _possible_holders(simulated) if isinstance(vars(holder).get("_frames"), CameraFrameStack)
-    ]
-    if not holders:
+    stacks = _stacks(simulated, CameraFrameStack)
+    if not stacks:
         raise UserError(
             f"observations: {observations} is for tasks that stack camera frames as Isaac Lab does (CameraFrameStack), and"
             f" {type(simulated).__name__} has no such stack. Use observations: stock"
         )
-    for holder in holders:
-        stock: Any = holder._frames
+    for holder, name, stock in stacks:
         frames = 1 if stock._buffer is None else stock._buffer.max_length
         if observations == "per_frame":
-            holder._frames = PerFrameStack(simulated.num_envs, frames, stock._channel_dim)
+            setattr(holder, name, PerFrameStack(simulated.num_envs, frames, stock._channel_dim))
         elif stock._channel_dim == 1:
-            holder._frames = LeanFrameStack(simulated.num_envs, frames, simulated.device)
+            setattr(holder, name, LeanFrameStack(simulated.num_envs, frames, simulated.device))
             _take_as_it_is(simulated, holder)
         else:
             raise UserError(
@@ -97,8 +94,17 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
 
 def lean_stacks(env: Any) -> list[LeanFrameStack]:
     """Return the stacks of uint8 frames that `use` has given to an environment."""
-    found = (vars(holder).get("_frames") for holder in _possible_holders(env.unwrapped))
-    return [stack for stack in found if isinstance(stack, LeanFrameStack)]
+    return [stack for _, _, stack in _stacks(env.unwrapped, LeanFrameStack)]
+
+
+def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
+    """Return each stack of frames of a kind, one per camera: what holds it, under which name, and the stack."""
+    return [
+        (holder, name, value)
+        for holder in _possible_holders(simulated)
+        for name, value in vars(holder).items()
+        if isinstance(value, kind)
+    ]
 
 
 def _take_as_it_is(simulated: Any, holder: Any) -> None:

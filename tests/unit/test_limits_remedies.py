@@ -1,0 +1,168 @@
+"""What each remedy buys beside a baseline: more environments that fit, FPS, and the advice that follows."""
+
+from dataclasses import replace
+
+import pytest
+from envknee.files import StudyFolder
+from envknee.limits import remedies
+from envknee.limits.remedies import Remedies, Remedy
+from envknee.limits.verdict import decide
+from envknee.summary import print_summary
+from records import CPU, GPU, Trial, a_study, a_trial, records_of
+from rich.console import Console
+
+CARD = GPU.model_copy(update={"memory_gb": 8.0})
+PX = {"env.scene.tiled_camera.width": 128, "env.scene.tiled_camera.height": 128}
+CAP = {"memory_cap_gb": 8}
+ARMS = {
+    "baseline": {"gpus": 1, "memory": CAP},
+    "lean": {"gpus": 1, "memory": CAP, "observations": "lean"},
+    "segments": {"gpus": 1, "memory": {**CAP, "expandable_segments": True}},
+    "cleared": {"gpus": 1, "memory": {**CAP, "clear_cache_every": 1}},
+    "128-pixels": {"gpus": 1, "memory": CAP, "overrides": PX},
+    "one-camera": {"gpus": 1, "memory": CAP, "overrides": {"presets": "one_camera"}},
+}
+GB_AND_FPS = {
+    "baseline": (0.2, 1000.0),
+    "lean": (0.04, 1200.0),
+    "segments": (0.2, 1000.0),
+    "cleared": (0.2, 500.0),
+    "128-pixels": (0.0125, 4000.0),
+    "one-camera": (0.1, 1500.0),
+}
+"""GB per environment beyond the first one, and FPS at 8 environments."""
+
+
+def trials(noise: float = 0.01, repeats: int = 2, device=CARD) -> list[Trial]:
+    """Return throughput trials of each arm at 8 and 16 environments, and what is out of memory at 64."""
+    found = []
+    for arm, (gb, fps) in GB_AND_FPS.items():
+        for repeat in range(repeats):
+            for num_envs in (8, 16, 64):
+                peak_gb = 1.0 + gb * num_envs
+                wobble = 1.0 + noise * (repeat - (repeats - 1) / 2)
+                trial = a_trial(
+                    num_envs, number=len(found), arm=arm, repeat=repeat, horizon=16, batch_size=None, gpus=1, device=device,
+                    fps=fps * num_envs / 8 * wobble, memory_gb=peak_gb * (1.0 + noise * (repeat - 0.5) * (num_envs / 16 - 0.5)),
+                    status="oom" if peak_gb > 8.0 else None,
+                )  # fmt: skip
+                found.append(trial)
+    return found
+
+
+def study(**decided):
+    sweep = {"num_envs": [8, 16, 64], "horizon": 16, "batch_size": "library", "repeats": 2}
+    return a_study(arms=ARMS, throughput=sweep, decide={"baseline": "baseline", **decided})
+
+
+def found_in(measured: list[Trial], **decided) -> Remedies:
+    remedies = decide(records_of(measured), study(**decided)).remedies
+    assert remedies is not None
+    return remedies
+
+
+def named(found: Remedies) -> dict[str, Remedy]:
+    return {one.arm: one for one in found.remedies}
+
+
+def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
+    found = found_in(trials())
+    assert [one.arm for one in found.remedies] == ["128-pixels", "lean", "one-camera", "cleared", "segments"]
+    # (8 x 0.95 - 1) GB / GB per environment: 33 of the baseline, 165, 528 and 66 of those that need less.
+    assert found.largest_num_envs == pytest.approx(33, abs=1)
+    one = named(found)
+    assert one["lean"].fits is not None and one["lean"].fits.value == pytest.approx(4.0, rel=0.05)
+    assert one["128-pixels"].fits is not None and one["128-pixels"].fits.value == pytest.approx(15.0, rel=0.05)
+    assert one["one-camera"].fits is not None and one["one-camera"].fits.value == pytest.approx(1.0, rel=0.05)
+    for remedy in found.remedies:
+        assert remedy.fits is not None and remedy.fits.lower is not None and remedy.fits.upper is not None
+        assert remedy.fits.lower <= remedy.fits.value <= remedy.fits.upper
+        assert remedy.at_num_envs == 16  # the largest that both were timed at
+    assert {name: remedy.room for name, remedy in one.items()} == {
+        "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "not shown", "segments": "not shown",
+    }  # fmt: skip
+    assert one["cleared"].fps is not None and one["cleared"].fps.value == pytest.approx(-0.5)
+    assert {name: remedy.speed for name, remedy in one.items()} == {
+        "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "less", "segments": "not shown",
+    }  # fmt: skip
+    assert one["128-pixels"].extrapolated and not one["one-camera"].extrapolated
+
+
+def test_what_an_arm_differs_in_is_told_and_whether_it_is_the_same_task():
+    one = named(found_in(trials()))
+    assert one["lean"].differs_in == ["observations: lean"] and one["lean"].same_task
+    assert one["cleared"].differs_in == ["memory.clear_cache_every: 1"]
+    assert one["128-pixels"].differs_in == [f"{name}: 128" for name in PX] and not one["128-pixels"].same_task
+    assert one["one-camera"].differs_in == ["presets: one_camera"] and not one["one-camera"].same_task
+
+
+def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
+    found = found_in(trials())
+    card, *sentences = found.statement.split(". ")
+    assert card.startswith("On 8 GB baseline fits 33 environments (3") and card.endswith("at horizon 16, library batch")
+    assert sentences[0].startswith("First what leaves the task as it is: lean (") and sentences[0].endswith("FPS +20%)")
+    assert sentences[1].startswith("If that is not enough, what changes the task makes room, too: 128-pixels (")
+    assert ", one-camera (" in sentences[1] and sentences[1].endswith("; look whether it still learns")
+    assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50%), segments" in sentences[2]
+    assert found.notes == []
+
+
+def test_single_repeats_of_two_sizes_show_nothing():
+    found = found_in(trials(repeats=1))
+    assert {one.room for one in found.remedies} == {"not shown"} and {one.speed for one in found.remedies} == {
+        "not shown"
+    }
+    assert "times, no interval" in named(found)["lean"].statement
+
+
+def test_an_arm_of_several_settings_and_one_without_trials_are_told():
+    both = {**ARMS["lean"], "memory": {**CAP, "mixed_precision": True}}
+    arms = {**ARMS, "lean": both}
+    measured = [trial for trial in trials() if trial.request.arm != "segments"]
+    verdict = decide(records_of(measured), study().model_copy(update={"arms": a_study(arms=arms).arms}))
+    assert verdict.remedies is not None and "segments" not in named(verdict.remedies)
+    (note,) = verdict.remedies.notes
+    assert note.startswith("lean differs from baseline in several settings")
+
+
+def test_other_memory_is_not_compared():
+    measured = [
+        replace(trial, outcome=trial.outcome.model_copy(update={"environment": a_trial(8, device=GPU).outcome.environment}))
+        if trial.request.arm == "lean"
+        else trial
+        for trial in trials()
+    ]  # fmt: skip
+    lean = named(found_in(measured))["lean"]
+    assert lean.fits is None and lean.room == "not measured" and lean.fps is not None
+
+
+def test_a_baseline_that_never_fits_gives_no_remedies():
+    measured = [trial for trial in trials() if trial.request.arm != "baseline"]
+    failed = [a_trial(8, number=99, arm="baseline", horizon=16, batch_size=None, gpus=1, device=CARD, status="oom")]
+    assert decide(records_of([*measured, *failed]), study()).remedies is None
+
+
+def test_without_a_baseline_there_is_nothing_to_compare():
+    assert decide(records_of(trials()), study(baseline=None)).remedies is None
+
+
+def test_on_a_cpu_the_advice_says_what_memory_is():
+    (note,) = found_in(trials(device=CPU.model_copy(update={"memory_gb": 8.0}))).notes
+    assert note.startswith("on the CPU memory is the process's resident set")
+
+
+def test_the_terminal_lists_them(tmp_path):
+    console = Console(width=200, record=True, file=None, quiet=False)
+    with console.capture() as said:
+        print_summary(decide(records_of(trials()), study()), StudyFolder(tmp_path), console)
+    lines = said.get().splitlines()
+    assert "beside baseline" in lines
+    place = lines.index("beside baseline")
+    assert lines[place + 1].startswith("  1           128-pixels (env.scene.tiled_camera.width: 128")
+    assert any(line.startswith("  advice      On 8 GB baseline fits 33") for line in lines[place:])
+
+
+def test_differences_of_arms():
+    arms = a_study(arms=ARMS).arms
+    assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
+    assert remedies.differences(arms["lean"], arms["lean"]) == {}
