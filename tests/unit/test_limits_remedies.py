@@ -146,6 +146,19 @@ def test_without_a_baseline_there_is_nothing_to_compare():
     assert decide(records_of(trials()), study(baseline=None)).remedies is None
 
 
+def test_where_memory_is_far_from_binding_the_advice_says_so():
+    small = [trial for trial in trials() if trial.request.num_envs < 64]
+    on_a_large_gpu = [
+        replace(
+            trial, outcome=trial.outcome.model_copy(update={"environment": a_trial(8, device=GPU).outcome.environment})
+        )
+        for trial in small
+    ]
+    assert found_in(on_a_large_gpu).statement.startswith(
+        "On 85 GB memory is far from binding with baseline at horizon 16, library batch: at most 16 environments were measured"
+    )
+
+
 def test_on_a_cpu_the_advice_says_what_memory_is():
     (note,) = found_in(trials(device=CPU.model_copy(update={"memory_gb": 8.0}))).notes
     assert note.startswith("on the CPU memory is the process's resident set")

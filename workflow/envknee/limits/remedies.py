@@ -287,11 +287,16 @@ def _advice(name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | No
     """Return what to do, first what leaves the task as it is."""
     where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
     if wall is None or wall.largest_num_envs is None:
-        sentences = [f"{where}how many environments fit with {name} is not known at {series}."]
+        first = f"{where}how many environments fit with {name} is not known at {series}."
+    elif (wall.extrapolation or 0.0) > FAR_BEYOND:
+        first = (
+            f"{where}memory is far from binding with {name} at {series}: at most {wall.largest_fitted or 0:,} environments were"
+            " measured, and what fits beyond is extrapolated."
+        )
     else:
         ends = "" if wall.largest_num_envs_lower is None else f" ({wall.largest_num_envs_lower:,} to {_or_open(wall)})"
-        sentences = [f"{where}{name} fits {wall.largest_num_envs:,} environments{ends} at {series}."]
-    sentences = [sentences[0][:1].upper() + sentences[0][1:]]
+        first = f"{where}{name} fits {wall.largest_num_envs:,} environments{ends} at {series}."
+    sentences = [first[:1].upper() + first[1:]]
     helping = [one for one in found if one.room == "more"]
     free = [one for one in helping if one.same_task]
     paid = [one for one in helping if not one.same_task]
