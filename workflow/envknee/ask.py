@@ -110,6 +110,8 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         observations=arm.observations,
         deterministic=arm.deterministic,
         inject=study.task.inject,
+        strategy=arm.strategy,
+        sync_every=arm.sync_every,
         skip=skip,
         runtime=study.runtime,
     )

@@ -55,6 +55,8 @@ PhaseSwitch = Literal["off", "sampled", "alternate"]
 
 Observations = Literal["stock", "per_frame", "lean"]
 
+Strategy = Literal["in_turns", "async2"]
+
 Runtime = Literal["host", "apptainer", "docker"]
 
 Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
@@ -217,7 +219,9 @@ class Memory(Strict):
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
-    trainer: Literal["rsl_rl", "rl_games", "skrl", "sb3"] = Field(default="rsl_rl", description="Which library learns.")
+    trainer: Literal["rsl_rl", "rl_games", "skrl", "sb3", "torchrl"] = Field(
+        default="rsl_rl", description="Which library learns."
+    )
     gpus: Gpus = Field(
         default="auto",
         description="'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each.",
@@ -241,6 +245,17 @@ class Arm(Strict):
         description="The same request gives the same training, bit for bit: slower, and on a CPU with one thread.",
         exclude_if=lambda value: not value,
     )
+    strategy: Strategy = Field(
+        default="in_turns",
+        description="'in_turns': a rollout, then learning; 'async2' (trainer: torchrl): the next rollout is collected on one GPU"
+        " while another learns from the last. gpus: auto takes two if they are there, else one device for both.",
+        exclude_if=lambda value: value == "in_turns",
+    )
+    sync_every: Positive = Field(
+        default=1,
+        description="With strategy: async2, updates after which the weights that act become those that were learned.",
+        exclude_if=lambda value: value == 1,
+    )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()
 
@@ -254,14 +269,36 @@ class Arm(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _pipeline_is_whole(self) -> "Arm":
+        if self.strategy == "in_turns":
+            if self.sync_every != 1:
+                raise ValueError(
+                    f"sync_every {self.sync_every} is for strategy: async2; in turns each update acts at once"
+                )
+            return self
+        if self.trainer != "torchrl":
+            raise ValueError(f"strategy {self.strategy} is for trainer: torchrl, and the trainer is {self.trainer}")
+        if self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1:
+            raise ValueError(
+                f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
+                f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
+            )
+        return self
+
     @property
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes)
+        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
 
 
-def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1) -> int:
-    """Return how many ranks train together: on each node one per GPU, or as many as its CPU is to have."""
+def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, strategy: Strategy = "in_turns") -> int:
+    """Return how many ranks train together: on each node one per GPU, or as many as its CPU is to have.
+
+    A pipeline is one rank, whose environments all lie on its first GPU.
+    """
+    if strategy == "async2":
+        return 1
     return nodes * (cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus)
 
 

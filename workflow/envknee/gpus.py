@@ -129,10 +129,10 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
 
 
 @contextmanager
-def reserved_for(asked: Literal["auto"] | int) -> Iterator[list[str]]:
-    """Lock the GPUs that an arm's `gpus:` asks for (auto: one, if there is any) and give their UUIDs."""
+def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[str]]:
+    """Lock the GPUs that an arm's `gpus:` asks for (auto: as many as there are, up to `most`) and give their UUIDs."""
     visible = visible_uuids()
-    with reserved(min(1, len(visible)) if asked == "auto" else asked, visible) as uuids:
+    with reserved(min(most, len(visible)) if asked == "auto" else asked, visible) as uuids:
         yield uuids
 
 

@@ -143,7 +143,7 @@ def _set_aside(metrics: Path) -> None:
 def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> Cost:
     """Measure a trial on this machine, and return its cost."""
     with (
-        gpus.reserved_for(request.gpus) as uuids,
+        gpus.reserved_for(request.gpus, most=2 if request.strategy == "async2" else 1) as uuids,
         attempts.counted(trial) as (lost, alive),
         tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
     ):

@@ -64,7 +64,7 @@ class MemoryWatch:
         With `cap_gb` the device is to be as small as that for this process, from `environment_begins` on.
         """
         self._cap_gb = cap_gb
-        self._device = device
+        self.device = self._device = device
         self._gpu = gpu
         self._ballast: warp.array | None = None
         self._ballast_gb = 0.0

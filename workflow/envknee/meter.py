@@ -27,6 +27,7 @@ from envknee.record import (
     GradientSquares,
     MemoryUse,
     Phase,
+    Pipeline,
     RankRow,
     Request,
     Row,
@@ -60,6 +61,7 @@ class Part(Frozen):
     losses: dict[str, float]
     learning_rate: float
     action_std: float
+    pipeline: Pipeline | None = None
     gradient_squares: tuple[float, float] | None
     """Of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
 
@@ -111,6 +113,10 @@ class Meter:
         """Gives all that the learner has learned, by name; the trainer says how."""
         self.watch = Watch(request.num_envs, self.device)
         """What finds out what broke first; the task notes actions and states in it, where it has any to tell."""
+        self.learner_memory: MemoryWatch | None = None
+        """Of the learner's own GPU, where it has one."""
+        self.warnings: list[str] = []
+        """What a reader of the figures should know."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu
@@ -207,6 +213,7 @@ class Meter:
         learning_rate: float,
         action_std: float,
         gradient_squares: tuple[float, float] | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Write the row of an iteration and end the trial when it has its result.
 
@@ -215,6 +222,7 @@ class Meter:
             learning_rate: now
             action_std: mean over the actions' dimensions
             gradient_squares: of one of several ranks: mean squared norm of its own gradients, and of the shared ones
+            pipeline: of a learner that worked meanwhile: its side of the iteration
 
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
@@ -253,6 +261,7 @@ class Meter:
             learning_rate=learning_rate,
             action_std=action_std,
             gradient_squares=gradient_squares,
+            pipeline=pipeline,
         )
         gathered = self.ranks.gather(own.model_dump_json(), self.device)
         parts = [Part.model_validate_json(text) for text in gathered]
@@ -315,7 +324,7 @@ class Meter:
     def _end_when_done(self, row: Row) -> None:
         request = self.request
         if request.kind == "throughput":
-            if len(self.rows) == request.warmup_iterations + (request.iterations or 0):
+            if len(self.rows) == request.untimed_iterations + (request.iterations or 0):
                 raise TrialDone("ok")
             return
         average = reward_average(self.rows, request.target_episodes or 1)
@@ -346,7 +355,7 @@ def whole_row(
 
     The ranks meet in every optimizer step, so the slowest of them sets the pace; waiting for it counts as learning.
     """
-    ranks = [part.row for part in parts]
+    ranks, pipeline = [part.row for part in parts], parts[0].pipeline
     collected = transitions * len(parts)
     env_step_s, collect_s = max(rank.env_step_s for rank in ranks), max(rank.collect_s for rank in ranks)
     whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
@@ -355,7 +364,7 @@ def whole_row(
     gpu_powers = [rank.gpu_power_w for rank in ranks if rank.gpu_power_w is not None]
     return Row(
         iteration=iteration,
-        warmup=iteration < request.warmup_iterations,
+        warmup=iteration < request.untimed_iterations,
         frames=frames_before + collected,
         wall_s=parts[0].wall_s,
         unix_time_s=parts[0].unix_time_s,
@@ -373,7 +382,8 @@ def whole_row(
         losses={name: statistics.fmean(part.losses[name] for part in parts) for name in parts[0].losses},
         learning_rate=parts[0].learning_rate,
         action_std=parts[0].action_std,
-        memory=_fullest([rank.memory for rank in ranks]),
+        memory=_fullest([*(rank.memory for rank in ranks), *filter(None, [pipeline.memory if pipeline else None])]),
+        pipeline=pipeline,
         cpu_percent=statistics.fmean(rank.cpu_percent or 0.0 for rank in ranks),
         gpu_percent=statistics.fmean(gpu_loads) if gpu_loads else None,
         gpu_power_w=sum(gpu_powers) if gpu_powers else None,

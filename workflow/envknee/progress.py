@@ -34,7 +34,7 @@ def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
     row = rows[-1]
     reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
     if request.iterations is not None:
-        position = f"iteration {row.iteration + 1} of {request.warmup_iterations + request.iterations}"
+        position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"
     else:
         position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
     return f"{position}, {row.fps_total:,.0f} FPS{reward}"

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envknee.config import Inject, Kind, Memory, Observations, Overrides, PhaseSwitch, Runtime, world_size
+from envknee.config import Inject, Kind, Memory, Observations, Overrides, PhaseSwitch, Runtime, Strategy, world_size
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 
@@ -97,11 +97,18 @@ class Request(Frozen):
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
     inject: Inject | None = Field(default=None, exclude_if=lambda value: value is None)
     """A drill: what breaks the simulation on purpose. Its results are none."""
+    strategy: Strategy = Field(default="in_turns", exclude_if=lambda value: value == "in_turns")
+    sync_every: int = Field(default=1, exclude_if=lambda value: value == 1)
 
     @property
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes)
+        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+
+    @property
+    def untimed_iterations(self) -> int:
+        """First iterations left out of the FPS figures: of a pipeline at least the one that fills it."""
+        return max(self.warmup_iterations, 1) if self.strategy == "async2" else self.warmup_iterations
 
     @property
     def ranks_per_node(self) -> int:
@@ -158,6 +165,18 @@ class RankRow(Frozen):
     gpu_power_w: float | None = None
 
 
+class Pipeline(Frozen):
+    """The learner's side of an iteration in which the next rollout was collected meanwhile (`strategy: async2`)."""
+
+    staleness: int | None
+    """Updates between the weights that acted in the rollout that was learned from and those that learned from it; 0 in
+    turns. None in the iteration that fills the pipeline, in which nothing is learned."""
+    learner_s: float | None
+    """Seconds of the update on the host's clock; the row's `learn_s` is what the simulation waited for it."""
+    memory: MemoryUse | None = None
+    """Of the learner's own GPU; None where both sides share a device."""
+
+
 class Row(Frozen):
     """One iteration: a rollout of num_envs x horizon transitions on each rank, then the learning on it.
 
@@ -203,6 +222,9 @@ class Row(Frozen):
     """Each rank's own figures; None where one rank trains alone."""
     gradients: GradientSquares | None = None
     """None where one rank trains alone: its gradient has nothing to be compared with."""
+    pipeline: Pipeline | None = Field(default=None, exclude_if=lambda value: value is None)
+    """With strategy: async2. The row's seconds and phases are then the simulation's side, its memory the fuller GPU's, and its
+    losses those of the rollout before."""
 
 
 class Failure(Frozen):
@@ -359,6 +381,11 @@ class Outcome(Frozen):
     """Into how many parts mini-batches had to be split at the end (`on_oom: retry_accumulate`)."""
     parameters_sha256: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Of everything that was learned (`determinism.digest`), of a deterministic trial that learned anything."""
+    learner_device: Device | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The second GPU of a pipeline, where there is one; `memory_map` is then the first one's."""
+    learner_memory_map: MemoryMap | None = Field(default=None, exclude_if=lambda value: value is None)
+    warnings: list[str] = Field(default=[], exclude_if=lambda value: not value)
+    """What a reader of the figures should know, such as that a pipeline had one device for both sides."""
     ranks: list[RankResult] | None = None
     """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
 
@@ -432,6 +459,10 @@ class Record(Frozen):
     ranks: list[RankSpread] | None = None
     gradients: GradientSquares | None = None
     """Means over the iterations after the warm-up; None where one rank trains alone."""
+    staleness: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Updates between the weights that acted and those that learned, with strategy: async2."""
+    learner_s: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Seconds of its updates, of which the simulation waited `learn_s`."""
     num_mini_batches: int | None
     fps_env_step: Spread | None
     fps_env_step_inference: Spread | None
@@ -465,6 +496,11 @@ class Record(Frozen):
     """GPUs x hours of attempts that left no result; not in `gpu_hours`."""
 
     @property
+    def devices(self) -> int:
+        """How many GPUs (on a CPU: ranks) it trained on: one for each rank, and a pipeline's second."""
+        return self.world_size + (self.outcome.learner_device is not None)
+
+    @property
     def rank_memory_gb(self) -> float | None:
         """What each rank may use: its GPU's memory, or its share of the host's, which ranks on the CPU have in common."""
         if self.outcome.environment is None:
@@ -481,7 +517,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
     averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
     learning = request.kind == "learning"
     on_gpu = outcome.environment is not None and outcome.environment.device.type == "cuda"
-    gpus = request.world_size if on_gpu else 0
+    gpus = request.world_size + (outcome.learner_device is not None) if on_gpu else 0
     return Record(
         request=request,
         outcome=outcome,
@@ -489,6 +525,12 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         num_envs_total=request.num_envs * request.world_size,
         ranks=rank_spreads(timed, request.num_envs * request.horizon),
         gradients=mean_gradients(timed),
+        staleness=spread(
+            [row.pipeline.staleness for row in timed if row.pipeline and row.pipeline.staleness is not None]
+        ),
+        learner_s=spread(
+            [row.pipeline.learner_s for row in timed if row.pipeline and row.pipeline.learner_s is not None]
+        ),
         fps_env_step=spread([row.fps_env_step for row in timed]),
         fps_env_step_inference=spread([row.fps_env_step_inference for row in timed]),
         fps_total=spread([row.fps_total for row in timed]),

@@ -96,6 +96,9 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         startup_s=meter.startup_s,
         memory_map=meter.memory.map(),
         micro_batches=meter.micro_batches,
+        learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
+        learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
+        warnings=meter.warnings,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
     )
     return outcome, meter

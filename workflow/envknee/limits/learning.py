@@ -359,7 +359,7 @@ def _floor_s(record: Record) -> float:
 def gpus_of(record: Record) -> int:
     """Return how many GPUs a trial held; 0 on a CPU."""
     environment = record.outcome.environment
-    return record.world_size if environment is not None and environment.device.type == "cuda" else 0
+    return record.devices if environment is not None and environment.device.type == "cuda" else 0
 
 
 def _saving(doubling: doublings.Doubling) -> Saving:

@@ -237,6 +237,10 @@ def _hardware(record: Record, environment: Environment) -> str:
     if device.type == "cpu":
         shared = f"; {ranks} ranks" if ranks > 1 else ""
         return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
+    learner = record.outcome.learner_device
+    if learner is not None:
+        sides = {"simulating": device, "learning": learner}
+        return " + ".join(f"{one.name} ({one.memory_gb:.1f} GB) {side}" for side, one in sides.items())
     own = [rank.device for rank in record.outcome.ranks or []]
     # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
     kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in (own if len(own) == ranks else [device] * ranks))
@@ -261,6 +265,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     )
     if not records:
         notes.append("no trial of this arm is finished")
+    notes += sorted({warning for record in records for warning in record.outcome.warnings})
     if missing := scaling.what_to_add(arm, study.arms):
         notes.append(missing)
     return ArmVerdict(

@@ -82,7 +82,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
     Of the trials that a study has room for, `skipped` were not needed (sampler: adaptive), and are not planned any more.
     """
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    devices = sorted({_devices(own, record.world_size) for record in records if (own := record.outcome.environment)})
+    devices = sorted({_devices(own, record.devices) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study)) - skipped
     headline = _headline(folder.verdict, arm)
@@ -191,14 +191,14 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
 
 def run_name(record: Record) -> str:
     """Return a name for people, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    return _name(record.request, record.outcome.environment)
+    return _name(record.request, record.outcome.environment, record.devices)
 
 
-def _name(request: Request, environment: Environment | None) -> str:
+def _name(request: Request, environment: Environment | None, devices: int) -> str:
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     kind = ["learning"] if request.kind == "learning" else []
     point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
-    return " · ".join([_devices(environment, request.world_size), *point, *kind, f"repeat {request.repeat + 1}"])
+    return " · ".join([_devices(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
 
 
 def short_name(device: Device) -> str:
@@ -249,7 +249,7 @@ def describe_running(request: Request, environment: Environment | None, started_
     tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
     return Run(
         key=f"trials/{request.number:04d}",
-        name=_name(request, environment),
+        name=_name(request, environment, request.world_size),
         started_ms=_milliseconds(started_unix_s),
         ended_ms=0,
         status="RUNNING",

@@ -1,0 +1,163 @@
+"""TorchRL's PPO: its Collector on Isaac Lab's own TorchRL environment, its LazyTensorStorage, its clipped loss.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1 and `train_ppo` of Isaac Lab 3.0.0
+(isaaclab_rl/torchrl/ppo.py), whose steps `train` follows.
+
+The environment is Isaac Lab's `IsaacLabTorchRLWrapper` and not TorchRL's `IsaacLabWrapper`: the latter knows direct
+environments only where no other Gymnasium wrapper (such as `MeteredEnv`) lies around them, and does not copy the buffers for
+rewards and ends of episodes that Isaac Lab writes anew at every step.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
+
+from envknee import determinism, tasks
+from envknee.errors import UserError
+from envknee.meter import Meter
+from envknee.overrides import apply_overrides
+from envknee.record import Request
+from envknee.trainers import TrialConfig, rsl_rl, shared, torchrl_async
+from envknee.trainers.shared import MeteredEnv
+from envknee.trainers.torchrl_learner import Learner
+from envknee.trainers.torchrl_networks import GroupNetwork, LikeRslRlCfg, like_rsl_rl, make_networks
+from envknee.trainers.torchrl_rollouts import Rollouts
+from envknee.trainers.traced import save_policy
+
+AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
+"""Under which name tasks register their configuration for TorchRL; Isaac Lab 3.0.0's camera tasks do not."""
+
+
+UNSUPPORTED = {
+    "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs",
+    "lean": "its networks take normalized float32",
+    "mixed_precision": "its losses compute in float32",
+    "retry_accumulate": "it takes each mini-batch whole",
+}
+"""As of TorchRL 0.14.1 and isaaclab_rl/torchrl/ppo.py of Isaac Lab 3.0.0."""
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of a trial.
+
+    Raises:
+        UserError: when the task, the asset or an override is wrong, the batch does not divide the rollout, or the request
+            wants what this trainer cannot do.
+    """
+    refuse_what_it_cannot(request)
+    is_registered = has_own_configuration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else rsl_rl.AGENT_ENTRY_POINT
+    env_cfg, agent_cfg, agent_overrides = shared.resolve_task(request, entry_point, device, rank)
+    cfg: TorchRlPpoCfg = agent_cfg if is_registered else like_rsl_rl(agent_cfg)
+    cfg.device = device
+    cfg.seed = request.seed + rank
+    cfg.num_steps_per_env = request.horizon
+    apply_overrides(cfg, agent_overrides, "agent")
+    cfg.num_mini_batches = shared.num_mini_batches(request, cfg.num_mini_batches)
+    return TrialConfig(request.task_id, env_cfg, cfg)
+
+
+def refuse_what_it_cannot(request: Request) -> None:
+    """Make sure that nothing is asked for that this trainer would leave out.
+
+    Raises:
+        UserError: names the option, and what to do.
+    """
+    shared.refuse(request, UNSUPPORTED)
+    if request.strategy == "in_turns":
+        return
+    if request.deterministic:
+        raise UserError(
+            "strategy: async2 cannot be deterministic: two threads share PyTorch's settings. Use strategy: in_turns"
+        )
+    if request.memory.memory_cap_gb is not None:
+        raise UserError(
+            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: which of two GPUs it would make"
+            " smaller is not said. Use strategy: in_turns"
+        )
+
+
+def has_own_configuration(task_id: str) -> bool:
+    """Tell whether a task registers a configuration for TorchRL itself."""
+    import isaaclab_tasks  # noqa: F401  registers the tasks
+
+    task = gymnasium.registry.get(task_id)
+    return task is not None and AGENT_ENTRY_POINT in task.kwargs
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training.
+
+    Raises:
+        UserError: for tasks that Isaac Lab's command cannot train with TorchRL, and as `resolve` does.
+    """
+    if not has_own_configuration(request.task_id):
+        raise UserError(
+            f"task.id: {request.task_id} registers no {AGENT_ENTRY_POINT}, so `isaaclab train --rl_library torchrl` cannot"
+            " train it: there is no peer to compare with. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
+        )
+    fields = {
+        "agent.num_steps_per_env": request.horizon,
+        "agent.num_mini_batches": resolve(request, device).agent.num_mini_batches,
+    }
+    return shared.isaaclab_train(request, device, "torchrl", AGENT_ENTRY_POINT, fields)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train until the meter raises `TrialDone`."""
+    cfg: TorchRlPpoCfg = config.agent
+    meter.begin("environment")
+    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
+    tasks.mark_phases(simulation, meter.timeline)
+    if meter.request.deterministic:
+        determinism.require(cfg.device)  # again, after Isaac Lab's seeding
+    meter.begin("learner")
+    wrapped: Any = MeteredEnv(simulation, meter)
+    env = IsaacLabTorchRLWrapper(wrapped, clip_actions=cfg.clip_actions)
+    torch.manual_seed(cfg.seed)
+    actor, critic = make_networks(env, cfg)
+    if meter.request.strategy == "async2":
+        learner_device = torchrl_async.device_of_learner(meter, cfg.device)
+        learner = Learner(
+            copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg, cfg.seed
+        )
+        rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
+        torchrl_async.tell_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
+        run = torchrl_async.pipeline
+    else:
+        learner = Learner(actor, critic, cfg, cfg.seed)
+        rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
+        meter.memory.learner_made(rollouts.stored_bytes(), learner.tensors)
+        run = in_turns
+    meter.learned = learner.learned
+    if isinstance(cfg, LikeRslRlCfg) and len(cfg.actor_groups) == 1:
+        meter.export_policy = lambda path: export_policy(
+            learner.actor, rollouts.next_observations()[cfg.actor_groups[0]][0], path
+        )
+    meter.begin("first_step")
+    meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
+    try:
+        run(learner, rollouts, meter)
+    except (RuntimeError, ValueError) as error:
+        meter.check_rollout()
+        # A network whose weights have exploded makes PyTorch raise in many places: then the weights are what happened.
+        meter.check_parameters(learner.learned(), str(error))
+        raise
+
+
+def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
+    """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example."""
+    save_policy(next(module for module in actor.modules() if isinstance(module, GroupNetwork)), observations, path)
+
+
+def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
+    """Collect a rollout and learn from it, again and again."""
+    while True:
+        rollout = rollouts.collect()
+        with meter.timeline.phase("learning"):
+            losses = learner.update(rollout)
+        meter.end_iteration(losses, learner.learning_rate, action_std=rollout["scale"].mean().item())

@@ -1,0 +1,114 @@
+"""TorchRL's Collector on one environment of all robots, and where it stores what it collects.
+
+Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
+"""
+
+from typing import Any
+
+import torch
+from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
+from tensordict import TensorDict
+from tensordict.nn import TensorDictSequential
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, ReplayBuffer
+
+from envknee.meter import Meter
+from envknee.trainers.torchrl_networks import LikeRslRlCfg
+
+
+class Rollouts:
+    """TorchRL's collector, which writes every environment step straight into a storage on the learner's device."""
+
+    def __init__(
+        self,
+        env: IsaacLabTorchRLWrapper,
+        actor: Any,
+        critic: Any,
+        cfg: TorchRlPpoCfg,
+        meter: Meter,
+        device: torch.device,
+        kept: int = 1,
+    ) -> None:
+        """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
+        self.actor, self.critic = actor, critic
+        self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
+        policy = TensorDictSequential(actor, critic)
+        self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
+        self._collector = Collector(
+            env,
+            policy,
+            frames_per_batch=env.batch_size[0] * self._horizon,
+            total_frames=-1,
+            replay_buffer=self._buffer,
+            extend_buffer=False,  # step by step: else a second rollout would gather before it is stored
+            compact_obs=True,  # the next observation is the next step's own
+            track_traj_ids=False,
+            no_cuda_sync=env.device is not None and env.device.type == "cuda",
+            auto_register_policy_transforms=True,
+        )
+        self._groups = list(map(str, env.observation_spec.keys()))
+        self._stored = self._make_storage(policy)
+        if isinstance(cfg, LikeRslRlCfg) and cfg.init_at_random_ep_len:
+            simulated: Any = env.unwrapped
+            lengths = simulated.episode_length_buf
+            simulated.episode_length_buf = torch.randint_like(lengths, high=int(simulated.max_episode_length))
+        meter.timeline.wrap(policy, "forward", "inference")
+        meter.timeline.wrap(self._buffer, "add", "storage")
+
+    def collect(self) -> Any:
+        """Collect a rollout and return it [horizon, num_envs], where it is stored: overwritten `kept` rollouts later."""
+        place = self._place()
+        self._collector.rollout()
+        self._collected += 1
+        rollout = self._stored[place]
+        values = rollout["state_value"]
+        with torch.no_grad():
+            newest = TensorDict(self._env.unwrapped.obs_buf, batch_size=self._env.batch_size)
+            last = self.critic(newest)["state_value"].to(values.device)
+            rollout["next_value"].copy_(next_values(values, last, rollout["next", "done"]))
+        return rollout
+
+    def next_observations(self) -> dict[str, torch.Tensor]:
+        """Return by group where the next rollout's observations will be [horizon, num_envs, ...]."""
+        return {group: self._stored[group][self._place()] for group in self._groups}
+
+    def stored_bytes(self) -> int:
+        """Return the size of all that is stored: observations, actions, rewards, values, ..."""
+        return self._stored.bytes()
+
+    def _place(self) -> slice:
+        begin = self._collected % self._kept * self._horizon
+        return slice(begin, begin + self._horizon)
+
+    def _make_storage(self, policy: TensorDictSequential) -> Any:
+        """Return all of the storage [kept * horizon, num_envs]. It is made by what is added first, so that is done here."""
+        device: Any = self._env.device
+        with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+            example: Any = policy(self._env.fake_tensordict())
+        step = make_room(example.exclude(*(("next", group) for group in self._groups)))
+        for _ in range(self._kept * self._horizon):
+            self._buffer.add(step)
+        stored = self._buffer.storage[:]
+        self._buffer.empty()  # from the first place on; the tensors stay
+        return stored
+
+
+def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:
+    """Return the value of the state that each step led to [horizon, num_envs, 1].
+
+    Where an episode ended that state is gone: Isaac Lab resets inside the step, and its `compute_final_obs` pushes a second
+    copy of the frame into every environment's stack (seen in 3.0.0). There the state before stands for it, as in RSL-RL's
+    `PPO.process_env_step`; of episodes that truly ended nothing is counted at all (`terminated`).
+
+    Args:
+        values: of the states before each step, [horizon, num_envs, 1]
+        last: of the states after the last one, [num_envs, 1]
+        dones: where an episode ended, [horizon, num_envs, 1]
+    """
+    return torch.where(dones, values, torch.cat([values[1:], last[None]]))
+
+
+def make_room(example: Any) -> TensorDict:
+    """Return one environment step's tensors as they are stored, all zero, with room for `next_value`."""
+    room = TensorDict({"next_value": torch.zeros_like(example["state_value"])}, example.batch_size)
+    return room.update(example.detach().apply(torch.zeros_like))
