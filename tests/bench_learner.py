@@ -153,15 +153,16 @@ class Bench:
     """The variants of one size on one device, made when they are first run."""
 
     def __init__(self, sizes: Sizes, device: str) -> None:
-        """Make the rollout that all learn from."""
+        """Note what is to be made: nothing yet, for there may be nothing left to measure."""
         self.sizes, self.device = sizes, device
-        self.lean = lean_rollout(sizes, device)
+        self.lean: Any = None
         self.stock: Any = None
         self._made: dict[str, tuple[Any, float]] = {}
 
     def update(self, name: str, steps: LearnerSteps | None, found: dict[str, Any]) -> None:
         """Time one update of a variant, after two that warm it up, and add what it took to `found`."""
         if name not in self._made:
+            self.lean = self.lean or lean_rollout(self.sizes, self.device)
             if steps is None and self.stock is None:
                 self.stock = stock_rollout(self.sizes, self.device, self.lean)
             before = self._allocated()

@@ -243,7 +243,9 @@ def test_steps_that_are_not_for_it_say_so():
     ids=["graph", "fused", "all"],
 )
 def test_on_a_gpu_too(steps: LearnerSteps):
-    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", **ADAPTIVE}
+    # An adaptive rate rises with a KL above 0, which in the first mini-batch is rounding: only the same kernels round alike.
+    schedule = ADAPTIVE if steps == LearnerSteps(cuda_graph=True) else {"learning_rate": 1e-3}
+    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", **schedule}
     torch.backends.cudnn.allow_tf32 = False
     assert_close(learn(steps, **adam), stock(**adam), 1e-2)
 

@@ -263,7 +263,11 @@ class AccumulatingPPO(PPO):
         distribution: Any = self._raw_actor.distribution
         whole = (torch.cat(param) for param in zip(*params, strict=True))
         distribution._distribution = type(distribution._distribution)(*whole)
-        distribution.sample()
+        if isinstance(distribution, GaussianDistribution):
+            # As many numbers as `sample` takes, without its look at the deviations' signs, which waits for the GPU.
+            torch.empty_like(distribution.mean).normal_()
+        else:
+            distribution.sample()
 
     def _forget_attempt(self) -> None:
         """Free what an attempt that ran out of memory has left."""

@@ -24,7 +24,8 @@ class CapturedStep:
         """
         self._batch = _mapped(batch, torch.clone)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Other threads go on meanwhile: one of them may watch the memory.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._result = step(self._batch)
 
     def __call__(self, batch: RolloutStorage.Batch) -> torch.Tensor:
