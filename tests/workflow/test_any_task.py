@@ -1,0 +1,74 @@
+"""Tasks that the project never saw, on the CPU: with a camera and without, with the project's files and others' of this machine."""
+
+import http.server
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+from conftest import a_trial
+from envknee import launch
+from envknee.config import parse
+from envknee.errors import UserError
+from envknee.figures.phases import draw_phases
+from envknee.limits import verdict
+from envknee.record import Record
+from matplotlib.legend import Legend
+
+ANT = {"env.scene.robot.spawn.usd_path": "package:newton/examples/assets/ant.usda"}
+SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup_iterations": 1}
+CAMERA = {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}
+
+
+def is_whole(record: Record) -> bool:
+    assert record.outcome.status == "ok", record.outcome.reason
+    known = (record.fps_total, record.phases_s, record.memory_peak_gb, record.rollout_gb, record.outcome.memory_map)
+    return None not in known and record.outcome.startup_s is not None
+
+
+@pytest.mark.parametrize(
+    ("task_id", "overrides"),
+    [
+        ("Isaac-Cartpole-Direct", {}),  # a ground from NVIDIA's server, as a spawner
+        ("Isaac-Ant-Direct", ANT),  # ... as a terrain, and a robot that another package ships
+    ],
+)
+def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_id, overrides):
+    trial = a_trial(tmp_path / "trial", task_id=task_id, overrides=overrides, **SMALL)
+    record = launch.launch(trial)
+    assert is_whole(record) and record.phases_s is not None
+    assert record.phases_s["render"].median == 0 < record.phases_s["observation"].median
+    assert not trial.frames.exists()
+    # A figure of its study has no bars, and so no word, for what is never done.
+    study = parse(
+        {"study": "by-hand", "task": {"id": task_id}, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
+    )
+    figure = draw_phases(verdict.decide([record], study))
+    legends: list[Any] = figure.findobj(Legend)
+    words = [text.get_text() for legend in legends for text in legend.get_texts()]
+    assert "physics" in words and "render" not in words
+
+
+def test_the_manager_based_camera_task_runs_from_this_machine_s_files(tmp_path):
+    trial = a_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Camera", overrides=CAMERA, **SMALL)
+    record = launch.launch(trial)
+    assert is_whole(record) and record.phases_s is not None
+    assert record.phases_s["render"].median > 0
+    assert trial.frames.exists()
+
+
+def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    nothing = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
+        with pytest.raises(UserError) as error:
+            launch.launch(a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", asset="nucleus", overrides={}))
+        server.shutdown()
+    said = str(error.value)
+    assert "Unable to find the file" in said
+    assert f"env.scene.robot.spawn.usd_path: {root}/" in said and "ant_instanceable.usd" in said
+    assert "task.overrides" in said and "try again where the server can be reached" in said

@@ -1,0 +1,66 @@
+"""A simulation that is broken on purpose in real Isaac Lab: what broke first is found, and nobody takes it for a result."""
+
+import json
+
+import numpy
+import pytest
+from conftest import a_trial
+from envknee import launch
+from envknee.config import parse
+from envknee.diagnosis import GUIDE
+from envknee.figures.table import trials_html
+from envknee.files import StudyFolder
+from envknee.limits import verdict
+from envknee.report import page
+from envknee.summary import print_summary
+from rich.console import Console
+
+CAMERA = {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}
+
+
+def drilled(folder, kind, **changes):
+    inject = {"kind": kind, "at_step": 5, "envs": 2}
+    trial = a_trial(folder, num_envs=4, horizon=4, batch_size=16, iterations=3, inject=inject, **changes)
+    return trial, launch.launch(trial)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensor"),
+    [("huge_actions", "joint_state/cartpole"), ("invalid_reset", "joint_state_after_reset/cartpole")],
+)
+def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kind, tensor):
+    # The policy sees images alone: they never are NaN, and the robots are long gone when a loss is.
+    trial, record = drilled(tmp_path / "drill", kind, overrides=CAMERA)
+    outcome = record.outcome
+    assert outcome.status == "nan" and outcome.failure is not None
+    assert (outcome.failure.tensor, outcome.failure.iteration, outcome.failure.step) == (tensor, 1, 1)
+    assert outcome.failure.env_indices == [0, 1]
+    assert outcome.reason is not None and outcome.reason.startswith(
+        f"DRILL, NO RESULT ({kind} at step 5 in 2 environments"
+    )
+    assert GUIDE in outcome.failure.hints
+    assert json.loads(trial.record.read_text(encoding="utf-8"))["request"]["inject"]["kind"] == kind
+    assert outcome.failure.dump is not None
+    with numpy.load(trial.root / outcome.failure.dump, allow_pickle=False) as dump:
+        joints, poses = dump["last_good/joint_state/cartpole"], dump["last_good/body_pose/cartpole"]
+        assert joints.shape == (2, 4) and poses.shape == (2, 3, 7)
+        assert numpy.isfinite(joints).all() and numpy.isfinite(poses).all()
+        assert (numpy.abs(joints[:, 0]) < 4).all()  # on its rail
+        assert (dump["actions"] > 1e6).all() == (kind == "huge_actions")
+
+
+def test_a_study_that_is_a_drill_says_so_wherever_one_looks(tmp_path, capsys):
+    _, record = drilled(tmp_path / "drill", "huge_actions", task_id="Isaac-Cartpole-Direct", overrides={})
+    task = {"id": "Isaac-Cartpole-Direct", "inject": {"kind": "huge_actions", "at_step": 5, "envs": 2}}
+    study = parse({"study": "by-hand", "task": task, "throughput": {"num_envs": 4, "horizon": 4, "batch_size": 16}})
+    decided = verdict.decide([record], study)
+    (broken,) = decided.broken
+    assert (broken.tensor, broken.trials, broken.dump) == ("joint_state/cartpole", [0], "trials/0000/nan_dump.npz")
+    print_summary(decided, StudyFolder(tmp_path), Console(width=100))
+    shown = capsys.readouterr().out
+    for text in (shown, trials_html(decided, [record]), page(decided, [record], {}, lambda _: [])):
+        assert "DRILL, NO RESULT" in text
+    report = page(decided, [record], {}, lambda _: [])
+    assert shown.startswith("DRILL, NO RESULT") and 'class="warning' in report
+    for hint in broken.hints:
+        assert hint.split(":")[0] in report and hint.split(":")[0].split(" (")[0][:40] in " ".join(shown.split())
