@@ -204,8 +204,8 @@ KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, re
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
-ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, overrides, memory"
-ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, trainer"
+ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, strategy, sync_every, overrides, memory"
+ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, strategy, sync_every, trainer"
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 DECIDE = "baseline, confidence, delta, memory_margin"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
@@ -286,7 +286,7 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got True)"),
         ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
         ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),
-        ({"arms": {"a": {"trainer": "rl_game"}}}, "arms.a.trainer: expected 'rsl_rl' (got 'rl_game')"),
+        ({"arms": {"a": {"trainer": "rl_game"}}}, "arms.a.trainer: expected 'rsl_rl', 'rl_games', 'skrl', 'sb3' or 'torchrl' (got 'rl_game')"),
         ({"arms": {"Stock arm": {}}}, f"study: arm 'Stock arm': {NAME_WANTED}"),
         ({"task__overrides": {"env.x[0]": {"y": 1}}}, f"task.overrides.env.x[0]: {OVERRIDE_WANTED} (got {{'y': 1}})"),
         ({"task__overrides": {"env.x": [1, None]}}, f"task.overrides.env.x: {OVERRIDE_WANTED} (got [1, None])"),
