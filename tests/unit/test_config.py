@@ -104,6 +104,13 @@ def test_an_override_keeps_its_type(value: Any) -> None:
     assert repr(kept) == repr(value)
 
 
+def test_a_task_alone_may_be_its_name() -> None:
+    named = "Envknee-Cartpole-Dual-Camera-Direct"
+    for task in ("cartpole_dual_camera", {"id": "cartpole_dual_camera"}, named):
+        assert config.parse(plain(task=task)).task == config.Task(id=named)
+    assert config.parse(plain(task="Isaac-Ant-Direct")).task.id == "Isaac-Ant-Direct"
+
+
 def test_a_study_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         config.parse(plain()).seed = 2
@@ -285,6 +292,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got True)"),
         ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
+        (
+            {"arms": {"a": {"memory": {"clear_cache_every": 0}}}},
+            "arms.a.memory.clear_cache_every: expected greater than or equal to 1 (got 0)",
+        ),
+        ({"decide__baseline": "stok"}, "study: decide.baseline 'stok' is no arm of this study (did you mean 'stock'?). Arms: stock"),
         ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),
         ({"arms": {"a": {"trainer": "rl_game"}}},
          "arms.a.trainer: expected 'rsl_rl', 'rl_games', 'skrl', 'sb3' or 'torchrl' (got 'rl_game')"),

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import numpy
 import pytest
+from envknee.config import Decide
 from envknee.files import StudyFolder
-from envknee.limits import remedies
+from envknee.limits import memory, remedies
+from envknee.limits.memory import MemoryWall, Room, Sample
 from envknee.limits.remedies import Remedies, Remedy
 from envknee.limits.verdict import decide
 from envknee.summary import print_summary
@@ -179,3 +182,25 @@ def test_differences_of_arms():
     arms = a_study(arms=ARMS).arms
     assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
     assert remedies.differences(arms["lean"], arms["lean"]) == {}
+
+
+def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
+    random = numpy.random.default_rng(1)
+
+    def wall(gb_per_env: float) -> MemoryWall:
+        peaks = [
+            (n, (1.0 + gb_per_env * n) * float(numpy.exp(0.01 * random.normal()))) for n in (8, 16) for _ in range(3)
+        ]
+        samples = [Sample("throughput", n, 16, None, 16, "ok", peak) for n, peak in peaks]
+        (found,) = memory.limit_of("a", samples, Room(8.0), Decide()).walls
+        return found
+
+    held = wrong = 0
+    for _ in range(40):
+        same, twice = remedies.ratio(wall(0.2), wall(0.2)), remedies.ratio(wall(0.1), wall(0.2))
+        assert same is not None and twice is not None
+        assert None not in (same.lower, same.upper, twice.lower, twice.upper)
+        wrong += not same.lower <= 0.0 <= same.upper  # type: ignore[operator]  # not None
+        held += twice.lower <= 1.0 <= twice.upper  # type: ignore[operator]
+    # Chances of 95%: fewer than 34 of 40 come in under 1% of such tests.
+    assert held >= 34 and wrong <= 6

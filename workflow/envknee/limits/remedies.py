@@ -5,8 +5,11 @@ Input: records and arms of a study that names a baseline (`decide.baseline`), an
 
 Two estimands, both at the baseline's own horizon and batch size. What fits: the largest num_envs of the arm's memory model over
 the baseline's, on the same amount of memory; its interval joins those of both by MOVER (Zou and Donner 2008, Statistics in
-Medicine 27:1693), on logarithms. Speed: FPS over the baseline's at the largest num_envs that both were timed at, by
-Welch's t on logarithms. Each interval holds for its remedy alone.
+Medicine 27:1693), on logarithms. Speed: FPS over the baseline's at the largest num_envs that both were timed at, by Welch's t on
+logarithms. Each interval holds for its remedy alone.
+
+In simulated studies with 1% noise, two or three repeats and two or three sizes, 300 of each, intervals of 95% for what fits held
+the truth in 92 to 99%, and under 1% showed a difference where there was none (some of them: tests/unit/test_limits_remedies.py).
 """
 
 import math
@@ -172,7 +175,7 @@ def _remedy(
     walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
     fits = None
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
-        fits = _ratio(walls[0], walls[1])
+        fits = ratio(walls[0], walls[1])
     grouped = by_series(records, "throughput")
     timed, base = (
         {size: values for size, group in grouped.get(one, {}).items() if (values := measured_fps(group))}
@@ -205,7 +208,7 @@ def _remedy(
     return remedy.model_copy(update={"statement": _statement(remedy, walls[1])})
 
 
-def _ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
+def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
     """Return how many more environments fit with `own` than with `other`; None where either has no largest num_envs."""
     if not own.largest_num_envs or not other.largest_num_envs:
         return None
