@@ -131,6 +131,16 @@ def test_memory_runs_out_where_it_strikes_and_the_gpu_is_clean_afterwards(tmp_pa
     assert record.outcome.memory_map is not None
 
 
+def test_a_cleared_cache_takes_time_and_hides_no_peak(tmp_path, gpu):
+    kept = run(tmp_path / "kept", iterations=4)
+    cleared = run(tmp_path / "cleared", iterations=4, memory={"clear_cache_every": 1})
+    assert kept.outcome.status == cleared.outcome.status == "ok"
+    assert kept.memory_peak_gb is not None and kept.learn_s is not None and cleared.learn_s is not None
+    # The learner needs as much at a time as before; it asks the driver for it anew in each iteration.
+    assert cleared.memory_peak_gb == pytest.approx(kept.memory_peak_gb, rel=0.15)
+    assert cleared.learn_s.median > kept.learn_s.median
+
+
 def test_memory_runs_out_while_the_environment_is_made(tmp_path, gpu):
     with all_but(0.8):  # a context takes 0.6 GB
         record = run(tmp_path / "environment", num_envs=8192)

@@ -227,10 +227,7 @@ class Meter:
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
         """
-        every = self.request.memory.clear_cache_every
-        if every is not None and (len(self.rows) + 1) % every == 0 and self.device.type == "cuda":
-            with self.timeline.phase("learning"):  # what it takes is the learner's, and counts
-                torch.cuda.empty_cache()
+        before_clearing = self._clear_cache()
         times = self.timeline.end_iteration()
         self.memory.learning_ended()
         now = time.perf_counter()
@@ -248,7 +245,7 @@ class Meter:
                 learn_s=times.learn_s,
                 phases_s=times.phases_s,
                 episodes=int(episodes),
-                memory=self.memory.use(),
+                memory=before_clearing or self.memory.use(),
                 cpu_percent=self._process.cpu_percent(),
                 gpu_percent=self._gpu.busy_percent() if self._gpu else None,
                 gpu_power_w=self._gpu.power_w() if self._gpu else None,
@@ -320,6 +317,16 @@ class Meter:
         if step == self._steps - 1:
             return self._newest
         return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
+
+    def _clear_cache(self) -> MemoryUse | None:
+        """Give back what PyTorch keeps for later, where it is time to; return what was in use until then."""
+        every = self.request.memory.clear_cache_every
+        if every is None or self.device.type != "cuda" or (len(self.rows) + 1) % every:
+            return None
+        in_use = self.memory.use()  # afterwards the device would show less than this iteration needed
+        with self.timeline.phase("learning"):  # what it takes is the learner's, and counts
+            torch.cuda.empty_cache()
+        return in_use
 
     def _end_when_done(self, row: Row) -> None:
         request = self.request
