@@ -50,9 +50,7 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
     )
     assert result.returncode == 0, result.stdout
     records = load_records(workspace.results("swing-up"))
-    assert sorted((record.request.trainer, record.request.num_envs) for record in records) == [
-        (trainer, num_envs) for trainer in ("a2c", "rsl_rl") for num_envs in (16, 32)
-    ]
+    assert sorted(record.request.trainer for record in records) == ["a2c", "rsl_rl"]
     for record in records:
         assert record.outcome.status == "ok" and record.fps_total is not None
         assert record.num_mini_batches == record.request.num_envs * 8 // 64
