@@ -24,7 +24,8 @@ def parameters(request: Request) -> str:
         return f"{request.kind} {request.arm}"
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
-    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}"
+    drill = " · DRILL" if request.inject else ""
+    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
 
 
 def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:

@@ -196,7 +196,7 @@ def run_name(record: Record) -> str:
 
 def _name(request: Request, environment: Environment | None, devices: int) -> str:
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    kind = ["learning"] if request.kind == "learning" else []
+    kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
     point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
     return " · ".join([_devices(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
 
