@@ -5,65 +5,22 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from alike import AlikeTests
 from conftest import a_trial
-from envknee import launch
 from envknee.errors import UserError
-from envknee.files import TrialFolder, read_model
-from envknee.record import Outcome, Record, Request, read_rows
+from envknee.files import read_model
+from envknee.record import Request
 from envknee.trainers import load
 from gymnasium import spaces
-from trained import REFUSED, a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
+from trained import refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
-PX = 24
 
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
-    """Return a finished trial."""
-    trial = a_trial(tmp_path_factory.mktemp("sb3") / "trial", trainer="sb3", **a_learning_trial(PX))
-    return trial, launch.launch(trial)
-
-
-def test_rows_say_what_rsl_rls_say(trained):
-    trial, record = trained
-    rows = read_rows(trial)
-    assert_whole(record, rows, 6 * PX * PX * 4)
-    assert [row.frames for row in rows] == [64, 128, 192]
-    assert [row.episodes for row in rows] == [0, 0, 8]
-    assert record.num_mini_batches == 2
-    assert not list(trial.root.glob("**/*tfevents*")) and not list(trial.root.glob("**/*.zip"))
-    policy = torch.jit.load(trial.policy)
-    nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, PX, PX)
-    assert policy(nothing, [frames]).shape == (5, 1)
-    assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
-    assert trial.frames.stat().st_size > 500
-
-
-def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(trained, tmp_path):
-    trial, record = trained
-    again = a_trial(tmp_path / "again", trainer="sb3", **a_learning_trial(PX))
-    assert optimizer_steps(again) == 3 * 4 * 2  # iterations x epochs x mini-batches
-    assert_same_training(read_rows(trial), read_rows(again))
-    outcome = read_model(again.outcome, Outcome, "")
-    assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
-
-
-def test_a_simulation_that_breaks_is_named(tmp_path):
-    changes = a_learning_trial(PX, deterministic=False)
-    changes["overrides"] |= {"env.action_scale": 1.0e39}  # newtons, more than float32 holds
-    record = launch.launch(a_trial(tmp_path / "broken", trainer="sb3", **changes))
-    assert record.outcome.status == "nan"
-    failure = record.outcome.failure
-    assert failure is not None and failure.tensor in ("rewards", "observations/policy", "observations/critic")
-    assert failure.env_indices and failure.tensor in (record.outcome.reason or "")
-
-
-@pytest.mark.parametrize(("words", "changes"), REFUSED.items(), ids=REFUSED)
-def test_what_it_cannot_do_is_refused(tmp_path, words, changes):
-    text = refusal(tmp_path / "refused", "sb3", **changes)
-    assert text.startswith(f"trainer: sb3 cannot do {words}") and "or trainer: rsl_rl" in text
+class TestStableBaselines3(AlikeTests):
+    trainer = "sb3"
+    px = 24
+    observation_bytes = 6 * 24 * 24 * 4  # the policy's alone
 
 
 def test_a_batch_that_does_not_fit_is_refused(tmp_path):

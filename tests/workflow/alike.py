@@ -1,0 +1,69 @@
+"""What trials of skrl and of Stable-Baselines3 have to show alike: a class of tests that each of them inherits."""
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from conftest import a_trial
+from envknee import launch
+from envknee.files import TrialFolder, read_model
+from envknee.record import Outcome, Record, read_rows
+from trained import REFUSED, a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
+
+EPOCHS = 4
+"""As both start from configurations of the camera task with so many."""
+
+
+class AlikeTests:
+    """Real trials on the CPU."""
+
+    trainer: ClassVar[str]
+    px: ClassVar[int]
+    observation_bytes: ClassVar[int]
+    """What the library keeps of one environment's observations at one step."""
+
+    @pytest.fixture(scope="class")
+    def trained(self, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
+        """Return a finished trial."""
+        folder = tmp_path_factory.mktemp(self.trainer) / "trial"
+        trial = a_trial(folder, trainer=self.trainer, **a_learning_trial(self.px))
+        return trial, launch.launch(trial)
+
+    def test_rows_say_what_rsl_rls_say(self, trained: tuple[TrialFolder, Record]) -> None:
+        trial, record = trained
+        rows = read_rows(trial)
+        assert_whole(record, rows, self.observation_bytes)
+        assert [row.frames for row in rows] == [64, 128, 192]
+        assert [row.episodes for row in rows] == [0, 0, 8]
+        assert record.num_mini_batches == 2
+        assert not list(trial.root.glob("**/*tfevents*")) and not list(trial.root.glob("**/*.zip"))
+        policy = torch.jit.load(trial.policy)
+        nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, self.px, self.px)
+        assert policy(nothing, [frames]).shape == (5, 1)
+        assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
+        assert trial.frames.stat().st_size > 500
+
+    def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(
+        self, trained: tuple[TrialFolder, Record], tmp_path: Path
+    ) -> None:
+        trial, record = trained
+        again = a_trial(tmp_path / "again", trainer=self.trainer, **a_learning_trial(self.px))
+        assert optimizer_steps(again) == 3 * EPOCHS * 2  # iterations x epochs x mini-batches
+        assert_same_training(read_rows(trial), read_rows(again))
+        outcome = read_model(again.outcome, Outcome, "")
+        assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
+
+    def test_a_simulation_that_breaks_is_named(self, tmp_path: Path) -> None:
+        changes = a_learning_trial(self.px, deterministic=False)
+        changes["overrides"] |= {"env.action_scale": 1.0e39}  # newtons, more than float32 holds
+        record = launch.launch(a_trial(tmp_path / "broken", trainer=self.trainer, **changes))
+        assert record.outcome.status == "nan"
+        failure = record.outcome.failure
+        assert failure is not None and failure.tensor in ("rewards", "observations/policy", "observations/critic")
+        assert failure.env_indices and failure.tensor in (record.outcome.reason or "")
+
+    @pytest.mark.parametrize("words", REFUSED)
+    def test_what_it_cannot_do_is_refused(self, tmp_path: Path, words: str) -> None:
+        text = refusal(tmp_path / "refused", self.trainer, **REFUSED[words])
+        assert text.startswith(f"trainer: {self.trainer} cannot do {words}") and "or trainer: rsl_rl" in text
