@@ -5,13 +5,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
 import yaml
 from envknee import config, space
-from envknee.config import Study
+from envknee.config import Arm, Study
 from envknee.errors import UserError
 from envknee.files import canonical_json
 from hypothesis import given, settings
@@ -223,6 +223,7 @@ ROOT = Path(__file__).parents[2]
 
 ARCHITECTURES_WANTED = "study: architectures are for the image that is built with runtime: apptainer and no `image:`"
 NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+TRAINERS = [repr(word) for word in get_args(Arm.model_fields["trainer"].annotation)]
 OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
 NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
 
@@ -298,8 +299,7 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"decide__baseline": "stok"}, "study: decide.baseline 'stok' is no arm of this study (did you mean 'stock'?). Arms: stock"),
         ({"arms": {"a": {"memory": {"on_oom": "retry"}}}}, "arms.a.memory.on_oom: expected 'record' or 'retry_accumulate' (got 'retry')"),
-        ({"arms": {"a": {"trainer": "rl_game"}}},
-         "arms.a.trainer: expected 'rsl_rl', 'rl_games', 'skrl', 'sb3' or 'torchrl' (got 'rl_game')"),
+        ({"arms": {"a": {"trainer": "rl_game"}}}, f"arms.a.trainer: expected {', '.join(TRAINERS[:-1])} or {TRAINERS[-1]} (got 'rl_game')"),
         ({"arms": {"Stock arm": {}}}, f"study: arm 'Stock arm': {NAME_WANTED}"),
         ({"task__overrides": {"env.x[0]": {"y": 1}}}, f"task.overrides.env.x[0]: {OVERRIDE_WANTED} (got {{'y': 1}})"),
         ({"task__overrides": {"env.x": [1, None]}}, f"task.overrides.env.x: {OVERRIDE_WANTED} (got [1, None])"),
