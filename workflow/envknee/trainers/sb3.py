@@ -55,6 +55,10 @@ UPSTREAMS_OWN = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches",
 """Fields of a registered configuration that a request takes the place of."""
 
 
+OF_A_WRAPPER = ("normalize_input", "normalize_value", "clip_obs")
+"""Fields that are no arguments of PPO: Isaac Lab wraps the environment where the first is true, and that is refused."""
+
+
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial; the agent's are arguments of PPO as Isaac Lab's YAML files write them.
 
@@ -239,7 +243,8 @@ def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
     policy_arguments = arguments.setdefault("policy_kwargs", {})
     if "features_extractor_kwargs" in policy_arguments:
         policy_arguments |= {"features_extractor_class": RslRlFeatures, "normalize_images": False}
-    arguments.pop("normalize_input", None)
+    for field in OF_A_WRAPPER:
+        arguments.pop(field, None)
     algorithm = PPO(env=env, **arguments)
     algorithm.set_logger(Logger(None, []))
     return algorithm
