@@ -148,8 +148,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     from isaaclab_rl.rl_games import RlGamesVecEnvWrapper, register_rl_games_env
 
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
-    tasks.mark_phases(simulation, meter.timeline)
+    simulation = tasks.start(config.task_id, config.env, meter)
     meter.begin("learner")
     wrapped: Any = MeteredEnv(simulation, meter)
     env = RlGamesVecEnvWrapper.from_agent_cfg(wrapped, config.agent)

@@ -111,8 +111,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     """Train until the meter raises `TrialDone`."""
     cfg: TorchRlPpoCfg = config.agent
     meter.begin("environment")
-    simulation = tasks.make(config.task_id, config.env, meter.request.observations)
-    tasks.mark_phases(simulation, meter.timeline)
+    simulation = tasks.start(config.task_id, config.env, meter)
     if meter.request.deterministic:
         determinism.require(cfg.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")
