@@ -20,6 +20,11 @@ pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAI
 from envknee.trainers import torchrl, torchrl_async
 from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.torchrl_learner import Learner
+from envknee.trainers.torchrl_rollouts import SampledActor
+from tensordict import TensorDict
+from tensordict.nn import AddStateIndependentNormalScale, InteractionType, TensorDictModule, set_interaction_type
+from torch import nn
+from torchrl.modules import IndependentNormal, ProbabilisticActor
 
 
 def a_pipeline(folder, **changes: Any) -> TrialFolder:
@@ -62,6 +67,23 @@ def test_one_side_simulates_while_the_other_learns(tmp_path, monkeypatch):
         assert set(row.losses) == {"value", "surrogate", "entropy"}
         assert row.pipeline is not None and row.pipeline.learner_s is not None
         assert 0 < row.learn_s < row.pipeline.learner_s + 0.01  # what was waited for, of what was done
+
+
+def test_what_acts_has_its_noise_while_a_loss_computes():
+    spread = nn.Sequential(nn.Linear(3, 1), AddStateIndependentNormalScale(1))
+    actor = ProbabilisticActor(
+        TensorDictModule(spread, in_keys=["policy"], out_keys=["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=IndependentNormal,
+        return_log_prob=True,
+    )
+    seen = TensorDict({"policy": torch.zeros(4, 3)}, [4])
+    with set_interaction_type(InteractionType.DETERMINISTIC):  # as another thread's loss does, for the whole process
+        assert actor(seen.clone())["action"].std() == 0
+        acted = SampledActor(actor)(seen.clone())
+    assert acted["action"].std() > 0
+    expected = torch.distributions.Normal(acted["loc"], acted["scale"]).log_prob(acted["action"]).sum(-1)
+    torch.testing.assert_close(acted["action_log_prob"], expected)
 
 
 def test_weights_that_act_are_as_old_as_asked(tmp_path, monkeypatch):

@@ -11,7 +11,9 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
 
-LIBRARIES = {"rsl_rl": "rsl_rl", "rl_games": "rl_games", "skrl": "skrl", "sb3": "stable_baselines3"}
+LIBRARIES = {
+    "rsl_rl": "rsl_rl", "rl_games": "rl_games", "skrl": "skrl", "sb3": "stable_baselines3", "torchrl": "torchrl",
+}  # fmt: skip
 """By trainer, what is to be installed for it (make setup TRAINERS=all)."""
 
 

@@ -120,10 +120,15 @@ def test_a_network_that_breaks_is_a_result(tmp_path):
     assert done.failure is not None and done.failure.tensor is not None
 
 
-@pytest.mark.parametrize("named", REFUSED)
+@pytest.mark.parametrize("named", [option for option in REFUSED if "horizon" not in option])
 def test_what_it_cannot_do_is_refused(tmp_path, named):
     said = refusal(tmp_path / "trial", "torchrl", **REFUSED[named])
-    assert named in said and ("trainer: rsl_rl" in said or "batch sizes" in said)
+    assert "trainer: torchrl cannot do" in said and named in said and "trainer: rsl_rl" in said
+
+
+def test_a_batch_that_does_not_divide_the_rollout_is_refused(tmp_path):
+    said = refusal(tmp_path / "trial", "torchrl", num_envs=3, horizon=3, batch_size=None)
+    assert "batch_size: library: 16 mini-batches do not divide num_envs 3" in said
 
 
 def test_the_camera_task_has_no_command_of_isaac_lab_and_a_state_task_has(tmp_path):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import a_trial
 from envknee import tasks
 from envknee.files import TrialFolder, read_model
@@ -30,9 +31,15 @@ def trained_here(trial: TrialFolder) -> tuple[Meter, TrialDone]:
         made.append(make(*arguments))
         return made[-1]
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(TrialDone) as done:
-        patch.setattr(tasks, "make", make_and_keep)
-        trainer.train(trainer.resolve(request, "cpu"), meter)
+    threads = torch.get_num_threads()
+    # As the launcher does on two cores: threads that wait for each other by spinning take minutes.
+    torch.set_num_threads(1)
+    try:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(TrialDone) as done:
+            patch.setattr(tasks, "make", make_and_keep)
+            trainer.train(trainer.resolve(request, "cpu"), meter)
+    finally:
+        torch.set_num_threads(threads)
     meter.close()
     made[0].close()  # Isaac Lab has one simulation at a time
     return meter, done.value

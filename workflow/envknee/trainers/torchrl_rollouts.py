@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
 from tensordict import TensorDict
-from tensordict.nn import TensorDictSequential
+from tensordict.nn import TensorDictModuleBase, TensorDictSequential
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 
@@ -30,9 +30,10 @@ class Rollouts:
         kept: int = 1,
     ) -> None:
         """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
+        # Two rollouts are kept where another thread learns from one of them.
+        policy = TensorDictSequential(actor if kept == 1 else SampledActor(actor), critic)
         self.actor, self.critic = actor, critic
         self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
-        policy = TensorDictSequential(actor, critic)
         self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
         self._collector = Collector(
             env,
@@ -91,6 +92,27 @@ class Rollouts:
         stored = self._buffer.storage[:]
         self._buffer.empty()  # from the first place on; the tensors stay
         return stored
+
+
+class SampledActor(TensorDictModuleBase):
+    """An actor that samples its actions whatever other threads do.
+
+    TensorDict 0.14 keeps one way of sampling for the whole process (`set_interaction_type`), and losses set it to
+    deterministic while they compute: meanwhile an actor in another thread would act without noise.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        """Take a `ProbabilisticActor`."""
+        super().__init__()
+        self.actor = actor
+        self.in_keys, self.out_keys = actor.in_keys, actor.out_keys
+
+    def forward(self, tensordict: Any) -> Any:
+        """Write distribution, action and its log-probability into `tensordict` [num_envs], and return it."""
+        found = self.actor.det_part(tensordict)
+        distribution = self.actor.build_dist_from_params(found)
+        action = distribution.sample()
+        return found.update({"action": action, self.actor.log_prob_keys[0]: distribution.log_prob(action)})
 
 
 def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:
