@@ -55,6 +55,9 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this)
     if device != "cpu":
         torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
+        # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
+        # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
+        torch.backends.cuda.matmul.allow_tf32 = True
     try:
         meter.begin("configuration")
         trainer = trainers.load(request.trainer)
