@@ -23,7 +23,7 @@ from envknee.record import Device, Environment
 PACKAGES = (
     "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
     "numpy", "usd-exchange", "optuna", "snakemake",
-    "skrl", "stable-baselines3", "rl-games",
+    "skrl", "stable-baselines3", "rl-games", "torchrl",
 )  # fmt: skip
 """Packages whose version can change a result."""
 
