@@ -31,7 +31,8 @@ class Rollouts:
     ) -> None:
         """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
         # Two rollouts are kept where another thread learns from one of them.
-        policy = TensorDictSequential(actor if kept == 1 else SampledActor(actor), critic)
+        acting: Any = actor if kept == 1 else SampledActor(actor)
+        policy = TensorDictSequential(acting, critic)
         self.actor, self.critic = actor, critic
         self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
         self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
