@@ -38,6 +38,10 @@ gymnasium.register(
 )
 
 
+AGENT = "_cfg_entry_point"
+"""What follows a library's name where a task registers its configuration for it (and `env`, where its own)."""
+
+
 def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue = None) -> tuple[Any, Any]:
     """Return the (environment, agent) configurations of a registered task with all presets resolved.
 
@@ -60,6 +64,13 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
         cameras = ", ".join(name for name in registered if "Camera" in name)
         raise UserError(
             f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}"
+        )
+    known = gymnasium.registry[name].kwargs
+    if agent_entry_point is not None and agent_entry_point not in known:
+        trainers = sorted(key.removesuffix(AGENT) for key in known if key.endswith(AGENT) and key != f"env{AGENT}")
+        raise UserError(
+            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. Registered are"
+            f" configurations for {', '.join(trainers) or 'no trainer at all'}: use one of those trainers, or another task"
         )
     try:
         with contextlib.redirect_stdout(io.StringIO()):
