@@ -535,7 +535,8 @@ def fake_recorders(environment: Environment, rows: Sequence[Row]) -> Any:
     device = environment.device
     packages = {
         "isaaclab": "isaaclab", "newton": "newton", "warp": "warp-lang", "mujoco_warp": "mujoco-warp", "torch": "torch",
-        "rsl_rl": "rsl-rl-lib", "numpy": "numpy", "mujoco": "mujoco", "usd_exchange": "usd-exchange",
+        "rsl_rl": "rsl-rl-lib", "rl_games": "rl-games", "skrl": "skrl", "stable_baselines3": "stable-baselines3",
+        "numpy": "numpy", "mujoco": "mujoco", "usd_exchange": "usd-exchange",
     }  # fmt: skip
     versions = [
         StringMetadata(name=f"{name}_version", data=environment.packages[package])
