@@ -53,7 +53,7 @@ def optimizer_steps(trial: TrialFolder) -> int:
 def assert_whole(record: Record, rows: list[Row], observation_bytes: int) -> None:
     """Check what every trainer reports alike; `observation_bytes` are those of one environment at one step."""
     request = record.request
-    assert record.outcome.status == "target_reached", record.outcome
+    assert record.outcome.status == ("target_reached" if request.kind == "learning" else "ok"), record.outcome
     assert record.rollout_gb == pytest.approx(observation_bytes * request.num_envs * request.horizon / 1e9)
     for row in rows:
         assert row.phases_s is not None and row.iteration_s is not None
