@@ -96,7 +96,7 @@ prove: setup ## how often verdicts are right in simulated studies of known truth
 	@python -m envknee.limits.prove $(ARGS)
 
 test: setup ## all tests that this machine can run; ARGS="..." goes to pytest as it stands
-	@pytest $(ARGS)
+	@env -u MAKEFLAGS -u MFLAGS pytest $(ARGS) # tests that call make would get these ARGS, too
 
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
