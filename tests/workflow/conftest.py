@@ -137,3 +137,14 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     trial.root.mkdir(parents=True)
     write_atomically(trial.request, canonical_json(Request.model_validate(request | changes)))
     return trial
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute on one thread: small steps are slower on more, and their sums come out in another order."""
+    import torch  # two seconds, which most tests need not wait
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -46,12 +46,7 @@ CRITIC = {"class_name": "MLPModel", "hidden_dims": [32, 32], "activation": "elu"
 ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "learning_rate": 1e-3, "desired_kl": 0.01, "entropy_coef": 0.005}
 
 
-@pytest.fixture(autouse=True)
-def few_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -23,12 +23,7 @@ NETWORK = {"output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [
 ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "desired_kl": 0.01, "learning_rate": 1e-3}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(
