@@ -150,7 +150,8 @@ def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_i
     request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
     meter = Meter(request, TrialFolder(tmp_path), "cpu")
     meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 5)})
-    meter.learned = lambda: {"actor.weight": torch.tensor([1.0, math.nan])}
+    weight = torch.nn.Parameter(torch.tensor([1.0, math.nan]))
+    meter.learned = lambda: {"actor.normalizer.count": torch.tensor(2_000_000), "actor.weight": weight}
     meter.watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
     with pytest.raises(TrialDone, match=r"^parameters/actor.weight became nan .*: actions became NaN") as done:
         meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))

@@ -13,8 +13,11 @@ from conftest import ROOT, a_trial
 from envknee import launch
 from envknee.config import parse
 from envknee.errors import UserError
+from envknee.files import read_model
+from envknee.meter import Meter, TrialDone
 from envknee.prepare import resolve_arms
-from envknee.record import read_rows
+from envknee.record import Request, read_rows
+from envknee.trainers import shared
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
@@ -68,6 +71,28 @@ def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
     if record.outcome.failure.dump:
         with numpy.load(trial.root / record.outcome.failure.dump) as dump:
             assert dump["env_indices"].tolist() == record.outcome.failure.env_indices
+
+
+def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path):
+    trial = a_trial(tmp_path / "trial")
+    meter = Meter(read_model(trial.request, Request, ""), trial, "cpu")
+    network = torch.nn.BatchNorm1d(1)  # with running statistics, which may be large
+    network.running_var = torch.full((1,), 1e9)
+    meter.learned = lambda: shared.learned({"actor": network})
+
+    def act() -> None:
+        with shared.telling_what_broke(meter):
+            torch.normal(torch.zeros(1), network.weight.detach())
+
+    network.weight.data.fill_(-1.0)
+    with pytest.raises(RuntimeError, match="^normal expects all elements of std"):
+        act()
+    network.weight.data.fill_(-1e9)
+    with pytest.raises(
+        TrialDone, match="^parameters/actor.weight grew to .* normal expects all elements of std"
+    ) as done:
+        act()
+    assert done.value.status == "diverged"
 
 
 def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):

@@ -110,7 +110,7 @@ class Meter:
         self.export_policy: Callable[[Path], None] | None = None
         """How the trainer writes its policy to a file, once it has one."""
         self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
-        """Gives all that the learner has learned, by name; the trainer says how."""
+        """Gives all that the learner has learned, by name: `torch.nn.Parameter`s, and running statistics as plain tensors."""
         self.watch = Watch(request.num_envs, self.device)
         """What finds out what broke first; the task notes actions and states in it, where it has any to tell."""
         self.learner_memory: MemoryWatch | None = None
@@ -274,14 +274,15 @@ class Meter:
         self.stage = "rollout"
         self._end_when_done(row)
 
-    def check_parameters(self, parameters: Mapping[str, torch.Tensor], symptom: str) -> None:
-        """Say whether the learner's parameters (by name, any shape) have exploded; `symptom` is how that showed.
+    def check_parameters(self, symptom: str) -> None:
+        """Say whether the learner's parameters have exploded; `symptom` is how that showed.
 
         Raises:
             TrialDone: when one holds a NaN, an infinity, or a number past `DIVERGED_ABOVE`.
         """
-        for name, tensor in parameters.items():
-            self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
+        for name, tensor in self.learned().items():
+            if isinstance(tensor, torch.nn.Parameter):  # running statistics may be large: they count transitions, too
+                self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
 
     def close(self) -> None:
         """Close metrics.jsonl."""
@@ -302,7 +303,7 @@ class Meter:
             return
         reason, failure = found
         if failure.tensor == "actions":  # which networks give that are broken: then those are the cause
-            self.check_parameters(self.learned(), reason)
+            self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
 
     def _start_iteration(self) -> None:

@@ -181,7 +181,7 @@ class MeteredAgent(A2CAgent):
         """Begin an iteration; before the first, the environment has been reset and all tensors exist."""
         if self.epoch_num == 0:
             meter, kept = self._meter, self.experience_buffer.tensor_dict
-            meter.learned = self.network_as_made.state_dict
+            meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
             meter.memory.learner_made(sum(tensor.nbytes for tensor in tensors_in(kept)), self.model_tensors)
             meter.begin("first_step")
             observed = kept["obses"]
@@ -192,14 +192,8 @@ class MeteredAgent(A2CAgent):
 
     def train_epoch(self) -> tuple[Any, ...]:
         """Collect a rollout, learn from it, and write a row."""
-        try:
-            with self._phases:
-                results = super().train_epoch()
-        except (RuntimeError, ValueError) as error:
-            self._meter.check_rollout()
-            # Exploded weights make PyTorch raise in many places ("normal expects all elements of std >= 0.0").
-            self._meter.check_parameters(dict(self.network_as_made.named_parameters()), str(error))
-            raise
+        with shared.telling_what_broke(self._meter), self._phases:
+            results = super().train_epoch()
         *_, surrogate, value, bounds, entropy, _, _, _ = results
         losses = {"value": value, "surrogate": surrogate, "entropy": entropy, "bounds": bounds}
         losses = {name: torch.stack(per_step).mean() for name, per_step in losses.items() if per_step}

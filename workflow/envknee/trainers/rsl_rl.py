@@ -118,30 +118,18 @@ def train(config: TrialConfig, meter: Meter) -> None:
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients)
-    meter.learned = lambda: learned(runner.alg)
+    meter.learned = lambda: shared.learned({"actor": runner.alg.actor, "critic": runner.alg.critic})
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
     storage = runner.alg.storage
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
-    try:
+    with shared.telling_what_broke(meter):
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
-    except (RuntimeError, ValueError) as error:
-        meter.check_rollout()
-        # A network whose weights have exploded makes PyTorch raise in many places ("normal expects all elements of
-        # std >= 0.0"): then the weights are what happened, and the error only where it showed.
-        meter.check_parameters(learned(runner.alg), str(error))
-        raise
 
 
 def leave_out(path: str, infos: dict | None = None) -> None:
     """Save no checkpoint; takes what `OnPolicyRunner.save` takes."""
-
-
-def learned(algorithm: Any) -> dict[str, torch.Tensor]:
-    """Return parameters and running statistics of an algorithm's networks, by name."""
-    networks = {"actor": algorithm.actor, "critic": algorithm.critic}
-    return {f"{name}.{key}": value for name, network in networks.items() for key, value in network.state_dict().items()}
 
 
 def storage_bytes(storage: RolloutStorage) -> int:

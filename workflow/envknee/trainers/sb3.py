@@ -220,7 +220,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.export_policy = lambda path: export_policy(algorithm, path)
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
-    meter.learned = policy.state_dict
+    meter.learned = lambda: policy.state_dict(keep_vars=True)
     on_host = torch.device(config.agent["device"]).type == "cpu"
     meter.memory.learner_made(
         rollout_bytes(rollout) if on_host else 0,  # the memory map is the device's
@@ -229,12 +229,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.begin("first_step")
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
-    try:
+    with shared.telling_what_broke(meter):
         algorithm.learn(UNREACHABLE_STEPS, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
-    except (RuntimeError, ValueError) as error:
-        meter.check_rollout()
-        meter.check_parameters(dict(policy.named_parameters()), str(error))
-        raise
 
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:

@@ -7,6 +7,7 @@ command, and each environment step told to the meter.
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
@@ -108,6 +109,32 @@ def isaaclab_train(
 def _hydra(value: OverrideValue) -> str:
     """Write a value as Hydra reads it: JSON, but for the quotes of a plain word."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
+    """Return what modules have learned, by the name of each and its own: parameters as such, and running statistics."""
+    return {
+        f"{name}.{key}": value
+        for name, module in modules.items()
+        for key, value in module.state_dict(keep_vars=True).items()
+    }
+
+
+@contextmanager
+def telling_what_broke(meter: Meter) -> Iterator[None]:
+    """Train within this: where the rollout or the networks broke, an error of PyTorch's is only where that showed.
+
+    Exploded weights make PyTorch raise in many places ("normal expects all elements of std >= 0.0").
+
+    Raises:
+        TrialDone: says what broke, in place of the error.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        meter.check_rollout()
+        meter.check_parameters(str(error))
+        raise
 
 
 def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:

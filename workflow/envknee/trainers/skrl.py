@@ -101,12 +101,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     )
     meter.begin("first_step")
     meter.start_training(config.agent["agent"]["mini_batches"], rollout_observations(agent))
-    try:
+    with shared.telling_what_broke(meter):
         runner.run()
-    except (RuntimeError, ValueError) as error:
-        meter.check_rollout()
-        meter.check_parameters(dict(named_parameters(agent)), str(error))
-        raise
 
 
 def rollout_observations(agent: Any) -> dict[str, torch.Tensor]:
@@ -120,20 +116,18 @@ def rollout_observations(agent: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def named_parameters(agent: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """Give the parameters of an agent's networks by name, once each: policy and value may be one network."""
-    return torch.nn.ModuleDict(agent.models).named_parameters()
-
-
 def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
-    """Give the parameters of an agent's networks, their gradients, and the optimizer's state."""
-    return shared.model_tensors((parameter for _, parameter in named_parameters(agent)), agent.optimizer)
+    """Give the parameters of an agent's networks, their gradients, and the optimizer's state.
+
+    Once each: policy and value may be one network.
+    """
+    return shared.model_tensors(torch.nn.ModuleDict(agent.models).parameters(), agent.optimizer)
 
 
 def learned(agent: Any) -> dict[str, torch.Tensor]:
     """Return parameters and running statistics of an agent's networks and preprocessors, by name."""
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
-    return {f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()}
+    return shared.learned(modules)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -139,13 +139,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
         )
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
-    try:
+    with shared.telling_what_broke(meter):
         run(learner, rollouts, meter)
-    except (RuntimeError, ValueError) as error:
-        meter.check_rollout()
-        # A network whose weights have exploded makes PyTorch raise in many places: then the weights are what happened.
-        meter.check_parameters(learner.learned(), str(error))
-        raise
 
 
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:

@@ -86,10 +86,7 @@ class Learner:
 
     def learned(self) -> dict[str, torch.Tensor]:
         """Return parameters and buffers of both networks, by name."""
-        networks = {"actor": self.actor, "critic": self.critic}
-        return {
-            f"{name}.{key}": value for name, network in networks.items() for key, value in network.state_dict().items()
-        }
+        return shared.learned({"actor": self.actor, "critic": self.critic})
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Give parameters, their gradients, and the optimizer's state."""
