@@ -317,7 +317,7 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
         left_s = progress.time_left_s(slots, seconds, study.slots)
         print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
     else:
-        print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)
+        print(progress.told(record), flush=True)
 
 
 def _raise_interrupted(signal_number: int, _frame: FrameType | None) -> None:

@@ -58,10 +58,15 @@ def result(record: Record) -> str:
     return f"{record.outcome.status}: {', '.join(parts)}"
 
 
+def told(record: Record) -> str:
+    """Return which trial gave what: `throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    return f"{parameters(record.request)} → {result(record)}"
+
+
 def line(record: Record, done: int, planned: int, left_s: float | None) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`."""
     left = rough_time(left_s if done < planned else None)
-    said = f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)} → {result(record)}"
+    said = f"[{done:>{len(str(planned))}}/{planned}] {told(record)}"
     return said + (f"; {left}" if left else "")
 
 
