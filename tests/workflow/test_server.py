@@ -381,7 +381,8 @@ def test_store_that_speaks_s3_and_is_away_is_told(tmp_path: Path) -> None:
     assert "can be read by others" in server.refused()
     environment.chmod(0o600)
     said = server.refused()
-    assert "the bucket 'runs' at http://127.0.0.1" in said and secret not in said
+    assert "artifacts: s3://runs/of-us at http://127.0.0.1" in said and secret not in said
+    assert "Expected a store that answers there" in said
 
 
 def test_environment_file(tmp_path: Path) -> None:

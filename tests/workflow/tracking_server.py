@@ -1,5 +1,6 @@
 """A real tracking server with a real PostgreSQL behind it, on loopback, in folders of their own."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -10,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Postgres:
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
 
 
-@contextmanager
+@contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
     """Give a PostgreSQL with the empty database `mlflow`; skip where Debian's is not installed."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
@@ -150,6 +150,13 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return as many ports, no two of them the same."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]

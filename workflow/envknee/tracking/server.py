@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from envknee.errors import UserError, run_command
 from envknee.tracking.database import check_database
@@ -23,6 +25,20 @@ from envknee.tracking.ui import is_free
 ADMIN = "admin"
 FULL_DISK_BYTES = 50_000_000
 """With less room than this a database soon cannot write."""
+
+_KEY = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in environment_file"
+S3_HINTS = {
+    "NoSuchBucket": "Create the bucket, or name one that exists.",
+    "InvalidAccessKeyId": f"Correct {_KEY}.",
+    "SignatureDoesNotMatch": f"Correct {_KEY}.",
+    "AccessDenied": "Allow this key to list the bucket and to read, write and delete objects in it, or name another one:"
+    f" {_KEY}.",
+    "": f"Expected a store that answers there, MLFLOW_S3_ENDPOINT_URL for one other than AWS, and {_KEY}.",
+}
+"""By the code of a store's answer: what to do."""
+
+IMPATIENT = {"AWS_MAX_ATTEMPTS": "3"}
+"""boto3's own five attempts take up to 15 s of waiting, and a publisher waits 10 s for an answer."""
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
@@ -51,7 +67,7 @@ def environment_of(config: ServerConfig, given: Mapping[str, str]) -> dict[str, 
     inherited = {name: value for name, value in given.items() if not name.startswith(("MLFLOW_", "_MLFLOW_"))}
     inherited |= {name: given[name] for name in ("MLFLOW_S3_ENDPOINT_URL",) if name in given}
     own = read_environment(Path(config.environment_file)) if config.environment_file else {}
-    environment = inherited | own | QUIET | {"MLFLOW_BACKEND_STORE_URI": _absolute(config)}
+    environment = IMPATIENT | inherited | own | QUIET | {"MLFLOW_BACKEND_STORE_URI": _absolute(config)}
     if passwords := environment.get("PGPASSFILE"):
         check_private(Path(passwords))
     if config.needs_sign_in:
@@ -92,11 +108,11 @@ def check_server(config: ServerConfig, environment: Mapping[str, str]) -> None:
         _check_folder(config.database.absolute().parent, "backend")
     if config.bucket is None:
         _check_folder(Path(config.artifacts).absolute(), "artifacts")
-    libpq = {name: value for name, value in environment.items() if name.startswith("PG")}
-    os.environ.update(libpq)  # where PostgreSQL's own library looks for passwords
+    # Where PostgreSQL's own library and boto3 look for passwords, keys and what else they can be told.
+    os.environ.update({name: value for name, value in environment.items() if name.startswith(("PG", "AWS_"))})
     check_database(_absolute(config), config.backend, "backend")
     if config.bucket is not None:
-        _check_bucket(config.bucket, environment)
+        _check_bucket(config.artifacts, environment)
 
 
 def announcement(config: ServerConfig) -> str:
@@ -151,27 +167,30 @@ def _check_folder(folder: Path, key: str) -> None:
         )
 
 
-def _check_bucket(bucket: str, environment: Mapping[str, str]) -> None:
-    """Make sure that an S3-compatible store answers and knows the bucket."""
+def _check_bucket(artifacts: str, environment: Mapping[str, str]) -> None:
+    """Make sure that an S3-compatible store answers, knows the bucket, and lets this key read and write there."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
     quick = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 1})
     endpoint = environment.get("MLFLOW_S3_ENDPOINT_URL")
+    place = urlsplit(artifacts)
+    bucket, path = place.netloc, place.path.lstrip("/")
     try:
-        session = boto3.Session(
-            aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
-            aws_session_token=environment.get("AWS_SESSION_TOKEN"),
-            region_name=environment.get("AWS_DEFAULT_REGION"),
-        )
-        session.client("s3", endpoint_url=endpoint, config=quick).head_bucket(Bucket=bucket)
+        store: Any = boto3.client("s3", endpoint_url=endpoint, config=quick)
+        store.list_objects_v2(Bucket=bucket, Prefix=path, MaxKeys=1)
+        # Only who may write can begin an upload, and one that is given up leaves nothing behind.
+        probe = {"Bucket": bucket, "Key": f"{path.rstrip('/')}/envknee-probe".lstrip("/")}
+        begun = store.create_multipart_upload(**probe)
+        store.abort_multipart_upload(**probe, UploadId=begun["UploadId"])
     except (BotoCoreError, ClientError, ValueError) as error:
+        told = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
+        code = told.get("Code", "")
+        said = f"{told.get('Message') or 'it says no more'} ({code})" if code else str(error)
         raise UserError(
-            f"artifacts: the bucket {bucket!r} at {endpoint or 'AWS'} cannot be used: {' '.join(str(error).split())[:300]}."
-            " Expected a bucket that exists, MLFLOW_S3_ENDPOINT_URL for a store other than AWS, and AWS_ACCESS_KEY_ID and"
-            " AWS_SECRET_ACCESS_KEY in environment_file."
+            f"artifacts: {artifacts} at {endpoint or 'AWS'} cannot be used: {' '.join(said.split())[:300]}."
+            f" {S3_HINTS.get(code, S3_HINTS[''])}"
         ) from error
 
 

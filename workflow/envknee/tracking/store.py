@@ -31,6 +31,9 @@ MLFLOW_DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    # Files go through the server. MLflow would take large ones to its bucket, and all from there, to which there need be no way.
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -181,6 +184,8 @@ def _hint(said: str) -> str:
         return " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
     if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
         return " The server is there and cannot do it: its own log says why (its database is away, its disk is full)."
+    if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # MLflow does, when its bucket fails
+        return " The server broke off the request: its own log says why (its bucket is away or refuses the key)."
     return ""
 
 

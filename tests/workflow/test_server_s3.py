@@ -1,0 +1,145 @@
+"""`make server` with files in an S3-compatible store: a real one, SeaweedFS, whose bucket is looked into beside MLflow."""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from envknee.errors import UserError
+from envknee.files import StudyFolder
+from envknee.tracking.publish import publish
+from object_store import BUCKET, READER, WRITER, ObjectStore, object_store
+from tracked import a_folder, a_study, client_of, downloaded, finish, stored_runs
+from tracking_server import Server
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(autouse=True)
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "MLFLOW_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with object_store(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def server(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    server = Server(folder, artifacts=f"s3://{BUCKET}/of-us", environment_file=store.environment_file(folder))
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_files_of_a_study_arrive_in_the_bucket_and_come_back_byte_for_byte(
+    server: Server, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = a_study("bucket", uri=server.uri)
+    folder = a_folder(tmp_path / "results" / "bucket", study)
+    finish(folder, 0, "stock", "ok")
+    finish(folder, 1, "stock", "target_reached", kind="learning")
+    policy = os.urandom(9_000_000)  # more than boto3 sends in one part, and than MLflow takes for a large file here
+    monkeypatch.setenv("MLFLOW_MULTIPART_UPLOAD_MINIMUM_FILE_SIZE", "1000000")
+    folder.trial(1).policy.write_bytes(policy)
+    assert publish(study, folder).created == 3
+    assert publish(study, folder).created == 0
+    assert "/mpu/" not in server.log.read_text()  # whoever publishes needs no way to the bucket, whatever the size
+    inside = store.objects()
+    assert policy in inside.values()
+    assert not list(server.folder.rglob("record.json"))  # the server keeps no copy
+    runs = stored_runs(folder, server.uri, "bucket")
+    assert {run.info.artifact_uri.partition(":")[0] for run in runs} == {"mlflow-artifacts"}
+    for run in runs:
+        if number := run.data.tags.get("trial"):
+            of_run, trial = f"of-us/{run.info.experiment_id}/{run.info.run_id}/artifacts", folder.trial(int(number))
+            for path in (trial.record, trial.metrics, trial.request):
+                assert inside[f"{of_run}/{path.name}"] == path.read_bytes()
+            link = f"{server.uri}/get-artifact?path=record.json&run_uuid={run.info.run_id}"  # as MLflow's page has it
+            assert requests.get(link, timeout=30).content == trial.record.read_bytes()
+    # From an address that has no way to the bucket, as docs/tracking.md says; then as MLflow does unless told: from the bucket.
+    monkeypatch.setenv("MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD", "false")
+    assert read_back(server, folder, tmp_path / "through") == inside
+    assert "/presigned/" not in server.log.read_text()
+    monkeypatch.delenv("MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD")
+    assert read_back(server, folder, tmp_path / "beside") == inside
+    assert "/presigned/" in server.log.read_text()
+    key_appears_nowhere(server, store, folder.root, [run.to_dictionary() for run in runs])
+
+
+def read_back(server: Server, folder: StudyFolder, where: Path) -> dict[str, bytes]:
+    """Return what MLflow gives of a study, by the key that it has in the bucket."""
+    client, found = client_of(folder, server.uri), {}
+    for run in stored_runs(folder, server.uri, folder.root.name):
+        below = f"of-us/{run.info.experiment_id}/{run.info.run_id}/artifacts"
+        files = downloaded(client, run, where / run.info.run_id)
+        found |= {f"{below}/{path}": content for path, content in files.items()}
+    return found
+
+
+def key_appears_nowhere(server: Server, store: ObjectStore, results: Path, runs: list[dict]) -> None:
+    """Look for the key that only the environment file may hold."""
+    secret = store.secrets[WRITER]
+    given = server.folder / "environment"
+    assert secret in given.read_text() and stat.S_IMODE(given.stat().st_mode) == 0o600
+    files = [path for root in (server.folder, results.parent) for path in root.rglob("*") if path.is_file()]
+    assert {server.log, server.folder / "mlflow.db", results / "published.json"} <= set(files)
+    assert [path for path in files if secret.encode() in path.read_bytes()] == [given]
+    assert secret not in json.dumps(runs) + Path(f"/proc/{server.process.pid}/cmdline").read_text()
+    assert not [key for key, content in store.objects().items() if secret.encode() in content + key.encode()]
+
+
+def test_store_that_dies_is_told_and_publishing_again_completes_it(
+    server: Server, store: ObjectStore, tmp_path: Path
+) -> None:
+    study = a_study("away", uri=server.uri)
+    folder = a_folder(tmp_path / "results" / "away", study)
+    finish(folder, 0, "stock", "ok")
+    before = store.objects()
+    store.kill()
+    try:
+        with pytest.raises(UserError, match="(?s)cannot be used: .*its own log says why.*make publish") as error:
+            publish(study, folder)
+        assert store.secrets[WRITER] not in str(error.value)
+    finally:
+        store.start()
+    assert publish(study, folder).created >= 1
+    assert publish(study, folder).created == 0
+    runs = {run.info.run_id: run for run in stored_runs(folder, server.uri, "away")}
+    assert len(runs) == 2
+    after = store.objects()
+    assert before.items() <= after.items()
+    kept = [content for key, content in after.items() if key.split("/")[2] in runs and "record.json" in key]
+    assert kept == [folder.trial(0).record.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("user", "secret", "artifacts", "expected"),
+    [
+        (WRITER, "wrong-secret", f"s3://{BUCKET}", "(SignatureDoesNotMatch). Correct AWS_ACCESS_KEY_ID"),
+        ("nobody", "wrong-secret", f"s3://{BUCKET}", "(InvalidAccessKeyId). Correct AWS_ACCESS_KEY_ID"),
+        (WRITER, None, "s3://runz/of-us", "(NoSuchBucket). Create the bucket"),
+        (READER, None, f"s3://{BUCKET}/of-us", "(AccessDenied). Allow this key"),
+    ],
+    ids=["wrong secret", "unknown key", "no bucket", "may only read"],
+)
+def test_key_or_bucket_that_cannot_be_used_is_told_before_the_server_starts(
+    store: ObjectStore, tmp_path: Path, user: str, secret: str | None, artifacts: str, expected: str
+) -> None:
+    before = store.objects()
+    server = Server(tmp_path, artifacts=artifacts, environment_file=store.environment_file(tmp_path, user, secret))
+    started = time.monotonic()
+    said = server.refused()
+    assert f"artifacts: {artifacts} at {store.uri} cannot be used: " in said
+    assert expected in said
+    assert time.monotonic() - started < 30
+    assert (secret or store.secrets[user]) not in said
+    assert store.objects() == before
