@@ -6,7 +6,7 @@
 #     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
-#     make setup TRAINERS=all                          the trainers beside RSL-RL, too
+#     make setup TRAINERS=all                          the trainers beside RSL-RL, too (TRAINERS=ray: and Ray)
 
 CONFIG = config/config.yaml
 ARGS =

@@ -3,11 +3,13 @@
 #
 #     bash workflow/setup.sh
 #
-# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock if asked for
+# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock and requirements-ray.lock
+#          if asked for
 # Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
 # PYTHON   the interpreter, CPython 3.11 or 3.12; without it the first such one of python3, python3.12, python3.11
 # TORCH    cuda or cpu, see containers/install.sh
-# TRAINERS all (containers/requirements-trainers.lock as well) or none; without it what .venv has, at first none
+# TRAINERS all (containers/requirements-trainers.lock as well), ray (requirements-ray.lock, too) or none; without it what .venv has,
+#          at first none
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -62,8 +64,9 @@ discard_incomplete() {
 }
 
 case ${TRAINERS:-none} in
-  all | none) ;;
-  *) fail "TRAINERS=$TRAINERS: expected TRAINERS=all (every trainer's packages) or TRAINERS=none (RSL-RL alone)." ;;
+  all | ray | none) ;;
+  *) fail "TRAINERS=$TRAINERS: expected TRAINERS=all (every trainer's packages), TRAINERS=ray (Ray, too) or TRAINERS=none" \
+    "(RSL-RL alone)." ;;
 esac
 if is_complete; then exit 0; fi
 version_of_python3=$(version_of python3 || true)
@@ -82,7 +85,10 @@ trap discard_incomplete EXIT
 if [ -z "${TRAINERS:-}" ]; then TRAINERS=$(sed -n 3p .venv/complete 2>/dev/null || true); fi
 : "${TRAINERS:=none}"
 optional=()
-if [ "$TRAINERS" = all ]; then optional=(containers/requirements-trainers.lock); fi
+case $TRAINERS in
+  all) optional=(containers/requirements-trainers.lock) ;;
+  ray) optional=(containers/requirements-trainers.lock containers/requirements-ray.lock) ;;
+esac
 rm -f .venv/complete
 make_venv
 mkdir .venv/tmp

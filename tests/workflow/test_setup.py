@@ -28,6 +28,7 @@ SIMULATION_LOCK = ROOT / "containers/requirements.lock"
 CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
 HOST_LOCK = ROOT / "workflow/requirements.lock"
 TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
+RAY_LOCK = ROOT / "containers/requirements-ray.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
@@ -56,8 +57,9 @@ def pins(*locks: Path) -> list[tuple[str, str]]:
 
 
 def installed_locks() -> list[Path]:
-    """The lock files whose packages are here: trainers beside RSL-RL are optional."""
-    return [SIMULATION_LOCK, HOST_LOCK, *([TRAINERS_LOCK] if find_spec("skrl") else [])]
+    """The lock files whose packages are here: trainers beside RSL-RL and Ray are optional."""
+    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK}
+    return [SIMULATION_LOCK, HOST_LOCK, *(lock for module, lock in optional.items() if find_spec(module))]
 
 
 def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
@@ -69,7 +71,7 @@ def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 def test_each_package_is_pinned_once() -> None:
-    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK)]
+    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)]
     assert len(names) > 150
     assert [name for name in names if names.count(name) > 1] == []
 
@@ -87,7 +89,7 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
 
 
 def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK))
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK))
     wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(*installed_locks())]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
@@ -126,11 +128,11 @@ def declared(group: str) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
-@pytest.mark.parametrize("group", ["direct", "dev", "trainers"])
+@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "ray"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
         line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, TRAINERS_LOCK, HOST_LOCK)
+        for lock in (SIMULATION_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
@@ -148,7 +150,7 @@ def test_what_the_package_imports_is_declared() -> None:
                 modules = [node.module or ""]
             for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"envknee"}:
                 owners = {canonicalize_name(name) for name in distributions.get(top, [top])}
-                if not owners & (declared("direct") | declared("trainers")):
+                if not owners & (declared("direct") | declared("trainers") | declared("ray")):
                     undeclared[top] = str(source.relative_to(ROOT))
     assert undeclared == {}
 
@@ -156,7 +158,7 @@ def test_what_the_package_imports_is_declared() -> None:
 @pytest.mark.parametrize(
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
-    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, HOST_LOCK)],
+    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)],
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
@@ -211,10 +213,12 @@ class Project:
         make_wheel(self.wheels, "tool", "1.0", "Requires-Dist: absent>=1", "Requires-Python: >=4")
         make_wheel(self.wheels, "tool", "2.0")
         make_wheel(self.wheels, "learner", "1.0")
+        make_wheel(self.wheels, "gatherer", "1.0")
         self.simulation_lock = self.root / "containers/requirements.lock"
         self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
         (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
         (self.root / "containers/requirements-trainers.lock").write_text("learner==1.0\n")
+        (self.root / "containers/requirements-ray.lock").write_text("gatherer==1.0\n")
         self.lock = self.root / "workflow/requirements.lock"
         self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
         write_program(self.bin, "nvidia-smi", "exit 9")
@@ -320,8 +324,11 @@ def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None
     project.lock.write_text("-r ../containers/requirements.lock\ntool==2.0\n")
     assert project.run()[0] == 0
     assert (project.installed("tool"), project.installed("learner")) == ("2.0", "1.0")
+    assert project.installed("gatherer") == "missing"
+    assert project.run(TRAINERS="ray")[0] == 0
+    assert (project.installed("learner"), project.installed("gatherer")) == ("1.0", "1.0")
     assert project.run(TRAINERS="none")[0] == 0
-    assert project.installed("learner") == "missing"
+    assert (project.installed("learner"), project.installed("gatherer")) == ("missing", "missing")
     status, output = project.run(TRAINERS="skrl")
     assert status == 2 and "TRAINERS=skrl" in output and "TRAINERS=all" in output
 

@@ -13,6 +13,7 @@ from envknee.record import Request, read_rows
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
 from envknee.trainers import torchrl  # once it is known to be there
+from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.torchrl_learner import Learner
 from envknee.trainers.torchrl_rollouts import next_values
 from trained import REFUSED, assert_whole, refusal
@@ -74,8 +75,8 @@ def test_what_is_learned_from_is_what_the_environment_gave(tmp_path, monkeypatch
         rollouts.append(rollout.clone())
         return updated(self, rollout, *arguments, **keywords)
 
-    stepped, updated = torchrl.MeteredEnv.step, Learner.update
-    monkeypatch.setattr(torchrl.MeteredEnv, "step", watched)
+    stepped, updated = MeteredEnv.step, Learner.update
+    monkeypatch.setattr(MeteredEnv, "step", watched)
     monkeypatch.setattr(Learner, "update", kept)
     trained_here(a_torchrl_trial(tmp_path / "trial", iterations=2))
     assert len(buffers) == 1, "the environment no longer reuses its tensors: this test has lost its subject"

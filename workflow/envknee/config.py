@@ -55,7 +55,7 @@ PhaseSwitch = Literal["off", "sampled", "alternate"]
 
 Observations = Literal["stock", "per_frame", "lean"]
 
-Strategy = Literal["in_turns", "async2"]
+Strategy = Literal["in_turns", "async2", "ray"]
 
 Runtime = Literal["host", "apptainer", "docker"]
 
@@ -248,7 +248,8 @@ class Arm(Strict):
     strategy: Strategy = Field(
         default="in_turns",
         description="'in_turns': a rollout, then learning; 'async2' (trainer: torchrl): the next rollout is collected on one GPU"
-        " while another learns from the last. gpus: auto takes two if they are there, else one device for both.",
+        " while another learns from the last. gpus: auto takes two if they are there, else one device for both. 'ray' (trainer:"
+        " torchrl): collectors in processes of Ray gather rollouts, one per GPU (or cpu_ranks), and the trial's own learns.",
         exclude_if=lambda value: value == "in_turns",
     )
     sync_every: Positive = Field(
@@ -279,6 +280,17 @@ class Arm(Strict):
             return self
         if self.trainer != "torchrl":
             raise ValueError(f"strategy {self.strategy} is for trainer: torchrl, and the trainer is {self.trainer}")
+        if self.strategy == "ray":
+            if self.nodes > 1:
+                raise ValueError(
+                    f"nodes {self.nodes} is for ranks; with strategy ray the cluster that RAY_ADDRESS names has the machines,"
+                    " and gpus (or cpu_ranks) counts collectors on all of them"
+                )
+            if self.sync_every != 1:
+                raise ValueError(
+                    f"sync_every {self.sync_every} is for strategy: async2; with ray each update acts at once"
+                )
+            return self
         if self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1:
             raise ValueError(
                 f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
@@ -295,7 +307,8 @@ class Arm(Strict):
 def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, strategy: Strategy = "in_turns") -> int:
     """Return how many ranks train together: on each node one per GPU, or as many as its CPU is to have.
 
-    A pipeline is one rank, whose environments all lie on its first GPU.
+    A pipeline is one rank, whose environments all lie on its first GPU. With strategy: ray these are collectors, which share one
+    learner.
     """
     if strategy == "async2":
         return 1
@@ -507,6 +520,10 @@ class Study(Strict):
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(
                     f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+                )
+            if arm.strategy == "ray" and self.runtime != "host":
+                raise ValueError(
+                    f"arm {name!r}: strategy ray is for runtime: host; images have no Ray (got {self.runtime})"
                 )
             if arm.nodes > 1 and self.runtime == "docker":
                 raise ValueError(

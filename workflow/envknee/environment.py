@@ -23,7 +23,7 @@ from envknee.record import Device, Environment
 PACKAGES = (
     "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
     "numpy", "usd-exchange", "optuna", "snakemake",
-    "skrl", "stable-baselines3", "rl-games", "torchrl",
+    "skrl", "stable-baselines3", "rl-games", "torchrl", "ray",
 )  # fmt: skip
 """Packages whose version can change a result."""
 
@@ -56,6 +56,16 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()
     return device
+
+
+def use(device: str) -> None:
+    """Let this process compute on `device` as every trial does."""
+    if device == "cpu":
+        return
+    torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
+    # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
+    # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
+    torch.backends.cuda.matmul.allow_tf32 = True
 
 
 def _built_for() -> str:

@@ -32,7 +32,7 @@ from envknee.enter import Entrance, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.hang_watch import HangWatch, beats_here
-from envknee.processes import GRACE_S, command_of, end_all
+from envknee.processes import GRACE_S, command_of, end_all, gpus_here, in_cluster
 from envknee.record import (
     Cost,
     Environment,
@@ -143,19 +143,21 @@ def _set_aside(metrics: Path) -> None:
 def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> Cost:
     """Measure a trial on this machine, and return its cost."""
     with (
-        gpus.reserved_for(request.gpus, most=2 if request.strategy == "async2" else 1) as uuids,
+        gpus.reserved_for(gpus_here(request), most=2 if request.strategy == "async2" else 1) as uuids,
         attempts.counted(trial) as (lost, alive),
         tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
     ):
         meeting = Path(folder)
         spent = cost.start(uuids)
-        watch = HangWatch(lambda: beats_here(meeting), request.world_size) if request.world_size > 1 else None
+        watch = HangWatch(lambda: beats_here(meeting), request.processes) if request.processes > 1 else None
         try:
             _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, alive, grace_s=0.0)
         finally:
             if entrance is not None:
                 leave(entrance, meeting)
-        return spent().model_copy(update={"lost": lost})
+        # Collectors in a cluster of Ray's have GPUs of other machines, whose counters are not read.
+        elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
+        return spent().model_copy(update={"lost": lost, **elsewhere})
 
 
 def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> Cost:
@@ -190,7 +192,7 @@ def _measure(
     started = time.monotonic()
     started_unix_s = time.time()
     kernel_kills_before = _kernel_oom_kills()
-    for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.world_size))):
+    for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
         left.unlink(missing_ok=True)  # of an interrupted attempt
     hang = None
     with trial.log.open("a", encoding="utf-8") as log:
@@ -208,13 +210,13 @@ def _measure(
         end_all(process, grace_s if hang else GRACE_S)
         _clear_live()
     is_late = time.monotonic() - started > request.limit_s
-    if request.world_size > 1:
+    if request.processes > 1:
         may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
         _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
     if trial.outcome.exists():
         return
     # Apptainer and Docker end as the process in them did, or say so with a shell's number.
-    killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.world_size > 1
+    killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.processes > 1
     if hang:
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
     if is_late:
@@ -232,7 +234,7 @@ def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
     while True:
         metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
-        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.world_size), request.world_size, metrics)
+        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.processes), request.processes, metrics)
         if outcome is not None or time.monotonic() >= deadline:
             break
         time.sleep(POLL_S)

@@ -25,9 +25,11 @@ from envknee.record import (
     Failure,
     Frozen,
     GradientSquares,
+    MemoryMap,
     MemoryUse,
     Phase,
     Pipeline,
+    RankResult,
     RankRow,
     Request,
     Row,
@@ -66,6 +68,23 @@ class Part(Frozen):
     """Of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
 
 
+class Collected(Frozen):
+    """What a collector in another process tells of a rollout; seconds by its own clocks."""
+
+    env_step_s: float
+    rollout_s: float
+    """All of it, until the rollout lay in the collector's own storage: what the phases add up to."""
+    phases_s: dict[Phase, float] | None
+    episodes: int
+    return_sum: float
+    length_sum: float
+    memory: MemoryUse
+    memory_map: MemoryMap | None
+    cpu_percent: float
+    gpu_percent: float | None
+    gpu_power_w: float | None
+
+
 class Meter:
     """Measures one trial; of several ranks, each has one, and all come to the same rows and the same end.
 
@@ -82,6 +101,7 @@ class Meter:
         gpu: Gpu | None = None,
         on_first_step: Callable[[], None] = lambda: None,
         ranks: Ranks = ALONE,
+        writes: bool = True,
     ) -> None:
         """Open metrics.jsonl of `trial` for appending, on rank 0.
 
@@ -92,6 +112,7 @@ class Meter:
             gpu: what NVML calls that
             on_first_step: called when the environment has stepped once: every kernel it needs is compiled
             ranks: which of several ranks this is
+            writes: False for a collector's, whose figures another process writes (`end_rollout`)
         """
         self.request = request
         self.trial = trial
@@ -117,15 +138,19 @@ class Meter:
         """Of the learner's own GPU, where it has one."""
         self.warnings: list[str] = []
         """What a reader of the figures should know."""
+        self.collectors: list[RankResult] = []
+        """Those in other processes, where there are such, as they were last heard of."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._gpu = gpu
         self._on_first_step = on_first_step
-        self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 else None
+        self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
         self._process = psutil.Process()
         self._stage_began_unix_s = self._process.create_time()
         self._startup_s: dict[str, float] = {}
         self._frames = 0
+        self._told = 0
+        """Rollouts of which `end_rollout` has told: rows of another process."""
 
     def begin(self, stage: str) -> None:
         """Note that the stage before has ended and `stage` begins."""
@@ -207,6 +232,36 @@ class Meter:
             self.stage = "learning"
             self.memory.learning_begins()
 
+    def end_rollout(self) -> Collected:
+        """Return what a collector tells of its rollout, instead of `end_iteration`: nothing is learned in its process."""
+        times = self.timeline.end_iteration()
+        self.memory.learning_ended()
+        return_sum, length_sum, episodes = self._episode_sums.tolist()
+        self._start_iteration()
+        self._told += 1
+        self.stage = "rollout"
+        return Collected(
+            env_step_s=times.env_step_s,
+            rollout_s=times.total_s,
+            phases_s=times.phases_s,
+            episodes=int(episodes),
+            return_sum=return_sum,
+            length_sum=length_sum,
+            memory=self.memory.use(),
+            memory_map=self.memory.map(),
+            cpu_percent=self._process.cpu_percent(),
+            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
+            gpu_power_w=self._gpu.power_w() if self._gpu else None,
+        )
+
+    def rollouts_gathered(self) -> None:
+        """Note, where other processes step, that what they collected is here."""
+        if self.stage == "first_step":
+            self.begin("rollout")
+            self._on_first_step()
+        self.stage = "learning"
+        self.memory.learning_begins()
+
     def end_iteration(
         self,
         losses: dict[str, float],
@@ -214,6 +269,7 @@ class Meter:
         action_std: float,
         gradient_squares: tuple[float, float] | None = None,
         pipeline: Pipeline | None = None,
+        collected: Sequence[Collected] = (),
     ) -> None:
         """Write the row of an iteration and end the trial when it has its result.
 
@@ -223,6 +279,7 @@ class Meter:
             action_std: mean over the actions' dimensions
             gradient_squares: of one of several ranks: mean squared norm of its own gradients, and of the shared ones
             pipeline: of a learner that worked meanwhile: its side of the iteration
+            collected: of collectors in other processes, what each tells of the rollout that was learned from
 
         Raises:
             TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
@@ -260,9 +317,12 @@ class Meter:
             gradient_squares=gradient_squares,
             pipeline=pipeline,
         )
-        gathered = self.ranks.gather(own.model_dump_json(), self.device)
-        parts = [Part.model_validate_json(text) for text in gathered]
-        rollout = self._steps * self.request.num_envs
+        if collected:
+            parts = parts_of_collectors(own, collected, times.total_s)
+        else:
+            gathered = self.ranks.gather(own.model_dump_json(), self.device)
+            parts = [Part.model_validate_json(text) for text in gathered]
+        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs
         rank_batch = rollout // (self.num_mini_batches or 1)
         row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
         self._frames = row.frames
@@ -298,7 +358,7 @@ class Meter:
         """
         rank = self.ranks.rank
         dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
-        found = diagnosis.of_rollout(self.watch, len(self.rows), self._tensors_of, dump)
+        found = diagnosis.of_rollout(self.watch, len(self.rows) + self._told, self._tensors_of, dump)
         if found is None:
             return
         reason, failure = found
@@ -354,6 +414,30 @@ class Meter:
         """Return the end of a trial that broke."""
         drill = f"{self.request.inject.warning}: " if self.request.inject else ""
         return TrialDone(status, drill + reason, failure)
+
+
+def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: float) -> list[Part]:
+    """Return what each collector brings to a row: its own figures, with the learner's seconds of the iteration. Pure.
+
+    A collector's phases add up to its rollout. Of the iteration (`total_s`) there is left what was learned, and from the request
+    for rollouts until all were stored where they are learned from: Ray's transport, and waiting for slower collectors. That is
+    storage.
+    """
+    seconds = learner.row
+    parts = []
+    for number, one in enumerate(collected):
+        phases_s = one.phases_s and {
+            **one.phases_s,
+            "storage": one.phases_s["storage"] + seconds.collect_s - one.rollout_s,
+            "learning": seconds.learn_s,
+            "other": one.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
+        }
+        told = one.model_dump(include={"env_step_s", "episodes", "cpu_percent", "gpu_percent", "gpu_power_w"})
+        row = seconds.model_copy(update={**told, "rank": number, "phases_s": phases_s, "memory": one.memory})
+        parts.append(
+            learner.model_copy(update={"row": row, "return_sum": one.return_sum, "length_sum": one.length_sum})
+        )
+    return parts
 
 
 def whole_row(

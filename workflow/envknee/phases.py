@@ -37,6 +37,8 @@ class IterationTimes:
     """From the first storage or inference to the beginning of learning: environment steps, inference, storage, bookkeeping."""
     learn_s: float
     phases_s: dict[Phase, float] | None
+    total_s: float
+    """From the first mark to the last: what the phases add up to."""
 
 
 class Clock(Protocol):
@@ -113,6 +115,11 @@ class Timeline:
         """Forget all marks and begin with the first iteration."""
         self._marks.clear()
         self._iteration = 0
+        self._begin_iteration()
+
+    def begin_again(self) -> None:
+        """Let the iteration begin now: what was since the one before is not this process's doing."""
+        self._marks.clear()
         self._begin_iteration()
 
     @contextmanager
@@ -199,8 +206,9 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
         whole = total | fine | {"other": total["other"] + sampled[ENV_STEP] * share}
         phases_s = {phase: whole.get(phase, 0.0) for phase in PHASES}
     return IterationTimes(
-        env_step_s=total[ENV_STEP], collect_s=sum(seconds[collecting]), learn_s=total["learning"], phases_s=phases_s
-    )
+        env_step_s=total[ENV_STEP], collect_s=sum(seconds[collecting]), learn_s=total["learning"], phases_s=phases_s,
+        total_s=sum(seconds),
+    )  # fmt: skip
 
 
 def _first(names: Sequence[str], wanted: set[str]) -> int:

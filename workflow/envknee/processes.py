@@ -4,13 +4,16 @@ Input: a request and what is reserved for it. Output: a command line with its en
 several nodes.
 """
 
+import ctypes
 import os
+import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -23,6 +26,22 @@ CUBLAS_WORKSPACE = ":4096:8"
 
 GRACE_S = 10.0
 """Seconds between asking a process group to end and killing it."""
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2)"""
+
+RAY_ADDRESS = "RAY_ADDRESS"
+"""Names Ray's cluster, where there is one; Ray's own variable."""
+
+LOOPBACK_RAY = {
+    # Without a cluster Ray's servers listen on 127.0.0.1 alone: on Linux, too, whatever the name says
+    # (ray/_private/services.py of 2.60.0, `get_node_ip_address`).
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_COLOR_PREFIX": "0",  # what collectors print goes to the trial's log
+}
+"""For a Ray that a trial starts for itself. Ray reads them when it is imported."""
 
 
 def command_of(
@@ -45,10 +64,12 @@ def command_of(
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
     command = [sys.executable, "-m", "envknee.trial", str(trial.root)]
-    if request.world_size > 1:
+    if request.processes > 1:
         command += ["--ranks", str(request.ranks_per_node), "--meeting", str(meeting)]
     if shared_meeting is not None:
         command += ["--nodes", str(request.nodes), "--shared-meeting", str(shared_meeting)]
+    if request.strategy == "ray" and not in_cluster(request):
+        variables |= LOOPBACK_RAY | {"RAY_TMPDIR": str(meeting), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     if entrance is not None:
         return command_line(entrance, trial, request, command, variables, meeting)
     return command, variables
@@ -71,11 +92,26 @@ def environment_of(request: Request) -> dict[str, str]:
         variables |= {"CUBLAS_WORKSPACE_CONFIG": CUBLAS_WORKSPACE, "PYTHONHASHSEED": "0"}
     if request.memory.expandable_segments:
         variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    if request.world_size > 1 and request.nodes == 1:
+    if request.processes > 1 and request.nodes == 1:
         # All ranks are on this machine: NCCL and Gloo would otherwise listen where others can reach them. Several machines
         # need a network, and their own variables say which.
         variables |= {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
+
+
+def in_cluster(request: Request) -> bool:
+    """Tell whether the collectors of a trial run in a cluster of Ray's that was there before it."""
+    return request.strategy == "ray" and bool(os.environ.get(RAY_ADDRESS))
+
+
+def gpus_here(request: Request) -> Literal["auto"] | int:
+    """Return how many of this machine's GPUs a trial takes: in a cluster of Ray's the learner's alone, as Ray gives the others."""
+    return 1 if in_cluster(request) and request.gpus not in ("auto", 0) else request.gpus
+
+
+def die_with_parent() -> None:
+    """Let this process be killed as soon as the one that started it has ended: no simulation is left behind on a GPU."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_all(process: subprocess.Popen[bytes], grace_s: float) -> None:

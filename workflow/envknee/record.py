@@ -106,6 +106,11 @@ class Request(Frozen):
         return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
 
     @property
+    def processes(self) -> int:
+        """Those that the launcher starts: one for each rank. Collectors of Ray's are started by the trial's own."""
+        return 1 if self.strategy == "ray" else self.world_size
+
+    @property
     def untimed_iterations(self) -> int:
         """First iterations left out of the FPS figures: of a pipeline at least the one that fills it."""
         return max(self.warmup_iterations, 1) if self.strategy == "async2" else self.warmup_iterations
@@ -149,12 +154,13 @@ class GradientSquares(Frozen):
 
 
 class RankRow(Frozen):
-    """One rank's own part of an iteration in which several trained together."""
+    """One rank's own part of an iteration in which several trained together; with strategy: ray, a collector's."""
 
     rank: int
     iteration_s: float
     env_step_s: float
     collect_s: float
+    """With strategy: ray the same for all: until the rollouts of all of them were where they are learned from."""
     learn_s: float
     """Waiting for slower ranks included: they meet in every optimizer step."""
     phases_s: dict[Phase, float] | None
@@ -166,7 +172,7 @@ class RankRow(Frozen):
 
 
 class Pipeline(Frozen):
-    """The learner's side of an iteration in which the next rollout was collected meanwhile (`strategy: async2`)."""
+    """The learner's side of an iteration, where other devices or processes collect (`strategy: async2`, `strategy: ray`)."""
 
     staleness: int | None
     """Updates between the weights that acted in the rollout that was learned from and those that learned from it; 0 in
@@ -174,7 +180,7 @@ class Pipeline(Frozen):
     learner_s: float | None
     """Seconds of the update on the host's clock; the row's `learn_s` is what the simulation waited for it."""
     memory: MemoryUse | None = None
-    """Of the learner's own GPU; None where both sides share a device."""
+    """Of the learner's own GPU, or its own process (ray); None where both sides share a device."""
 
 
 class Row(Frozen):
@@ -223,8 +229,8 @@ class Row(Frozen):
     gradients: GradientSquares | None = None
     """None where one rank trains alone: its gradient has nothing to be compared with."""
     pipeline: Pipeline | None = Field(default=None, exclude_if=lambda value: value is None)
-    """With strategy: async2. The row's seconds and phases are then the simulation's side, its memory the fuller GPU's, and its
-    losses those of the rollout before."""
+    """With strategy: async2, where the row's seconds and phases are the simulation's side, its memory the fuller GPU's, and its
+    losses those of the rollout before; with strategy: ray, where `ranks` are the collectors."""
 
 
 class Failure(Frozen):
@@ -453,14 +459,14 @@ class Record(Frozen):
     request: Request
     outcome: Outcome
     world_size: int = 1
-    """Ranks that trained together, one per GPU."""
+    """Ranks that trained together, one per GPU; with strategy: ray, collectors."""
     num_envs_total: int | None = None
     """On all ranks: `request.num_envs` is each rank's. None only in files of earlier versions."""
     ranks: list[RankSpread] | None = None
     gradients: GradientSquares | None = None
     """Means over the iterations after the warm-up; None where one rank trains alone."""
     staleness: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Updates between the weights that acted and those that learned, with strategy: async2."""
+    """Updates between the weights that acted and those that learned, with strategy: async2 (ray: 0)."""
     learner_s: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
     """Seconds of its updates, of which the simulation waited `learn_s`."""
     num_mini_batches: int | None

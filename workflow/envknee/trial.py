@@ -10,15 +10,11 @@ which adds the time limit:
 """
 
 import argparse
-import ctypes
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from envknee import determinism, docker, environment, image, keepsakes, ranks, trainers
 from envknee.errors import run_command
@@ -26,11 +22,9 @@ from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, wr
 from envknee.kernel_cache import OneCompiles, key_of
 from envknee.memory_watch import is_out_of_memory, requested_gb
 from envknee.meter import Meter, TrialDone
+from envknee.processes import die_with_parent, gpus_here
 from envknee.ranks import Ranks
 from envknee.record import Environment, Failure, Outcome, Request
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2)"""
 
 LEAN_KERNELS = Path(__file__).with_name("lean") / "kernels.py"
 """Compiled besides Isaac Lab's for `observations: lean`."""
@@ -45,7 +39,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     image.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
-    device = environment.choose_device(request.gpus, this.local_rank)
+    device = environment.choose_device(gpus_here(request), this.local_rank)
     if request.deterministic:
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
@@ -53,11 +47,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
     meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this)
-    if device != "cpu":
-        torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
-        # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
-        # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
-        torch.backends.cuda.matmul.allow_tf32 = True
+    environment.use(device)
     try:
         meter.begin("configuration")
         trainer = trainers.load(request.trainer)
@@ -102,6 +92,9 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
         warnings=meter.warnings,
+        ranks=[one.model_copy(update={"status": end.status}) for one in meter.collectors] or None
+        if end.status not in ranks.BAD
+        else None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
     )
     return outcome, meter
@@ -134,7 +127,7 @@ def main() -> None:
     arguments = parser.parse_args()
     trial = TrialFolder(arguments.trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if arguments.ranks * arguments.nodes > 1:
         if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
             parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")

@@ -64,7 +64,7 @@ def refuse(request: Request, reasons: Mapping[str, str]) -> None:
     """
     memory = request.memory
     known = {
-        "ranks": (request.world_size > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
+        "ranks": (request.processes > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
         "lean": (request.observations == "lean", "observations: lean", "observations: stock"),
         "mixed_precision": (memory.mixed_precision, "memory.mixed_precision: true", "mixed_precision: false"),
         "retry_accumulate": (memory.on_oom == "retry_accumulate", "memory.on_oom: retry_accumulate", "on_oom: record"),

@@ -9,23 +9,22 @@ rewards and ends of episodes that Isaac Lab writes anew at every step.
 """
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import torch
-from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
+from isaaclab_rl.torchrl import TorchRlPpoCfg
 
-from envknee import determinism, tasks
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides
 from envknee.record import Request
-from envknee.trainers import TrialConfig, rsl_rl, shared, torchrl_async
-from envknee.trainers.shared import MeteredEnv
+from envknee.trainers import TrialConfig, rsl_rl, shared, torchrl_async, torchrl_ray
 from envknee.trainers.torchrl_learner import Learner
 from envknee.trainers.torchrl_networks import GroupNetwork, LikeRslRlCfg, like_rsl_rl, make_networks
-from envknee.trainers.torchrl_rollouts import Rollouts
+from envknee.trainers.torchrl_rollouts import Rollouts, make_environment
 from envknee.trainers.traced import save_policy
 
 AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
@@ -33,7 +32,7 @@ AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
 
 
 UNSUPPORTED = {
-    "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs",
+    "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
     "lean": "its networks take normalized float32",
     "mixed_precision": "its losses compute in float32",
     "retry_accumulate": "it takes each mini-batch whole",
@@ -69,6 +68,9 @@ def refuse_what_it_cannot(request: Request) -> None:
     """
     shared.refuse(request, UNSUPPORTED)
     if request.strategy == "in_turns":
+        return
+    if request.strategy == "ray":
+        torchrl_ray.refuse_what_it_cannot(request)
         return
     if request.deterministic:
         raise UserError(
@@ -110,13 +112,15 @@ def command_line(request: Request, device: str) -> list[str]:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train until the meter raises `TrialDone`."""
     cfg: TorchRlPpoCfg = config.agent
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    if meter.request.deterministic:
-        determinism.require(cfg.device)  # again, after Isaac Lab's seeding
-    meter.begin("learner")
-    wrapped: Any = MeteredEnv(simulation, meter)
-    env = IsaacLabTorchRLWrapper(wrapped, clip_actions=cfg.clip_actions)
+    if meter.request.strategy == "ray":
+        meter.begin("environment")
+        with torchrl_ray.collectors(meter) as rollouts:
+            meter.begin("learner")
+            learner = Learner(*rollouts.networks(), cfg, cfg.seed)
+            rollouts.make_storage(learner)
+            _run(torchrl_ray.in_turns, learner, rollouts, cfg, meter)
+        return
+    env = make_environment(config, meter)
     torch.manual_seed(cfg.seed)
     actor, critic = make_networks(env, cfg)
     if meter.request.strategy == "async2":
@@ -126,12 +130,16 @@ def train(config: TrialConfig, meter: Meter) -> None:
         )
         rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
         torchrl_async.tell_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
-        run = torchrl_async.pipeline
+        _run(torchrl_async.pipeline, learner, rollouts, cfg, meter)
     else:
         learner = Learner(actor, critic, cfg, cfg.seed)
         rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
         meter.memory.learner_made(rollouts.stored_bytes(), learner.tensors)
-        run = in_turns
+        _run(in_turns, learner, rollouts, cfg, meter)
+
+
+def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
+    """Start the clocks and run `loop` until the meter ends the trial; `rollouts` tells where observations will be."""
     meter.learned = learner.learned
     if isinstance(cfg, LikeRslRlCfg) and len(cfg.actor_groups) == 1:
         meter.export_policy = lambda path: export_policy(
@@ -140,7 +148,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
     with shared.telling_what_broke(meter):
-        run(learner, rollouts, meter)
+        loop(learner, rollouts, meter)
 
 
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:

@@ -3,6 +3,7 @@
 Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,10 @@ from tensordict.nn import TensorDictModuleBase, TensorDictSequential
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 
+from envknee import determinism, tasks
 from envknee.meter import Meter
+from envknee.trainers import TrialConfig
+from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.torchrl_networks import LikeRslRlCfg
 
 
@@ -28,6 +32,7 @@ class Rollouts:
         meter: Meter,
         device: torch.device,
         kept: int = 1,
+        make_collector: Callable[..., Collector] = Collector,
     ) -> None:
         """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
         # Two rollouts are kept where another thread learns from one of them.
@@ -36,7 +41,7 @@ class Rollouts:
         self.actor, self.critic = actor, critic
         self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
         self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
-        self._collector = Collector(
+        self._collector = make_collector(
             env,
             policy,
             frames_per_batch=env.batch_size[0] * self._horizon,
@@ -73,6 +78,10 @@ class Rollouts:
     def next_observations(self) -> dict[str, torch.Tensor]:
         """Return by group where the next rollout's observations will be [horizon, num_envs, ...]."""
         return {group: self._stored[group][self._place()] for group in self._groups}
+
+    def empty_step(self) -> Any:
+        """Return room for one step [1, num_envs] of what is stored, on the CPU."""
+        return make_room(self._stored[:1]).cpu()
 
     def stored_bytes(self) -> int:
         """Return the size of all that is stored: observations, actions, rewards, values, ..."""
@@ -129,6 +138,17 @@ def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -
         dones: where an episode ended, [horizon, num_envs, 1]
     """
     return torch.where(dones, values, torch.cat([values[1:], last[None]]))
+
+
+def make_environment(config: TrialConfig, meter: Meter) -> IsaacLabTorchRLWrapper:
+    """Start the simulation of a trial, each of whose steps `meter` is told of; the stages environment and learner begin."""
+    meter.begin("environment")
+    simulation = tasks.start(config.task_id, config.env, meter)
+    if meter.request.deterministic:
+        determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
+    meter.begin("learner")
+    wrapped: Any = MeteredEnv(simulation, meter)
+    return IsaacLabTorchRLWrapper(wrapped, clip_actions=config.agent.clip_actions)
 
 
 def make_room(example: Any) -> TensorDict:

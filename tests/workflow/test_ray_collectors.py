@@ -1,0 +1,165 @@
+"""`strategy: ray`: collectors in processes of a real Ray on this machine, each with a real Isaac Lab on the CPU, and one learner."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import ENVIRONMENT, wait_for
+from envknee import launch
+from envknee.config import Arm
+from envknee.errors import UserError
+from envknee.files import TrialFolder, read_model
+from envknee.record import Request, read_rows
+from pydantic import ValidationError
+from trained_here import HORIZON, NUM_ENVS, a_torchrl_trial
+
+pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+
+from envknee.trainers import torchrl, torchrl_ray
+
+MARK = "ENVKNEE_TEST_MARK"
+"""A variable that everything a trial starts inherits: what has it is of that trial."""
+
+STATE_TASK = {"task_id": "Isaac-Cartpole-Direct", "overrides": {"presets": "newton_mjwarp"}}
+
+
+def a_gathering(folder: Path, **changes: Any) -> TrialFolder:
+    """Write the request of a trial with two collectors of eight environments each."""
+    return a_torchrl_trial(folder, **({"strategy": "ray", "gpus": 0, "cpu_ranks": 2, "iterations": 2} | changes))
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Mark all that a test starts; what is left of it afterwards is ended."""
+    pytest.importorskip("ray", reason="Ray is not installed: make setup TRAINERS=ray")
+    text = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, text)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    yield text
+    for process in marked(text):
+        process.kill()
+
+
+def marked(text: str) -> list[psutil.Process]:
+    """Return the processes with that mark, but for this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == text:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
+    trial = a_gathering(tmp_path / "trial", warmup_iterations=1)
+    record, rows = launch.launch(trial), read_rows(trial)
+    assert not marked(mark), "something that Ray started is left"
+    assert record.outcome.status == "ok", record.outcome
+
+    rollout = 2 * NUM_ENVS * HORIZON
+    assert [row.frames for row in rows] == [rollout, 2 * rollout, 3 * rollout]
+    assert (record.world_size, record.num_envs_total) == (2, 2 * NUM_ENVS)
+    assert record.num_mini_batches == rollout // 32
+    assert record.rollout_gb == pytest.approx(rollout * (6 * 24 * 24 + 4) * 4 / 1e9)  # of all collectors
+    for row in rows:
+        assert row.ranks is not None and row.iteration_s is not None and row.phases_s is not None
+        assert [one.rank for one in row.ranks] == [0, 1]
+        assert row.episodes == sum(one.episodes for one in row.ranks)
+        assert row.env_step_s == max(one.env_step_s for one in row.ranks)
+        for phases_s in (row.phases_s, *(one.phases_s or {} for one in row.ranks)):
+            assert sum(phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
+            assert min(phases_s.values()) > 0  # none is missing
+        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
+        assert {"value", "surrogate", "entropy"} <= set(row.losses)
+        assert row.pipeline is not None and row.pipeline.memory is not None and row.pipeline.staleness == 0
+        assert row.memory.peak_rss_gb >= max(one.memory.peak_rss_gb for one in row.ranks)
+    # Of six steps each, in 24 steps.
+    assert sum(row.episodes for row in rows) >= 2 * NUM_ENVS
+    assert {row.episode_length_mean for row in rows if row.episodes} == {6.0}
+    # The collectors acted with what was learned: their own noise had not changed.
+    assert rows[0].action_std == 1 and len({row.action_std for row in rows}) == 3
+
+    assert record.outcome.ranks is not None
+    for one in record.outcome.ranks:
+        assert one.startup_s is not None and one.memory_map is not None and one.host
+        assert one.memory_map.rollout_gb * 2 == pytest.approx(record.rollout_gb, rel=0.02)
+    assert record.ranks is not None and len(record.ranks) == 2
+    assert trial.frames.exists()
+
+
+def test_a_simulation_that_breaks_in_a_collector_is_a_result(tmp_path, mark):
+    drill = {"kind": "invalid_reset", "at_step": HORIZON + 2}
+    trial = a_gathering(tmp_path / "trial", inject=drill, iterations=5, **STATE_TASK)
+    record = launch.launch(trial)
+    assert not marked(mark)
+    assert record.outcome.status == "nan" and record.outcome.failure is not None, record.outcome
+    assert "collector 0: DRILL" in (record.outcome.reason or "")
+    assert record.outcome.failure.iteration == 1 and record.outcome.failure.env_indices == [0]
+    assert len(read_rows(trial)) == 1
+
+
+def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_path, mark):
+    trial = a_gathering(tmp_path / "trial", iterations=100_000, **STATE_TASK)
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "envknee.launch", str(trial.root)],
+        env=ENVIRONMENT | {MARK: mark},
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: trial.metrics.exists() and bool(read_rows_so_far(trial)), timeout_s=240)
+        running = marked(mark)
+        assert {"raylet", "gcs_server"} <= {process.name() for process in running}
+        listening = {
+            connection.laddr.ip
+            for process in running
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert listening and listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    finally:
+        os.kill(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+    wait_for(lambda: not marked(mark), timeout_s=30)
+
+
+def read_rows_so_far(trial: TrialFolder) -> list[str]:
+    """Return the whole lines of a trial that still runs."""
+    return trial.metrics.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):
+    assert Arm(trainer="torchrl", strategy="ray", gpus=0, cpu_ranks=3).world_size == 3
+    assert Arm(trainer="torchrl", strategy="ray", gpus=2).world_size == 2
+    for arm, said in (
+        ({"strategy": "ray"}, "strategy ray is for trainer: torchrl, and the trainer is rsl_rl"),
+        ({"trainer": "torchrl", "strategy": "ray", "gpus": 1, "nodes": 2}, "the cluster that RAY_ADDRESS names"),
+        ({"trainer": "torchrl", "strategy": "ray", "sync_every": 2}, "sync_every 2 is for strategy: async2"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            Arm.model_validate(arm)
+
+    def refusal(name: str, **changes: Any) -> str:
+        request = read_model(a_gathering(tmp_path / name, **changes).request, Request, "")
+        with pytest.raises(UserError) as error:
+            torchrl.resolve(request, "cpu")
+        return str(error.value)
+
+    for address in ("127.0.0.1:1", "somewhere"):
+        with pytest.raises(UserError, match=f"RAY_ADDRESS={address}: expected HOST:PORT"):
+            torchrl_ray.check_answers(address)
+    monkeypatch.setattr(torchrl_ray.importlib.util, "find_spec", lambda name: None)
+    absent = refusal("absent")
+    assert "needs the package ray" in absent and "make setup TRAINERS=ray" in absent
+    monkeypatch.setattr(torchrl_ray.importlib.util, "find_spec", lambda name: object())
+    assert "ray cannot be deterministic" in refusal("deterministic", deterministic=True)
+    assert "cannot have memory.memory_cap_gb" in refusal("cap", memory={"memory_cap_gb": 2.0})
+    assert "cannot do observations: lean" in refusal("lean", observations="lean")
