@@ -1,6 +1,7 @@
 """`strategy: ray`: collectors in processes of a real Ray on this machine, each with a real Isaac Lab on the CPU, and one learner."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,10 +115,12 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
         env=ENVIRONMENT | {MARK: mark},
         start_new_session=True,
     )
+    folders: set[str] = set()
     try:
         wait_for(lambda: trial.metrics.exists() and bool(read_rows_so_far(trial)), timeout_s=240)
         running = marked(mark)
         assert {"raylet", "gcs_server"} <= {process.name() for process in running}
+        folders |= {process.environ()["RAY_TMPDIR"] for process in running if process.name() == "raylet"}
         listening = {
             connection.laddr.ip
             for process in running
@@ -129,6 +132,8 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
         os.kill(launcher.pid, signal.SIGKILL)
         launcher.wait()
     wait_for(lambda: not marked(mark), timeout_s=30)
+    for folder in folders:  # a launcher that is killed cannot take it away
+        shutil.rmtree(folder)
 
 
 def read_rows_so_far(trial: TrialFolder) -> list[str]:

@@ -104,14 +104,21 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
     import ray
 
     if in_cluster(request):
-        check_answers(os.environ[RAY_ADDRESS])
-        ray.init(address=os.environ[RAY_ADDRESS], logging_level=logging.WARNING)
+        address = os.environ[RAY_ADDRESS]
+        check_answers(address)
+        try:
+            ray.init(address=address, logging_level=logging.WARNING)
+        except ConnectionError as error:
+            raise UserError(
+                f"{RAY_ADDRESS}={address}: the cluster does not let this trial in ({error}); what it said stands above. Where it has"
+                " a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
+            ) from error
         there = ray.cluster_resources()
         for name, wanted in (("GPU", count * on_gpus), ("CPU", count)):
             if there.get(name, 0) < wanted:
                 raise UserError(
-                    f"strategy: ray asks for {wanted} {name}s, one for each collector, and the cluster at {RAY_ADDRESS}="
-                    f"{os.environ[RAY_ADDRESS]} has {there.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
+                    f"strategy: ray asks for {wanted} {name}s, one for each collector, and the cluster at {RAY_ADDRESS}={address}"
+                    f" has {there.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
                 )
         return
     ray.init(
