@@ -17,6 +17,7 @@ NUM_ENVS, HORIZON = 4, 3
 
 def a_meter(tmp_path, **changes) -> Meter:
     request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
+    tmp_path.mkdir(exist_ok=True)
     meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
     meter.start_training(2, {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)})
     return meter
@@ -76,6 +77,37 @@ def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
     assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
     assert row.memory.peak_rss_gb >= row.memory.rss_gb * 0.9 > 0.05
     assert read_rows(meter.trial) == [row]  # flushed as it happened
+
+
+def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp_path):
+    learner = a_meter(tmp_path / "learner", strategy="ray", gpus=0, cpu_ranks=2)
+    collectors = [a_meter(tmp_path / name) for name in ("one", "two")]
+    time.sleep(0.05)  # before the rollout: nobody's
+    for meter in collectors:
+        meter.timeline.begin_again()
+    with learner.timeline.phase("storage"):
+        for reward, meter in zip((2.0, 5.0), collectors, strict=True):
+            step(meter, dones=[1] * NUM_ENVS)
+            step(meter, rewards=[reward] * NUM_ENVS, dones=[1, 0, 0, 0] if meter is collectors[0] else [1] * NUM_ENVS)
+            step(meter)
+        told = [meter.end_rollout() for meter in collectors]
+    learner.rollouts_gathered()
+    with learner.timeline.phase("learning"):
+        time.sleep(0.02)
+    learner.end_iteration({"value": 0.5}, learning_rate=1e-3, action_std=1.0, collected=told)
+    (row,) = learner.rows
+    assert row.frames == 2 * NUM_ENVS * HORIZON
+    assert (row.episodes, row.reward_mean) == (5, (2.0 + 4 * 5.0) / 5)  # of all episodes, not of both means
+    assert row.ranks is not None and [one.episodes for one in row.ranks] == [1, 4]
+    assert all(one.rollout_s < 0.05 for one in told)
+    for one, part in zip(told, row.ranks, strict=True):
+        assert part.phases_s is not None and one.phases_s is not None
+        assert sum(part.phases_s.values()) == pytest.approx(row.iteration_s, abs=0.005)
+        assert part.phases_s["inference"] == one.phases_s["inference"] > 0
+        # Each waited for the other.
+        assert part.phases_s["storage"] == pytest.approx(row.collect_s - one.rollout_s)
+        assert part.phases_s["learning"] == row.learn_s >= 0.02
+    assert row.env_step_s == max(one.env_step_s for one in told)
 
 
 def test_a_throughput_trial_ends_after_its_timed_iterations(tmp_path):

@@ -210,7 +210,7 @@ class GatheredRollouts:
         """Let all collectors act with the learner's weights."""
         import ray
 
-        weights = {name: tensor.cpu() for name, tensor in learner.learned().items()}
+        weights = {name: tensor.detach().cpu() for name, tensor in learner.learned().items()}
         put = ray.put(weights)  # once, for all of them
         self._gathering.map_fn("act_with", [(put,)] * self._gathering.num_collectors)
 

@@ -21,7 +21,7 @@ from envknee.meter import Collected, Meter, TrialDone
 from envknee.processes import die_with_parent
 from envknee.ranks import Ranks
 from envknee.record import RankResult, Request
-from envknee.trainers import TrialConfig, load
+from envknee.trainers import TrialConfig, load, shared
 from envknee.trainers.torchrl_networks import make_networks
 from envknee.trainers.torchrl_rollouts import Rollouts
 
@@ -73,8 +73,8 @@ class RemoteCollector(Collector):
         self._rollouts = Rollouts(
             env, self._actor, self._critic, cfg, self.meter, torch.device(device), make_collector=self._set_up
         )
-        weights = [*self._actor.parameters(), *self._critic.parameters()]
-        self.meter.memory.learner_made(self._rollouts.stored_bytes(), lambda: weights)
+        self.meter.learned = lambda: shared.learned({"actor": self._actor, "critic": self._critic})
+        self.meter.memory.learner_made(self._rollouts.stored_bytes(), lambda: self.meter.learned().values())
         self.meter.begin("first_step")
         self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations())
 
@@ -98,7 +98,8 @@ class RemoteCollector(Collector):
         """
         self.meter.timeline.begin_again()
         try:
-            rollout = self._rollouts.collect()
+            with shared.telling_what_broke(self.meter):
+                rollout = self._rollouts.collect()
         except TrialDone as done:
             raise TrialDone(done.status, f"collector {self._number}: {done.reason}", done.failure) from done
         self._collected = self.meter.end_rollout()
