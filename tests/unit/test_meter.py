@@ -83,6 +83,7 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
     learner = a_meter(tmp_path / "learner", strategy="ray", gpus=0, cpu_ranks=2)
     collectors = [a_meter(tmp_path / name) for name in ("one", "two")]
     time.sleep(0.05)  # before the rollout: nobody's
+    began = time.perf_counter()
     for meter in collectors:
         meter.timeline.begin_again()
     with learner.timeline.phase("storage"):
@@ -91,6 +92,7 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
             step(meter, rewards=[reward] * NUM_ENVS, dones=[1, 0, 0, 0] if meter is collectors[0] else [1] * NUM_ENVS)
             step(meter)
         told = [meter.end_rollout() for meter in collectors]
+        took_s = time.perf_counter() - began
     learner.rollouts_gathered()
     with learner.timeline.phase("learning"):
         time.sleep(0.02)
@@ -99,10 +101,10 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
     assert row.frames == 2 * NUM_ENVS * HORIZON
     assert (row.episodes, row.reward_mean) == (5, (2.0 + 4 * 5.0) / 5)  # of all episodes, not of both means
     assert row.ranks is not None and [one.episodes for one in row.ranks] == [1, 4]
-    assert all(one.rollout_s < 0.05 for one in told)
+    assert all(0 < one.rollout_s <= took_s for one in told)
     for one, part in zip(told, row.ranks, strict=True):
         assert part.phases_s is not None and one.phases_s is not None
-        assert sum(part.phases_s.values()) == pytest.approx(row.iteration_s, abs=0.005)
+        assert sum(part.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
         assert part.phases_s["inference"] == one.phases_s["inference"] > 0
         # Each waited for the other.
         assert part.phases_s["storage"] == pytest.approx(row.collect_s - one.rollout_s)
