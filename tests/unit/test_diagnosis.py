@@ -1,6 +1,7 @@
 """What broke first is named, with its place and what was good before it; tensors are real, the simulation is not needed."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy
@@ -8,10 +9,11 @@ import pytest
 import torch
 from envknee import diagnosis
 from envknee.config import Inject
-from envknee.diagnosis import EXPLODED_ABOVE, Watch
+from envknee.diagnosis import EXPLODED_ABOVE, LOOK_EVERY, Watch
 from envknee.files import TrialFolder
 from envknee.meter import Meter, TrialDone
 from records import a_trial
+from torch.utils._python_dispatch import TorchDispatchMode
 
 NUM_ENVS = 4
 
@@ -42,9 +44,7 @@ def step(
         "body_pose/robot": torch.full((NUM_ENVS, 3, 7), -1.0),
     }
     watch.note_actions(torch.full((NUM_ENVS, 1), actions), lambda: before)
-    live = tensor(3, 7, plus=poses)  # the simulation's own memory
-    watch.note_state({"joint_state/robot": tensor(2, plus=joints), "body_pose/robot": live})
-    live += 1000.0  # a reset writes to it
+    watch.note_state({"joint_state/robot": tensor(2, plus=joints), "body_pose/robot": tensor(3, 7, plus=poses)})
     if reset is not None:
         watch.note_reset({"joint_state/robot": tensor(2, plus=reset)})
     watch.end_step({"observations/policy": tensor(5, plus=observations), "rewards": tensor(plus=rewards)})
@@ -61,16 +61,18 @@ def step(
         ({"rewards"}, "rewards"),
     ],
 )
-def test_of_what_broke_in_a_step_the_cause_is_named(bad, where, named):
+@pytest.mark.parametrize("before", [1, LOOK_EVERY - 1, LOOK_EVERY, 2 * LOOK_EVERY + 3])
+def test_of_what_broke_in_a_step_the_cause_is_named(before, bad, where, named):
     watch = a_watch()
-    step(watch, 0)
+    for number in range(before):
+        step(watch, number)
     broken: dict[str, Any] = dict.fromkeys(where, bad)
-    step(watch, 1, **broken)
-    step(watch, 2, joints=math.nan, poses=math.nan, observations=math.nan, rewards=math.nan)
+    step(watch, before, **broken)
+    step(watch, before + 1, joints=math.nan, poses=math.nan, observations=math.nan, rewards=math.nan)
     found = watch.first_broken()
     assert found is not None
     name, at, indices = found
-    assert (name, at, indices.tolist()) == (named, 1, [2])
+    assert (name, at, indices.tolist()) == (named, before, [2])
 
 
 def test_a_rollout_in_which_nothing_broke_is_whole_and_the_next_one_begins_anew():
@@ -93,25 +95,30 @@ def test_broken_actions_come_before_what_they_broke_even_in_a_step_without_an_en
     assert found is not None and found[:2] == ("actions", 1) and len(found[2]) == NUM_ENVS
 
 
-def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_path):
+@pytest.mark.parametrize("more", [0, LOOK_EVERY - 3, LOOK_EVERY - 2, LOOK_EVERY])
+def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_path, more):
     watch = a_watch()
     watch.settings = {"env.sim.dt": 0.01}
+    for _ in range(more):
+        step(watch, 3)
     step(watch, 0)
     step(watch, 7)
     step(watch, 8, actions=500.0, joints=math.nan)
     step(watch, 9, actions=0.1)  # reset meanwhile: neither state nor actions are those before the break
     path = tmp_path / "dump.npz"
-    found = diagnosis.of_rollout(watch, 3, lambda at: {"rewards": torch.full((NUM_ENVS,), float(at))}, path)
-    assert found is not None
-    reason, failure = found
+    broken = watch.first_broken()
+    assert broken is not None
+    reason, failure = diagnosis.of_rollout(
+        watch, broken, 3, lambda at: {"rewards": torch.full((NUM_ENVS,), float(at))}, path
+    )
     assert (
         "joint_state/robot became NaN or infinite" in reason
-        and "in 1 of 4 environments at iteration 3, step 2" in reason
+        and f"in 1 of 4 environments at iteration 3, step {more + 2}" in reason
     )
     assert "after actions of up to 500" in reason
     assert (failure.tensor, failure.step, failure.env_indices, failure.dump) == (
         "joint_state/robot",
-        2,
+        more + 2,
         [2],
         "dump.npz",
     )
@@ -129,7 +136,7 @@ def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_p
         numpy.testing.assert_equal(dump["last_good/joint_state/robot"], [[7.0, 7.0]])
         numpy.testing.assert_equal(dump["last_good/body_pose/robot"], numpy.full((1, 3, 7), 7.0))
         numpy.testing.assert_equal(dump["actions"], [[500.0]])
-        numpy.testing.assert_equal(dump["rewards"], [2.0])
+        numpy.testing.assert_equal(dump["rewards"], [more + 2.0])
 
 
 def test_what_breaks_in_the_very_first_step_has_the_state_before_it():
@@ -163,3 +170,65 @@ def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_i
         TrialDone, match=r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
     ):
         meter.end_step({}, torch.full((NUM_ENVS,), math.nan), torch.zeros(NUM_ENVS))
+
+
+def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kept(tmp_path):
+    horizon = 5
+    request = a_trial(NUM_ENVS, horizon=horizon, batch_size=None, kind="throughput").request
+    meter = Meter(request, TrialFolder(tmp_path), "cpu")
+    kept = torch.zeros(horizon, NUM_ENVS, 3, 4, 4)
+    meter.start_training(1, {"policy": kept, "uint8": torch.zeros(horizon, NUM_ENVS, 3, 4, 4, dtype=torch.uint8)})
+    kept[3, 1, 2, 3, 3] = math.inf  # seen before step 3: what step 2 gave
+    for _ in range(horizon):
+        with meter.timeline.env_step():
+            images = torch.zeros(NUM_ENVS, 3, 4, 4)
+        meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+    with pytest.raises(
+        TrialDone, match=r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
+    ) as done:
+        meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
+    assert done.value.failure is not None and done.value.failure.env_indices == [1]
+
+
+def test_a_loss_that_breaks_without_a_broken_rollout_is_what_is_named(tmp_path):
+    request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
+    meter = Meter(request, TrialFolder(tmp_path), "cpu")
+    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 3, 4, 4)})
+    with meter.timeline.env_step():
+        images = torch.zeros(NUM_ENVS, 3, 4, 4)
+    meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+    with pytest.raises(TrialDone, match=r"^losses/value became nan"):
+        meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
+
+
+class Kernels(TorchDispatchMode):
+    """Counts the operations that would each start a kernel on a GPU."""
+
+    NO_KERNELS = ("detach", "view", "unsqueeze", "select", "slice", "unbind", "expand", "_unsafe_view", "scalar_tensor")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func).split(".")[1]
+        self.names += [] if name in self.NO_KERNELS else [name]
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_starts_few_kernels(tmp_path):
+    # With few environments the CPU, which starts each kernel in some 5 us, is what a GPU waits for: a step takes it about 4 ms.
+    horizon = 2 * LOOK_EVERY
+    request = a_trial(NUM_ENVS, horizon=horizon, batch_size=None, kind="throughput").request
+    meter = Meter(request, TrialFolder(tmp_path), "cpu")
+    meter.start_training(1, {"policy": torch.zeros(horizon, NUM_ENVS, 3, 4, 4)})
+    state = {"joint_state/robot": torch.zeros(NUM_ENVS, 4), "body_pose/robot": torch.zeros(NUM_ENVS, 2, 7)}
+    seen = {"policy": torch.zeros(NUM_ENVS, 3, 4, 4), "critic": torch.zeros(NUM_ENVS, 4)}
+    actions, rewards, dones = torch.zeros(NUM_ENVS, 1), torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS)
+    with Kernels() as kernels:
+        for _ in range(horizon):
+            meter.watch.note_actions(actions, lambda: state)
+            meter.watch.note_state(state)
+            meter.watch.note_reset({"joint_state/robot": state["joint_state/robot"]})
+            meter.end_step(seen, rewards, dones)
+    assert len(kernels.names) / horizon <= 12, Counter(kernels.names)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from envknee.files import TrialFolder
 from envknee.memory_watch import is_out_of_memory
-from envknee.meter import Meter, TrialDone
+from envknee.meter import Episodes, Meter, TrialDone
 from envknee.record import read_rows, reward_average
 from records import a_trial
 
@@ -44,6 +44,28 @@ def end_iteration(meter: Meter, **losses: float) -> None:
     with meter.timeline.phase("learning"):
         time.sleep(0.002)
     meter.end_iteration(losses=losses or {"value": 0.5}, learning_rate=1e-3, action_std=1.0)
+
+
+def test_episodes_are_counted_as_one_by_one_whatever_the_rollouts():
+    generator = torch.Generator().manual_seed(3)
+    for horizon in (1, 2, 7):
+        episodes = Episodes(NUM_ENVS, torch.device("cpu"))
+        returns, lengths, whole = [0.0] * NUM_ENVS, [0] * NUM_ENVS, [False] * NUM_ENVS
+        for _ in range(9):
+            expected = [0.0, 0.0, 0]
+            for _ in range(horizon):
+                rewards = torch.randn(NUM_ENVS, generator=generator)
+                dones = (torch.rand(NUM_ENVS, generator=generator) < 0.3).float()
+                episodes.note(rewards, dones)
+                for env in range(NUM_ENVS):
+                    returns[env] += float(rewards[env])
+                    lengths[env] += 1
+                    if dones[env]:
+                        if whole[env]:
+                            expected = [expected[0] + returns[env], expected[1] + lengths[env], expected[2] + 1]
+                        returns[env], lengths[env], whole[env] = 0.0, 0, True
+            assert episodes.take() == pytest.approx(expected)
+        assert episodes.take() == (0.0, 0.0, 0)
 
 
 def test_only_whole_episodes_count_and_only_where_they_ended(tmp_path):

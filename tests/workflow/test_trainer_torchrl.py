@@ -58,6 +58,16 @@ def test_the_same_request_learns_the_same_in_as_many_optimizer_steps_as_asked(tm
     assert not torch.equal(policy(torch.zeros(5, 0), [frames]), policy(torch.zeros(5, 0), [1 - frames]))
 
 
+def test_a_policy_of_isaac_labs_own_networks_is_written_too(tmp_path):
+    trial = a_torchrl_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Direct", overrides={}, iterations=1)
+    meter, done = trained_here(trial)
+    assert done.status == "ok" and meter.export_policy is not None
+    meter.export_policy(tmp_path / "policy.pt")
+    states = torch.randn(5, 4)
+    actions = torch.jit.load(tmp_path / "policy.pt")(states)
+    assert actions.shape == (5, 1) and len(set(actions.flatten().tolist())) == 5
+
+
 def test_what_is_learned_from_is_what_the_environment_gave(tmp_path, monkeypatch):
     # Isaac Lab writes rewards and ends of episodes into the same tensors at every step.
     seen: dict[str, list[torch.Tensor]] = {"observations": [], "rewards": [], "terminated": [], "truncated": []}

@@ -5,9 +5,9 @@ torch, and nothing of Isaac Lab. Nothing here waits for the device until a rollo
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -24,12 +24,19 @@ DIVERGED_ABOVE = 1e6
 """A loss or an action std of this size never comes back: PPO's clipped losses and a useful std stay below 100."""
 
 EXPLODED_ABOVE = 1e10
-"""What the sum over an environment's state, observation or reward stays below; MuJoCo's own limit of positions, velocities and
-accelerations (mjMAXVAL). Actions may be larger: what they lead to tells whether they are too large."""
+"""What every state, observation and reward stays below; MuJoCo's own limit of positions, velocities and accelerations
+(mjMAXVAL). Actions may be larger: what they lead to tells whether they are too large."""
+
+LOOK_EVERY = 8
+"""Steps that are looked at together: their states are kept until then, a few hundred bytes per environment and step."""
+
+IMAGE_NDIM = 4
+"""Dimensions of a tensor of images, [num_envs, ...]."""
 
 LARGE_ACTION = 100.0
 """Policies give actions of about 1; what exceeds this is named as a likely cause."""
 
+STATE = ("joint_state", "body_pose")
 ORDER = ("actions", "joint_state", "body_pose", "joint_state_after_reset", "observations", "rewards")
 """What can break in a step, causes before what follows from them: actions of the step, physics, resets, and what is seen of them."""
 
@@ -43,10 +50,21 @@ SOLVER_GUIDE = (
 )
 
 
+class Broken(NamedTuple):
+    """What broke first in a rollout."""
+
+    tensor: str
+    step: int
+    env_indices: torch.Tensor
+    """[k], the environments in which it was broken at that step."""
+
+
 class Watch:
     """Notes, for each environment, the first step at which each tensor broke, and the last state at which none had.
 
-    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`.
+    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. Each takes copies,
+    which nothing writes to any more. They are looked at some steps at a time: where a GPU waits for the CPU, every kernel more
+    makes a step slower.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -54,109 +72,116 @@ class Watch:
         self.num_envs = num_envs
         self.settings: Mapping[str, Any] = {}
         """Fields of the environment that decide how stable it is, by dotted name; the task says which there are."""
-        self._finite = torch.zeros(num_envs, device=device)
-        """What stands for a tensor that a step has not."""
-        self._names: list[str] = []
-        self._bounds: torch.Tensor | None = None
+        self._device = device
+        self._every = torch.arange(num_envs, device=device)
         self._good: dict[str, torch.Tensor] = {}
         """By name [num_envs, ...]: the newest state of each environment at whose step nothing was broken."""
-        self._applied: dict[str, torch.Tensor] = {}
-        """The actions that came after that state, in an environment that broke: those of the step at which it did."""
+        self._applied: torch.Tensor | None = None
+        """Actions [num_envs, ...] that came after that state, in an environment that broke: those of the step at which it did."""
+        self._newest: list[dict[str, torch.Tensor]] = []
+        """Of each step since the last look, by name, [num_envs, ...]."""
         self.begin_rollout()
 
     def begin_rollout(self) -> None:
-        """Forget the steps of the rollout before."""
-        self.steps = 0
-        self._first: torch.Tensor | None = None
-        """[tensors, num_envs], rows in the order of `_names`."""
-        self._is_whole = torch.ones_like(self._finite, dtype=torch.bool)
-        self._begin_step()
+        """Forget the steps of the rollout before, but for the last good state."""
+        if self._newest:
+            self._look()
+        self._looked_at = 0
+        self._in_step = False
+        self._firsts: dict[str, list[torch.Tensor]] = {}
+        """By name, of each look [num_envs]: the first step at which it was broken, or `NEVER`."""
+        self._is_whole = torch.ones(self.num_envs, dtype=torch.bool, device=self._device)
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], Mapping[str, torch.Tensor]]) -> None:
         """Note what a step is about to apply, [num_envs, ...]; `state` tells the state before the very first step."""
         if not self._good:
-            self._good = {name: tensor.detach().clone() for name, tensor in state().items()}
-        self._sum("actions", actions)
-        self._actions = actions.detach()
+            self._good = dict(state())
+        self._note("actions", actions)
 
     def note_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Note joints and bodies after the physics of a step and before any reset, each [num_envs, ...].
+        """Note joints and bodies after the physics of a step and before any reset.
 
         Args:
-            state: names such as `joint_state/robot` and `body_pose/robot`
+            state: by names such as `joint_state/robot` and `body_pose/robot`, each [num_envs, ...]
         """
         for name, tensor in state.items():
-            self._sum(name, tensor)
-        # Resets of this step will write to the same memory.
-        self._state = {name: tensor.detach().clone() for name, tensor in state.items()}
+            self._note(name, tensor)
 
     def note_reset(self, joints: Mapping[str, torch.Tensor]) -> None:
         """Note joints once some environments were reset, by the names that `note_state` has for them."""
         for name, tensor in joints.items():
-            self._sum(name.replace("joint_state", "joint_state_after_reset", 1), tensor)
+            self._note(name.replace("joint_state", "joint_state_after_reset", 1), tensor)
 
     def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
-        """Note what a step gave, each [num_envs, ...]: `observations/<group>` and `rewards`."""
-        for name, tensor in seen.items():
-            self._sum(name, tensor)
-        self._settle()
-        self.steps += 1
+        """Note what a step gave, each [num_envs, ...]: `rewards`, and `observations/<group>` that are no images.
 
-    def first_broken(self) -> tuple[str, int, torch.Tensor] | None:
-        """Return the tensor that broke first in this rollout, the step, and the environments [k]; None where all is finite."""
-        if self._sums:  # a step that did not come to its end
-            self._settle()
-        if self._first is None:
+        To read every image would take a GPU a part of what a step takes. The trainer keeps them: see `broken_image`.
+        """
+        for name, tensor in seen.items():
+            self._note(name, tensor)
+        self._in_step = False
+        if len(self._newest) == LOOK_EVERY:
+            self._look()
+
+    def first_broken(self) -> Broken | None:
+        """Return what broke first in this rollout, a step without an end included; None where all is finite."""
+        if self._newest:
+            self._look()
+        if not self._firsts:
             return None
-        firsts = self._first.min(dim=1).values.tolist()
-        step, _, row = min(
-            (step, rank(name), row) for row, (name, step) in enumerate(zip(self._names, firsts, strict=True))
-        )
-        if step == NEVER:
-            return None
-        return self._names[row], step, (self._first[row] == step).nonzero()[:, 0]
+        firsts = {name: torch.stack(looks).amin(dim=0) for name, looks in self._firsts.items()}
+        earliest = torch.stack(list(firsts.values())).amin(dim=1).tolist()
+        step, _, name = min((step, rank(name), name) for name, step in zip(firsts, earliest, strict=True))
+        return None if step == NEVER else Broken(name, step, (firsts[name] == step).nonzero()[:, 0])
 
     def last_good(self, indices: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the last good state of some environments [k], and the actions that were applied to it."""
-        return {
-            name: tensor[indices] for name, tensor in {**_prefixed("last_good", self._good), **self._applied}.items()
-        }
+        applied = {} if self._applied is None else {"actions": self._applied}
+        return {name: tensor[indices] for name, tensor in {**_prefixed("last_good", self._good), **applied}.items()}
 
-    def _begin_step(self) -> None:
-        self._sums: dict[str, torch.Tensor] = {}
-        self._state: dict[str, torch.Tensor] = {}
-        self._actions: torch.Tensor | None = None
-
-    def _sum(self, name: str, tensor: torch.Tensor) -> None:
-        """Keep the sum over each environment: NaN or infinite when an element is. It reads the tensor once and writes little."""
+    def _note(self, name: str, tensor: torch.Tensor) -> None:
+        if not self._in_step:
+            self._newest.append({})
+            self._in_step = True
         if tensor.is_floating_point():
-            flat = tensor.detach().reshape(self.num_envs, -1)
-            self._sums[name] = flat.sum(dim=1, dtype=torch.float32)
+            self._newest[-1][name] = tensor
 
-    def _settle(self) -> None:
-        """Take the step's sums into what is known of the rollout."""
-        self._names += [name for name in self._sums if name not in self._names]
-        sums = torch.stack([self._sums.get(name, self._finite) for name in self._names])
-        finite = sums.abs() <= self._limits()
-        first = torch.where(finite, NEVER, self.steps)
-        if self._first is not None:  # names that came later were finite until now
-            first[: len(self._first)] = torch.minimum(first[: len(self._first)], self._first)
-        self._first = first
-        if self._actions is not None:
-            known = self._applied.get("actions", self._actions)
-            self._applied["actions"] = _where(self._is_whole, self._actions, known)
-        self._is_whole = self._is_whole & finite.all(dim=0)
-        for name, tensor in self._state.items():
-            self._good[name] = _where(self._is_whole, tensor, self._good.get(name, tensor))
-        self._begin_step()
+    def _look(self) -> None:
+        """Take the newest steps into what is known of the rollout."""
+        steps, self._newest, self._in_step = self._newest, [], False
+        count, began = len(steps), self._looked_at
+        self._looked_at += count
+        number = torch.arange(count, device=self._device)[:, None]
+        tensors, firsts = {}, []
+        for name in dict.fromkeys(name for step in steps for name in step):
+            tensors[name] = torch.stack(_filled([step.get(name) for step in steps]))  # [count, num_envs, ...]
+            limit = torch.finfo(torch.float32).max if name == "actions" else EXPLODED_ABOVE
+            fine = (
+                (tensors[name].abs() <= limit).reshape(count, self.num_envs, -1).all(dim=2)
+            )  # no NaN is below a limit
+            firsts.append(torch.where(fine, count, number).amin(dim=0))
+        first = torch.stack(firsts)
+        for name, row in zip(tensors, torch.where(first < count, first + began, NEVER), strict=True):
+            self._firsts.setdefault(name, []).append(row)
+        first_bad = first.amin(dim=0)
+        # The newest step may have had no state yet.
+        good = first_bad.clamp(max=sum(any(name.partition("/")[0] in STATE for name in step) for step in steps))
+        newer, place = self._is_whole & (good > 0), (good - 1).clamp(min=0)
+        for name, tensor in tensors.items():
+            if name.partition("/")[0] in STATE:
+                newest = tensor[place, self._every]
+                self._good[name] = _where(newer, newest, self._good.get(name, newest))
+        if "actions" in tensors:
+            applied = tensors["actions"][first_bad.clamp(max=count - 1), self._every]
+            self._applied = applied if self._applied is None else _where(self._is_whole, applied, self._applied)
+        self._is_whole = self._is_whole & (first_bad == count)
 
-    def _limits(self) -> torch.Tensor:
-        """Return what each tensor's sum may be, [tensors, 1]; NaN and infinity are beyond any limit."""
-        if self._bounds is None or len(self._bounds) != len(self._names):
-            finite = torch.finfo(torch.float32).max
-            bounds = [finite if name == "actions" else EXPLODED_ABOVE for name in self._names]
-            self._bounds = torch.tensor(bounds, device=self._finite.device)[:, None]
-        return self._bounds
+
+def _filled(tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+    """Put a finite tensor wherever there is none."""
+    known = next(tensor for tensor in tensors if tensor is not None)
+    nothing = torch.zeros_like(known) if any(tensor is None for tensor in tensors) else known
+    return [nothing if tensor is None else tensor for tensor in tensors]
 
 
 def _where(chosen: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -173,21 +198,47 @@ def rank(name: str) -> int:
     return ORDER.index(name.partition("/")[0])
 
 
+def is_image(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor [num_envs, ...] has a picture of each environment."""
+    return tensor.ndim >= IMAGE_NDIM
+
+
+def broken_image(kept: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Tensor], steps: int) -> Broken | None:
+    """Return the first image of a rollout that is not finite, among those that a trainer kept; None where all are.
+
+    Args:
+        kept: by group [horizon, num_envs, ...]; slot t is what was seen before step t
+        newest: by name [num_envs, ...], what the newest step gave
+        steps: of the rollout until now
+    """
+    images = [
+        (max(slot - 1, 0), f"observations/{group}", tensor[slot])
+        for group, tensor in kept.items()
+        for slot in range(min(steps, len(tensor)))
+    ]
+    images += [(steps - 1, name, tensor) for name, tensor in newest.items()]
+    for step, name, image in sorted(images, key=lambda place: place[:2]):
+        if is_image(image) and image.is_floating_point():
+            sums = image.reshape(len(image), -1).sum(dim=1, dtype=torch.float32)
+            indices = (~sums.isfinite()).nonzero()[:, 0]
+            if len(indices):
+                return Broken(name, step, indices)
+    return None
+
+
 def of_rollout(
-    watch: Watch, iteration: int, seen: Callable[[int], Mapping[str, torch.Tensor]], dump: Path
-) -> tuple[str, Failure] | None:
-    """Say what broke first in a rollout, in a sentence and as a failure, and dump what is known of it; None where nothing did.
+    watch: Watch, broken: Broken, iteration: int, seen: Callable[[int], Mapping[str, torch.Tensor]], dump: Path
+) -> tuple[str, Failure]:
+    """Say what broke first in a rollout, in a sentence and as a failure, and dump what is known of it.
 
     Args:
         watch: what noted the rollout
+        broken: what broke first in it; of an image the last good state is the newest one
         iteration: whose rollout it is
         seen: gives what a step observed, as far as that is still known, each [num_envs, ...]
         dump: the file to write, .npz without pickles
     """
-    found = watch.first_broken()
-    if found is None:
-        return None
-    name, step, every = found
+    name, step, every = broken
     indices = every[:MAX_ENV_INDICES]
     good = watch.last_good(indices)
     arrays = (

@@ -56,6 +56,10 @@ def leave(
         _try("what the policy saw", trial.frames, lambda path: contact_sheets(cameras).save(path, "PNG", optimize=True))
     if request.kind == "learning" and export_policy is not None:
         _try("the policy", trial.policy, export_policy)
+    elif request.kind == "learning":
+        print(
+            f"the policy was not written: trainer {request.trainer} has no way to export what {request.task_id} needs"
+        )
 
 
 def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:

@@ -85,6 +85,51 @@ class Collected(Frozen):
     gpu_power_w: float | None
 
 
+class Episodes:
+    """Counts whole episodes and adds up their returns and lengths, once per rollout: each step only keeps two tensors.
+
+    Trainers start environments in mid-episode, so that they don't all end at once. Such a first episode is not a whole one: its
+    return would count as too high or too low.
+    """
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        """Begin with `num_envs` environments, each in the middle of an episode."""
+        self._returns = torch.zeros(num_envs, dtype=torch.float64, device=device)
+        self._lengths = torch.zeros(num_envs, dtype=torch.int64, device=device)
+        self._is_whole = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        self._rewards: list[torch.Tensor] = []
+        self._ended: list[torch.Tensor] = []
+
+    def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
+        """Note a step: a copy of its rewards, and dones that are not zero where an episode ended, both [num_envs]."""
+        self._rewards.append(rewards)
+        self._ended.append(dones > 0)
+
+    def take(self) -> tuple[float, float, int]:
+        """Return the sums of returns and lengths of the whole episodes that ended since the last call, and how many they are."""
+        if not self._rewards:
+            return 0.0, 0.0, 0
+        rewards, ended = torch.stack(self._rewards).double(), torch.stack(self._ended)
+        self._rewards, self._ended = [], []
+        count = len(rewards)
+        numbers = torch.arange(1, count + 1, device=rewards.device)[:, None]
+        # Until each step, as if no episode had ended. A product of matrices: `cumsum` of a GPU may add in another order each time.
+        sums = self._returns + rewards.new_ones(count, count).tril() @ rewards
+        newest_end = torch.where(ended, numbers, 0).cummax(dim=0).values  # [count, num_envs], 0: none yet
+        end_before = torch.cat([torch.zeros_like(newest_end[:1]), newest_end[:-1]])
+        sums_at_ends = torch.cat([torch.zeros_like(sums[:1]), sums])
+        returns = sums - sums_at_ends.gather(0, end_before)
+        lengths = torch.where(end_before > 0, numbers - end_before, self._lengths + numbers)
+        counted = ended & (self._is_whole | (end_before > 0))
+        last = newest_end[-1]
+        self._returns = sums[-1] - sums_at_ends.gather(0, last[None])[0]
+        self._lengths = torch.where(last > 0, count - last, self._lengths + count)
+        self._is_whole = self._is_whole | (last > 0)
+        told = torch.stack([(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()])
+        return_sum, length_sum, episodes = told.tolist()
+        return return_sum, length_sum, int(episodes)
+
+
 class Meter:
     """Measures one trial; of several ranks, each has one, and all come to the same rows and the same end.
 
@@ -186,12 +231,7 @@ class Meter:
             sum(tensor.nbytes for tensor in kept) / GB
         )  # what a library keeps on the host is none of the GPU's
         self.rollout_observations = rollout_observations
-        num_envs = self.request.num_envs
-        self._returns = torch.zeros(num_envs, device=self.device)
-        self._lengths = torch.zeros(num_envs, device=self.device)
-        # Trainers start environments in mid-episode, so that they don't all end at once. Such a first episode
-        # is not a whole one: its return would count as too high or too low.
-        self._is_whole_episode = torch.zeros(num_envs, dtype=torch.bool, device=self.device)
+        self._episodes = Episodes(self.request.num_envs, self.device)
         self._start_iteration()
         self._process.cpu_percent()  # from here on
         self.timeline.start()
@@ -213,18 +253,10 @@ class Meter:
             self._on_first_step()
         self.stage = "rollout"
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
-        self.watch.end_step(named)
+        noted = {name: tensor.detach().clone() for name, tensor in named.items() if not diagnosis.is_image(tensor)}
+        self.watch.end_step(noted)
         self._newest = named
-        ended = dones > 0
-        self._returns += rewards
-        self._lengths += 1
-        counted = ended & self._is_whole_episode
-        self._episode_sums += torch.stack(
-            [(self._returns * counted).sum(), (self._lengths * counted).sum(), counted.sum().to(self._returns.dtype)]
-        )
-        self._returns.masked_fill_(ended, 0.0)
-        self._lengths.masked_fill_(ended, 0.0)
-        self._is_whole_episode |= ended
+        self._episodes.note(noted["rewards"], dones)
         self._steps += 1
         self.beat()
         if self._steps == self.request.horizon:
@@ -236,7 +268,7 @@ class Meter:
         """Return what a collector tells of its rollout, instead of `end_iteration`: nothing is learned in its process."""
         times = self.timeline.end_iteration()
         self.memory.learning_ended()
-        return_sum, length_sum, episodes = self._episode_sums.tolist()
+        return_sum, length_sum, episodes = self._episodes.take()
         self._start_iteration()
         self._told += 1
         self.stage = "rollout"
@@ -244,7 +276,7 @@ class Meter:
             env_step_s=times.env_step_s,
             rollout_s=times.total_s,
             phases_s=times.phases_s,
-            episodes=int(episodes),
+            episodes=episodes,
             return_sum=return_sum,
             length_sum=length_sum,
             memory=self.memory.use(),
@@ -289,7 +321,7 @@ class Meter:
         self.memory.learning_ended()
         now = time.perf_counter()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
-        return_sum, length_sum, episodes = self._episode_sums.tolist()
+        return_sum, length_sum, episodes = self._episodes.take()
         for name, value in losses.items():
             self._end_if_broken(f"losses/{name}", value)
         self._end_if_broken("action_std", action_std)
@@ -301,7 +333,7 @@ class Meter:
                 collect_s=times.collect_s,
                 learn_s=times.learn_s,
                 phases_s=times.phases_s,
-                episodes=int(episodes),
+                episodes=episodes,
                 memory=before_clearing or self.memory.use(),
                 cpu_percent=self._process.cpu_percent(),
                 gpu_percent=self._gpu.busy_percent() if self._gpu else None,
@@ -349,26 +381,31 @@ class Meter:
         if self._stream:
             self._stream.close()
 
-    def check_rollout(self) -> None:
+    def check_rollout(self, images: bool = False) -> None:
         """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.
+
+        Args:
+            images: look at those that the trainer keeps, too: all of them are read
 
         Raises:
             TrialDone: names the tensor, the iteration, the step and the environments, and dumps their last good state and what
                 they observed.
         """
+        broken = self.watch.first_broken()
+        if broken is None and images:
+            broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
+        if broken is None:
+            return
         rank = self.ranks.rank
         dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
-        found = diagnosis.of_rollout(self.watch, len(self.rows) + self._told, self._tensors_of, dump)
-        if found is None:
-            return
-        reason, failure = found
+        iteration = len(self.rows) + self._told
+        reason, failure = diagnosis.of_rollout(self.watch, broken, iteration, self._tensors_of, dump)
         if failure.tensor == "actions":  # which networks give that are broken: then those are the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
 
     def _start_iteration(self) -> None:
         self._steps = 0
-        self._episode_sums = torch.zeros(3, dtype=torch.float32, device=self.device)  # returns, lengths, episodes
         self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:
@@ -407,6 +444,8 @@ class Meter:
         """End the trial when a loss or a parameter is no number that learning goes on from."""
         found = diagnosis.of_value(name, value, len(self.rows))
         if found is not None:
+            if not name.startswith("parameters/"):
+                self.check_rollout(images=True)  # what was learned from may be the cause
             reason, failure = found
             raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
 

@@ -29,7 +29,11 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
     watch.settings = {
         f"env.{name}": value for name in STABILITY_FIELDS if (value := _field(simulated.cfg, name)) is not None
     }
-    around(simulated, "step", before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene)))
+    around(
+        simulated,
+        "step",
+        before=lambda actions, *_: watch.note_actions(actions.detach().clone(), lambda: state(simulated.scene)),
+    )
     managed = getattr(simulated, "termination_manager", None)
     owner, method = (simulated, "_get_dones") if managed is None else (managed, "compute")
     around(owner, method, before=lambda *_: watch.note_state(state(simulated.scene)))
@@ -37,7 +41,7 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
 
 
 def joints(scene: Any) -> dict[str, torch.Tensor]:
-    """Return positions and velocities of each robot's joints by name, [num_envs, 2 x joints], in rad or m and per s."""
+    """Return copies of positions and velocities of each robot's joints by name, [num_envs, 2 x joints], in rad or m and per s."""
     return {
         f"joint_state/{name}": torch.cat([robot.data.joint_pos.torch, robot.data.joint_vel.torch], dim=1)
         for name, robot in scene.articulations.items()
@@ -45,10 +49,10 @@ def joints(scene: Any) -> dict[str, torch.Tensor]:
 
 
 def state(scene: Any) -> dict[str, torch.Tensor]:
-    """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]."""
+    """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]; all of it copies."""
     poses = {f"body_pose/{name}": robot.data.body_link_pose_w.torch for name, robot in scene.articulations.items()}
     objects = {f"body_pose/{name}": thing.data.root_link_pose_w.torch for name, thing in scene.rigid_objects.items()}
-    return joints(scene) | poses | objects
+    return joints(scene) | {name: pose.clone() for name, pose in (poses | objects).items()}
 
 
 def around(

@@ -132,7 +132,7 @@ def telling_what_broke(meter: Meter) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        meter.check_rollout()
+        meter.check_rollout(images=True)
         meter.check_parameters(str(error))
         raise
 

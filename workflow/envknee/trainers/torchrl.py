@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
+from torchrl.modules import IndependentNormal
 
 from envknee.errors import UserError
 from envknee.meter import Meter
@@ -23,7 +24,7 @@ from envknee.overrides import apply_overrides
 from envknee.record import Request
 from envknee.trainers import TrialConfig, rsl_rl, shared, torchrl_async, torchrl_ray
 from envknee.trainers.torchrl_learner import Learner
-from envknee.trainers.torchrl_networks import GroupNetwork, LikeRslRlCfg, like_rsl_rl, make_networks
+from envknee.trainers.torchrl_networks import like_rsl_rl, make_networks
 from envknee.trainers.torchrl_rollouts import Rollouts, make_environment
 from envknee.trainers.traced import save_policy
 
@@ -141,9 +142,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
 def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
     """Start the clocks and run `loop` until the meter ends the trial; `rollouts` tells where observations will be."""
     meter.learned = learner.learned
-    if isinstance(cfg, LikeRslRlCfg) and len(cfg.actor_groups) == 1:
+    groups = learner.actor.module[0].in_keys
+    if len(groups) == 1 and learner.actor.module[-1].distribution_class is IndependentNormal:
         meter.export_policy = lambda path: export_policy(
-            learner.actor, rollouts.next_observations()[cfg.actor_groups[0]][0], path
+            learner.actor, rollouts.next_observations()[groups[0]][0], path
         )
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
@@ -151,9 +153,23 @@ def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchR
         loop(learner, rollouts, meter)
 
 
+class Means(torch.nn.Module):
+    """The mean actions of an actor that reads one observation group."""
+
+    def __init__(self, actor: Any) -> None:
+        """Take the networks of `actor`, from which its distribution is made."""
+        super().__init__()
+        self.networks = actor.module[0].module
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return [n, num_actions] of observations [n, ...]."""
+        means, _ = self.networks(observations)
+        return means
+
+
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
     """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example."""
-    save_policy(next(module for module in actor.modules() if isinstance(module, GroupNetwork)), observations, path)
+    save_policy(Means(actor), observations, path)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
