@@ -156,9 +156,8 @@ class Watch:
         for name in dict.fromkeys(name for step in steps for name in step):
             tensors[name] = torch.stack(_filled([step.get(name) for step in steps]))  # [count, num_envs, ...]
             limit = torch.finfo(torch.float32).max if name == "actions" else EXPLODED_ABOVE
-            fine = (
-                (tensors[name].abs() <= limit).reshape(count, self.num_envs, -1).all(dim=2)
-            )  # no NaN is below a limit
+            # No NaN is below a limit.
+            fine = (tensors[name].abs() <= limit).reshape(count, self.num_envs, -1).all(dim=2)
             firsts.append(torch.where(fine, count, number).amin(dim=0))
         first = torch.stack(firsts)
         for name, row in zip(tensors, torch.where(first < count, first + began, NEVER), strict=True):
@@ -170,7 +169,8 @@ class Watch:
         for name, tensor in tensors.items():
             if name.partition("/")[0] in STATE:
                 newest = tensor[place, self._every]
-                self._good[name] = _where(newer, newest, self._good.get(name, newest))
+                before = self._good.get(name)
+                self._good[name] = newest if before is None else _where(newer, newest, before)
         if "actions" in tensors:
             applied = tensors["actions"][first_bad.clamp(max=count - 1), self._every]
             self._applied = applied if self._applied is None else _where(self._is_whole, applied, self._applied)
