@@ -1,6 +1,7 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 from envknee import ask, config
@@ -122,3 +123,15 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     print_summary(decide(load_records(FOLDER), study), FOLDER, Console(width=400))
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
     assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line
+
+
+def test_the_docs_say_what_the_study_of_trainers_says():
+    docs = (ROOT / "docs/trainers.md").read_text()
+    found: dict[str, list[tuple[float, int]]] = {}
+    for record in load_records(PUBLISHED["cartpole-trainers"]):
+        assert record.seconds_to_target is not None and record.frames_to_target is not None
+        found.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
+    for trainer, targets in found.items():
+        seconds, frames = (sorted(values) for values in zip(*targets, strict=True))
+        each = ", ".join(f"{one:.0f}" for one in seconds)
+        assert f"| `{trainer}` | {median(seconds):.0f} ({each}) | {median(frames):,} |" in docs

@@ -48,13 +48,11 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
     write_atomically(kept.records_csv, records_csv(records))
     verdict = decide(records, study)
     drawn = {
-        "throughput.svg": lambda: draw_throughput(verdict),
+        outputs.THROUGHPUT: lambda: draw_throughput(verdict),
         outputs.TARGET: lambda: draw_target(verdict, without_skipped(records)),
         outputs.SCALING: lambda: draw_scaling(verdict),
     }
     names = [name for name in outputs.figures_of(study) if name in drawn]
-    if study.throughput is None:
-        names.remove("throughput.svg")
     for name in names:
         write_atomically(kept.root / name, svg_of(drawn[name]()))
     write_atomically(kept.root / "README.md", page(study, records, verdict, names))

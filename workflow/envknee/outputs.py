@@ -3,16 +3,15 @@
 from envknee import space
 from envknee.config import Study, Sweep
 
-ALWAYS = ("throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html")
-"""A kind of trial that the study does not have gives a figure that says so."""
+ALWAYS = ("memory.svg", "history.svg", "trials.html")
 
-PHASES, SCALING, TARGET, PARETO, BATCH = "phases.svg", "scaling.svg", "target.svg", "pareto.svg", "batch.svg"
+THROUGHPUT, PHASES, SCALING = "throughput.svg", "phases.svg", "scaling.svg"
+LEARNING, TARGET, PARETO, BATCH = "learning.svg", "target.svg", "pareto.svg", "batch.svg"
 IMPORTANCE = "importance.svg"
 
-
 SECTIONS = {
-    "1 Thresholds": ("throughput.svg", "memory.svg", PHASES, SCALING),
-    "2 Learning": ("learning.svg", TARGET, PARETO, BATCH),
+    "1 Thresholds": (THROUGHPUT, "memory.svg", PHASES, SCALING),
+    "2 Learning": (LEARNING, TARGET, PARETO, BATCH),
     "3 Trials": ("history.svg", IMPORTANCE, "trials.html"),
 }
 """Of the report, and what is in them; the caption of `x.svg` is workflow/report/x.rst."""
@@ -39,17 +38,21 @@ def caption_of(name: str) -> str:
 def figures_of(study: Study) -> list[str]:
     """Return the names of all figures of a study.
 
-    phases      where throughput trials tell their phases
+    throughput  where there are such trials
+    phases      where they tell their phases
     scaling     where some arm trains on several ranks
-    target      where there are learning trials
+    learning    where there are such trials
+    target      likewise
     pareto      likewise
     batch       where these have different batch sizes
     importance  where some kind of trial has several values of two sizes
     """
     learning = study.learning
     some = {
+        THROUGHPUT: study.throughput is not None,
         PHASES: study.throughput is not None and study.phases != "off",
         SCALING: max(study.world_sizes) > 1,
+        LEARNING: learning is not None,
         TARGET: learning is not None,
         PARETO: learning is not None,
         BATCH: learning is not None and learning.batch_size != "library" and len(learning.batch_size) > 1,

@@ -77,7 +77,8 @@ def page(verdict: Verdict, records: Sequence[Record], figures: dict[str, bytes],
                 heading, caption = _heading_and_rest(html_of(outputs.caption_of(name)))
                 data = base64.b64encode(figures[name]).decode()
                 shown.append({"name": name.removesuffix(".svg"), "heading": heading, "caption": caption, "data": data})
-        sections.append({"name": section, "anchor": section.partition(" ")[2].lower(), "figures": shown})
+        if shown:
+            sections.append({"name": section, "anchor": section.partition(" ")[2].lower(), "figures": shown})
     return templates.get_template("page.html").render(
         verdict=verdict,
         hardware=task_and_hardware(verdict),

@@ -61,9 +61,9 @@ def main() -> None:
     records = without_skipped(records)
     folder.figures.mkdir(exist_ok=True)
     drawn: dict[str, Callable[[], Figure]] = {
-        "throughput.svg": lambda: draw_throughput(verdict),
+        outputs.THROUGHPUT: lambda: draw_throughput(verdict),
         "memory.svg": lambda: draw_memory(verdict, records),
-        "learning.svg": lambda: draw_learning(
+        outputs.LEARNING: lambda: draw_learning(
             verdict, [_read_curve(folder, r) for r in records if r.request.kind == "learning"]
         ),
         "history.svg": lambda: draw_history(verdict, records),

@@ -14,6 +14,8 @@ from envknee.limits.learning import best_of
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
 
+TARGET_DASHES = (0, (4, 3))
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -43,6 +45,7 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
     figure, (by_frames, by_time) = canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
     dashes = {point: DASHES[place // len(COLOURS) % len(DASHES)] for place, point in enumerate(points)}
+    targets = sorted({c.record.request.target_reward for c in curves if c.record.request.target_reward is not None})
     for axes, x_of in ((by_frames, lambda curve: curve.frames), (by_time, lambda curve: curve.wall_s)):
         for curve in curves:
             point = _point(curve.record)
@@ -52,14 +55,8 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
                 x[-1], curve.reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
                 markerfacecolor=colours[point] if status == "target_reached" else "white", clip_on=False, zorder=4,
             )  # fmt: skip
-        for target in sorted(
-            {c.record.request.target_reward for c in curves if c.record.request.target_reward is not None}
-        ):
-            axes.axhline(target, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-            axes.annotate(
-                f"target {target:g}", (0.01, target), xycoords=("axes fraction", "data"), xytext=(0, 3),
-                textcoords="offset points", fontsize=9,
-            )  # fmt: skip
+        for target in targets:
+            axes.axhline(target, color=INK, linewidth=1.0, linestyle=TARGET_DASHES)
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     by_frames.set_ylabel(f"Mean episode reward\n(over at least {_episodes(curves)} episodes)")
@@ -73,6 +70,7 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
         )
         for point in points
     ]  # fmt: skip
+    keys += [Line2D([], [], color=INK, linewidth=1.0, linestyle=TARGET_DASHES, label=f"target {t:g}") for t in targets]
     statuses = sorted({curve.record.outcome.status for curve in curves})
     keys += [key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
     if unseen:
@@ -98,7 +96,8 @@ def _point_order(point: tuple[str, int, int, int | None]) -> tuple[str, int, int
 
 def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:
     arm, num_envs, horizon, batch_size = point
-    return f"{f'{arm}: ' if several_arms else ''}{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
+    said = f"{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
+    return f"{arm}:\n{said}" if several_arms else said
 
 
 def _episodes(curves: Sequence[Curve]) -> str:
