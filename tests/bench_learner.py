@@ -44,6 +44,8 @@ from tensordict import TensorDict  # noqa: E402
 
 CHANNELS, STATES = 3, 4
 NONE = LearnerSteps(rate_on_device=False)
+PART = 2048
+"""Transitions at a time, where a learner takes less than a mini-batch."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
     for name in taken:
         found[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
     found["lean + first_convolution padded"] = replace(NONE, first_convolution="padded")
+    found[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
+    found[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:
         found[f"all - {name}"] = replace(every, **{name: getattr(NONE, name)})
     found["all, first_convolution padded"] = replace(every, first_convolution="padded")

@@ -10,6 +10,7 @@ import torch
 import warp
 from envknee.errors import UserError
 from envknee.lean import LeanFrameStack, normalized
+from envknee.trainers import lean as lean_trainer
 from envknee.trainers.lean import LeanPPO
 from envknee.trainers.learner_steps import LearnerSteps
 from rsl_rl.algorithms import PPO
@@ -111,12 +112,27 @@ def test_without_steps_and_with_the_usual_ones_it_is_stock_to_the_bit():
         LearnerSteps(first_convolution="padded"),
         LearnerSteps(first_convolution="folded"),
         LearnerSteps(channels_last=True, first_convolution="folded"),
+        LearnerSteps(images_at_once=3),
     ],
-    ids=lambda steps: f"{steps.channels_last}-{steps.first_convolution}",
+    ids=lambda steps: f"{steps.channels_last}-{steps.first_convolution}-{steps.images_at_once}",
 )
 def test_a_step_changes_nothing_but_the_last_bits(steps: LearnerSteps):
     # Gradient descent, whose steps are as close as the gradients; Adam's first ones are their signs alone.
     assert_close(learn(steps), stock(), 2e-5)
+
+
+def test_no_more_images_go_through_at_once_than_asked(monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+
+    def watched(encoder: Any, form: Any, images: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(images))
+        return encode(encoder, form, images)
+
+    encode = lean_trainer.encode
+    monkeypatch.setattr(lean_trainer, "encode", watched)
+    learn(LearnerSteps(images_at_once=5))
+    # 8 environments act in 5 and 3; mini-batches of 24 are learned in parts of 5 and 4.
+    assert set(sizes) == {5, 3, 4}
 
 
 def test_bfloat16_is_as_close_as_bfloat16_is():
@@ -215,6 +231,11 @@ def test_steps_that_are_not_for_it_say_so():
         LearnerSteps.of({"bfloat": True})
     with pytest.raises(UserError, match="steps.compile: 'yes' is neither true nor false"):
         LearnerSteps.of({"compile": "yes"})
+    for wrong in (0, True, "2"):
+        with pytest.raises(
+            UserError, match=f"steps.images_at_once: {wrong!r} is neither a whole number from 1 on nor null"
+        ):
+            LearnerSteps.of({"images_at_once": wrong})
     with pytest.raises(UserError, match="steps.first_convolution: 'fast' is none of plain, padded, folded"):
         LearnerSteps.of({"first_convolution": "fast"})
     with pytest.raises(UserError, match=r"steps.first_convolution: folded is not for policy: only a square one"):

@@ -9,6 +9,7 @@ stacked frames. Upstream: rsl-rl-lib 5.5.1.
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -82,6 +83,9 @@ class LeanCNNModel(CNNModel):
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations, whose images are uint8 or normalized."""
+        at_once = self.steps.images_at_once
+        if at_once and len(obs) > at_once and not torch.is_grad_enabled():
+            return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         found: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = found[self.obs_groups_2d[0]].device
         run: Callable[..., torch.Tensor] = self._learning_encoder if torch.is_grad_enabled() else encode
@@ -228,6 +232,11 @@ class LeanPPO(AccumulatingPPO):
         """
         super().__init__(*words, **settings)
         self.steps = LearnerSteps.of(steps)
+        if self.steps.images_at_once and (unfit := self._unfit_for_parts()):
+            raise UserError(
+                f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
+                " Leave it out, or that"
+            )
         models = [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
         for model in models:
             model.use_steps(self.steps)
@@ -283,6 +292,11 @@ class LeanPPO(AccumulatingPPO):
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
+        if self.steps.images_at_once:
+            storage = self.storage
+            mini_batch_size = storage.num_envs * storage.num_transitions_per_env // self.num_mini_batches
+            # Memory may have asked for more parts before.
+            self.micro_batches = max(self.micro_batches, math.ceil(mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
             self._give_rate()

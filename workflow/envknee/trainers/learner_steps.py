@@ -33,6 +33,10 @@ class LearnerSteps:
     rate_on_device: bool = True
     """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
 
+    images_at_once: int | None = None
+    """So many transitions go through the convolutions at a time, when acting and in learning, where gradients add up to a
+    mini-batch's: less memory, more kernels. None: all of an environment step, or of a mini-batch. Equal within float error."""
+
     cuda_graph: bool = False
     """A mini-batch's whole step is captured once and replayed: for updates of few transitions, whose launches take
     longer than their kernels. One GPU, CUDA only; the same kernels."""
@@ -54,6 +58,8 @@ class LearnerSteps:
             forms = get_args(Form)
             if name == "first_convolution" and value not in forms:
                 raise UserError(f"steps.first_convolution: {value!r} is none of {', '.join(forms)}")
-            if name != "first_convolution" and not isinstance(value, bool):
+            if name == "images_at_once" and value is not None and (type(value) is not int or value < 1):
+                raise UserError(f"steps.images_at_once: {value!r} is neither a whole number from 1 on nor null")
+            if name not in ("first_convolution", "images_at_once") and not isinstance(value, bool):
                 raise UserError(f"steps.{name}: {value!r} is neither true nor false")
         return cls(**named)
