@@ -143,8 +143,7 @@ class Watch:
         if not self._in_step:
             self._newest.append({})
             self._in_step = True
-        if tensor.is_floating_point():
-            self._newest[-1][name] = tensor
+        self._newest[-1][name] = tensor if tensor.is_floating_point() else tensor.float()
 
     def _look(self) -> None:
         """Take the newest steps into what is known of the rollout."""
