@@ -96,11 +96,11 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
 
 
 def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
-    record = launch.launch(a_trial(tmp_path / "slow", iterations=1_000_000, limit_s=20.0))
+    record = launch.launch(a_trial(tmp_path / "slow", iterations=1_000_000, limit_s=40.0))
     assert record.outcome.status == "timeout"
-    assert "still running after 20 s" in (record.outcome.reason or "")
+    assert "still running after 40 s" in (record.outcome.reason or "")
     assert record.fps_total is not None  # what it measured until then is kept
-    assert 20 <= record.outcome.total_s < 60
+    assert 40 <= record.outcome.total_s < 80  # a busy machine starts it in 20 s
 
 
 @pytest.mark.parametrize("lazy", [True, False])  # False: cameras render whether somebody looks or not, all at once
