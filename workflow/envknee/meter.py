@@ -194,6 +194,9 @@ class Meter:
         self._stage_began_unix_s = self._process.create_time()
         self._startup_s: dict[str, float] = {}
         self._frames = 0
+        self._steps = 0
+        self._newest: dict[str, torch.Tensor] = {}
+        """By name, what the newest step of this rollout gave."""
         self._told = 0
         """Rollouts of which `end_rollout` has told: rows of another process."""
 
@@ -406,6 +409,7 @@ class Meter:
 
     def _start_iteration(self) -> None:
         self._steps = 0
+        self._newest = {}
         self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:
