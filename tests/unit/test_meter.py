@@ -6,9 +6,10 @@ import time
 import numpy
 import pytest
 import torch
+from envknee.episodes import Episodes
 from envknee.files import TrialFolder
 from envknee.memory_watch import is_out_of_memory
-from envknee.meter import Episodes, Meter, TrialDone
+from envknee.meter import Meter, TrialDone
 from envknee.record import read_rows, reward_average
 from records import a_trial
 

@@ -162,14 +162,14 @@ class Watch:
         for name, row in zip(tensors, torch.where(first < count, first + began, NEVER), strict=True):
             self._firsts.setdefault(name, []).append(row)
         first_bad = first.amin(dim=0)
+        state = [name for name in tensors if name.partition("/")[0] in STATE]
         # The newest step may have had no state yet.
-        good = first_bad.clamp(max=sum(any(name.partition("/")[0] in STATE for name in step) for step in steps))
+        good = first_bad.clamp(max=sum(any(name in step for name in state) for step in steps))
         newer, place = self._is_whole & (good > 0), (good - 1).clamp(min=0)
-        for name, tensor in tensors.items():
-            if name.partition("/")[0] in STATE:
-                newest = tensor[place, self._every]
-                before = self._good.get(name)
-                self._good[name] = newest if before is None else _where(newer, newest, before)
+        for name in state:
+            newest = tensors[name][place, self._every]
+            before = self._good.get(name)
+            self._good[name] = newest if before is None else _where(newer, newest, before)
         if "actions" in tensors:
             applied = tensors["actions"][first_bad.clamp(max=count - 1), self._every]
             self._applied = applied if self._applied is None else _where(self._is_whole, applied, self._applied)

@@ -74,6 +74,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
     finally:
         meter.close()
+    collectors = [] if end.status in ranks.BAD else meter.collectors
     outcome = Outcome(
         request_sha256=sha256_of(trial.request),
         metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
@@ -92,9 +93,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
         warnings=meter.warnings,
-        ranks=[one.model_copy(update={"status": end.status}) for one in meter.collectors] or None
-        if end.status not in ranks.BAD
-        else None,
+        ranks=[one.model_copy(update={"status": end.status}) for one in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
     )
     return outcome, meter

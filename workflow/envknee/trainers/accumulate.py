@@ -70,8 +70,7 @@ class AccumulatingPPO(PPO):
                 do not add up to the whole: RND, symmetry, a recurrent model, batch normalization, an unknown
                 distribution of actions.
         """
-        storage = self.storage
-        mini_batch_size = storage.num_envs * storage.num_transitions_per_env // self.num_mini_batches
+        storage, mini_batch_size = self.storage, self._mini_batch_size
         if not 1 <= micro_batches <= mini_batch_size:
             raise UserError(
                 f"micro_batches: {micro_batches} is not from 1 to {mini_batch_size}, the transitions of a mini-batch"
@@ -119,6 +118,10 @@ class AccumulatingPPO(PPO):
         num_updates = self.num_learning_epochs * self.num_mini_batches
         means = (sums / num_updates).tolist()
         return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
+
+    @property
+    def _mini_batch_size(self) -> int:
+        return self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
 
     @property
     def _adapts_learning_rate(self) -> bool:

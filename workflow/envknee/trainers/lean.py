@@ -293,10 +293,8 @@ class LeanPPO(AccumulatingPPO):
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
         if self.steps.images_at_once:
-            storage = self.storage
-            mini_batch_size = storage.num_envs * storage.num_transitions_per_env // self.num_mini_batches
             # Memory may have asked for more parts before.
-            self.micro_batches = max(self.micro_batches, math.ceil(mini_batch_size / self.steps.images_at_once))
+            self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
             self._give_rate()

@@ -56,10 +56,12 @@ class LearnerSteps:
             if name not in legal:
                 raise UserError(f"steps: {name} is no step{nearest(name, legal)}. There are: {', '.join(legal)}")
             forms = get_args(Form)
-            if name == "first_convolution" and value not in forms:
-                raise UserError(f"steps.first_convolution: {value!r} is none of {', '.join(forms)}")
-            if name == "images_at_once" and value is not None and (type(value) is not int or value < 1):
-                raise UserError(f"steps.images_at_once: {value!r} is neither a whole number from 1 on nor null")
-            if name not in ("first_convolution", "images_at_once") and not isinstance(value, bool):
+            if name == "first_convolution":
+                if value not in forms:
+                    raise UserError(f"steps.first_convolution: {value!r} is none of {', '.join(forms)}")
+            elif name == "images_at_once":
+                if value is not None and (type(value) is not int or value < 1):
+                    raise UserError(f"steps.images_at_once: {value!r} is neither a whole number from 1 on nor null")
+            elif not isinstance(value, bool):
                 raise UserError(f"steps.{name}: {value!r} is neither true nor false")
         return cls(**named)

@@ -17,14 +17,13 @@ from rl_games.common.algo_observer import IsaacAlgoObserver
 from rl_games.torch_runner import Runner
 from torch import nn
 
-from envknee import determinism, space, tasks
+from envknee import determinism, space
 from envknee.config import Overrides
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides
 from envknee.record import Request
 from envknee.trainers import TrialConfig, shared
-from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.traced import save_policy
 
 UNREACHABLE_EPOCHS = 1_000_000_000
@@ -147,16 +146,12 @@ def train(config: TrialConfig, meter: Meter) -> None:
     # Here, because it imports gym, which complains on the terminal, and a study is checked before it has a log.
     from isaaclab_rl.rl_games import RlGamesVecEnvWrapper, register_rl_games_env
 
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    meter.begin("learner")
-    wrapped: Any = MeteredEnv(simulation, meter)
-    env = RlGamesVecEnvWrapper.from_agent_cfg(wrapped, config.agent)
+    env = RlGamesVecEnvWrapper.from_agent_cfg(shared.start(config, meter), config.agent)
     meter.timeline.wrap(env, "_process_obs", "storage")  # a clipped copy of each observation
     register_rl_games_env(env)
     runner = Runner(IsaacAlgoObserver())
     if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after Isaac Lab's and RL-Games' settings
+        determinism.require(config.env.sim.device)  # again, after RL-Games' settings
     runner.algo_factory.register_builder(ALGORITHM, lambda **made_with: MeteredAgent(meter, **made_with))
     runner.load(config.agent)
     runner.run({"train": True, "play": False})

@@ -18,7 +18,6 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
-from envknee import determinism, tasks
 from envknee.config import OverrideValue
 from envknee.memory_watch import is_out_of_memory
 from envknee.meter import Meter
@@ -28,7 +27,6 @@ from envknee.trainers import TrialConfig, shared
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.lean import FrameStorage, LeanCNNModel, LeanPPO
 from envknee.trainers.learner_steps import LearnerSteps
-from envknee.trainers.shared import MeteredEnv
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
 """The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
@@ -93,13 +91,7 @@ def command_line(request: Request, device: str) -> list[str]:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    if meter.request.deterministic:
-        determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
-    meter.begin("learner")
-    metered: Any = MeteredEnv(simulation, meter)
-    env = RslRlVecEnvWrapper(metered, clip_actions=config.agent.clip_actions)
+    env = RslRlVecEnvWrapper(shared.start(config, meter), clip_actions=config.agent.clip_actions)
     log_dir = str(meter.trial.root / "rsl_rl")
     runner: Any
     gradients = None

@@ -25,13 +25,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
-from envknee import determinism, space, tasks
+from envknee import determinism, space
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
-from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.traced import save_policy
 
 UNREACHABLE_STEPS = 1_000_000_000_000
@@ -203,11 +202,7 @@ class RslRlFeatures(BaseFeaturesExtractor):
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `PPO.learn` until the meter raises `TrialDone`."""
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    meter.begin("learner")
-    metered: Any = MeteredEnv(simulation, meter)
-    env = Sb3VecEnvWrapper(metered)
+    env = Sb3VecEnvWrapper(shared.start(config, meter))
     if not isinstance(env.observation_space, gymnasium.spaces.Box):
         raise UserError(
             f"trainer: sb3 takes one tensor of observations here, and {config.task_id} gives {env.observation_space}."
@@ -215,7 +210,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         )
     algorithm = make_algorithm(config.agent, env)
     if meter.request.deterministic:
-        determinism.require(config.agent["device"])  # again, after Isaac Lab's and the library's seeding
+        determinism.require(config.agent["device"])  # again, after the library's seeding
     policy, rollout = algorithm.policy, algorithm.rollout_buffer
     meter.export_policy = lambda path: export_policy(algorithm, path)
     mark_phases(algorithm, env, meter)

@@ -13,12 +13,13 @@ from typing import Any
 import gymnasium
 import torch
 
-from envknee import space, tasks
+from envknee import determinism, space, tasks
 from envknee.config import Overrides, OverrideValue
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import split_by_root
 from envknee.record import Request
+from envknee.trainers import TrialConfig
 
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
@@ -145,6 +146,20 @@ def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.opt
             yield parameter.grad
     for state in optimizer.state.values():
         yield from (value for value in state.values() if isinstance(value, torch.Tensor))
+
+
+def start(config: TrialConfig, meter: Meter) -> Any:
+    """Start the simulation of a trial, each of whose steps `meter` is told of; the stages environment and learner begin.
+
+    Returns:
+        A `MeteredEnv`, around which a library's wrapper comes. Those ask for Isaac Lab's own environments: it passes on all of one.
+    """
+    meter.begin("environment")
+    simulation = tasks.start(config.task_id, config.env, meter)
+    if meter.request.deterministic:
+        determinism.require(config.env.sim.device)  # again, after Isaac Lab's seeding
+    meter.begin("learner")
+    return MeteredEnv(simulation, meter)
 
 
 class MeteredEnv(gymnasium.Wrapper):

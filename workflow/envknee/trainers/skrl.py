@@ -13,13 +13,12 @@ from isaaclab_rl.skrl import SkrlVecEnvWrapper
 from skrl.utils import set_seed
 from skrl.utils.runner.torch import Runner
 
-from envknee import determinism, tasks
+from envknee import determinism
 from envknee.errors import UserError
 from envknee.meter import Meter
 from envknee.overrides import apply_overrides
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
-from envknee.trainers.shared import MeteredEnv
 from envknee.trainers.traced import save_policy
 
 UNREACHABLE_STEPS = 1_000_000_000
@@ -79,18 +78,15 @@ def command_line(request: Request, device: str) -> list[str]:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `Runner.run` until the meter raises `TrialDone`."""
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    meter.begin("learner")
+    simulation = shared.start(config, meter)
     # skrl resets the environment, and so all random numbers, with the seed that it knows when it wraps: unless told, 0.
     set_seed(config.agent["seed"])
-    metered: Any = MeteredEnv(simulation, meter)
-    env: Any = SkrlVecEnvWrapper(metered)
+    env: Any = SkrlVecEnvWrapper(simulation)
     runner = Runner(env, config.agent)
     agent: Any = runner.agent
     env.reset()  # skrl does so once; not within what is timed
     if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after Isaac Lab's and skrl's seeding
+        determinism.require(config.env.sim.device)  # again, after skrl's seeding
     meter.export_policy = lambda path: export_policy(agent, path)
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)

@@ -13,10 +13,8 @@ from tensordict.nn import TensorDictModuleBase, TensorDictSequential
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 
-from envknee import determinism, tasks
 from envknee.meter import Meter
-from envknee.trainers import TrialConfig
-from envknee.trainers.shared import MeteredEnv
+from envknee.trainers import TrialConfig, shared
 from envknee.trainers.torchrl_networks import LikeRslRlCfg
 
 
@@ -141,14 +139,8 @@ def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -
 
 
 def make_environment(config: TrialConfig, meter: Meter) -> IsaacLabTorchRLWrapper:
-    """Start the simulation of a trial, each of whose steps `meter` is told of; the stages environment and learner begin."""
-    meter.begin("environment")
-    simulation = tasks.start(config.task_id, config.env, meter)
-    if meter.request.deterministic:
-        determinism.require(config.agent.device)  # again, after Isaac Lab's seeding
-    meter.begin("learner")
-    wrapped: Any = MeteredEnv(simulation, meter)
-    return IsaacLabTorchRLWrapper(wrapped, clip_actions=config.agent.clip_actions)
+    """Start the simulation of a trial, as `shared.start` does, in Isaac Lab's environment for TorchRL."""
+    return IsaacLabTorchRLWrapper(shared.start(config, meter), clip_actions=config.agent.clip_actions)
 
 
 def make_room(example: Any) -> TensorDict:

@@ -1,0 +1,48 @@
+"""Which episodes ended in a rollout, whole ones alone, and what they earned. Knows torch, and nothing of Isaac Lab."""
+
+import torch
+
+
+class Episodes:
+    """Counts whole episodes and adds up their returns and lengths, once per rollout: each step only keeps two tensors.
+
+    Trainers start environments in mid-episode, so that they don't all end at once. Such a first episode is not a whole one: its
+    return would count as too high or too low.
+    """
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        """Begin with `num_envs` environments, each in the middle of an episode."""
+        self._returns = torch.zeros(num_envs, dtype=torch.float64, device=device)
+        self._lengths = torch.zeros(num_envs, dtype=torch.int64, device=device)
+        self._is_whole = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        self._rewards: list[torch.Tensor] = []
+        self._ended: list[torch.Tensor] = []
+
+    def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
+        """Note a step: a copy of its rewards, and dones that are not zero where an episode ended, both [num_envs]."""
+        self._rewards.append(rewards)
+        self._ended.append(dones > 0)
+
+    def take(self) -> tuple[float, float, int]:
+        """Return the sums of returns and lengths of the whole episodes that ended since the last call, and how many they are."""
+        if not self._rewards:
+            return 0.0, 0.0, 0
+        rewards, ended = torch.stack(self._rewards).double(), torch.stack(self._ended)
+        self._rewards, self._ended = [], []
+        count = len(rewards)
+        numbers = torch.arange(1, count + 1, device=rewards.device)[:, None]
+        # Until each step, as if no episode had ended. A product of matrices: `cumsum` of a GPU may add in another order each time.
+        sums = self._returns + rewards.new_ones(count, count).tril() @ rewards
+        newest_end = torch.where(ended, numbers, 0).cummax(dim=0).values  # [count, num_envs], 0: none yet
+        end_before = torch.cat([torch.zeros_like(newest_end[:1]), newest_end[:-1]])
+        sums_at_ends = torch.cat([torch.zeros_like(sums[:1]), sums])
+        returns = sums - sums_at_ends.gather(0, end_before)
+        lengths = torch.where(end_before > 0, numbers - end_before, self._lengths + numbers)
+        counted = ended & (self._is_whole | (end_before > 0))
+        last = newest_end[-1]
+        self._returns = sums[-1] - sums_at_ends.gather(0, last[None])[0]
+        self._lengths = torch.where(last > 0, count - last, self._lengths + count)
+        self._is_whole = self._is_whole | (last > 0)
+        told = torch.stack([(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()])
+        return_sum, length_sum, episodes = told.tolist()
+        return return_sum, length_sum, int(episodes)
