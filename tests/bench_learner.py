@@ -64,9 +64,10 @@ class Sizes:
 def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
     """Return what is measured by name, the most telling first; None is stock."""
     on_gpu = device != "cpu"
+    # What torch.compile makes needs a C compiler for its launcher on a GPU, too: without one the step is left out.
     every = LearnerSteps(
         channels_last=True, first_convolution="folded", bfloat16=True, fused_adam=True, cuda_graph=on_gpu,
-        compile=on_gpu or shutil.which("g++") is not None, rate_on_device=schedule == "adaptive",
+        compile=shutil.which("gcc" if on_gpu else "g++") is not None, rate_on_device=schedule == "adaptive",
     )  # fmt: skip
     taken = [field.name for field in fields(every) if getattr(every, field.name) != getattr(NONE, field.name)]
     found: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE, "all": every}
