@@ -76,6 +76,82 @@ def test_frames_of_floats_are_gathered_alike(frames: int, height: int, width: in
     assert torch.equal(normalized(stacks), gather_normalized(**rollout, sums=sums))
 
 
+def astray(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that does not begin where a word does, which is for the plain kernels."""
+    room = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
+    return room[1:].view(tensor.shape).copy_(tensor)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    frames=st.integers(1, 8), envs=st.integers(1, 5), height=st.integers(1, 20), width=st.integers(1, 20),
+    channels=st.integers(1, 4), pixel=st.integers(1, 4), dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+)  # fmt: skip
+def test_words_give_what_pixels_give_to_the_bit(
+    frames: int, envs: int, height: int, width: int, channels: int, pixel: int, dtype: torch.dtype, seed: int, device: str
+) -> None:  # fmt: skip
+    random = torch.Generator().manual_seed(seed)
+    channels = min(channels, pixel)  # RGB as a view of RGBA, for one
+    words, plain, steps = (LeanFrameStack(envs, frames, device) for _ in range(3))
+    for step in range(2 * frames + 3):
+        images = torch.randint(0, 256, (envs, height, width, pixel), dtype=torch.uint8, generator=random).to(device)
+        images = images[..., :channels]
+        expected = plain(astray(images))
+        stacked = words(images)
+        assert torch.equal(stacked, expected)
+        values = normalized(astray(expected), dtype)
+        assert torch.equal(normalized(stacked, dtype), values)
+        # The third gives one or the other, and now and then its images are astray.
+        if torch.rand((), generator=random) < 0.3:
+            assert torch.equal(steps(images), expected)
+        else:
+            strays = torch.rand((), generator=random) < 0.2
+            assert torch.equal(steps.normalized(astray(images) if strays else images, dtype), values)
+        if step != frames:
+            gone = torch.nonzero(torch.rand(envs, generator=random) < 0.3).flatten()
+            for stack in (words, plain, steps):
+                stack.reset(gone.to(device))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    frames=st.integers(1, 8), channels=st.integers(1, 5), height=st.integers(1, 20), width=st.integers(1, 20),
+    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+)  # fmt: skip
+def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, seed: int, device: str) -> None:
+    rollout = a_rollout(5, 3, frames, channels, height, width, seed, device)
+    plain = rollout | {"frames": astray(rollout["frames"])}
+    sums = torch.empty_like(rollout["sums"])
+    kernels.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
+    assert torch.equal(rollout["sums"], sums)
+    assert torch.equal(sums, rollout["frames"].sum((3, 4)))
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        layout = Layout(dtype)
+        assert torch.equal(gather_normalized(**rollout, layout=layout), gather_normalized(**plain, layout=layout))
+    for some in (rollout, plain):
+        del some["sums"]
+    expected = gather(**plain | {"frames": plain["frames"].short()})  # of numbers other than bytes: by PyTorch
+    assert torch.equal(gather(**rollout), expected.byte()) and torch.equal(gather(**plain), expected.byte())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("height", "width"), [(16, 16), (96, 96), (1024, 1024), (1025, 1024)]
+)  # to the end of STRETCH, and beyond
+def test_every_byte_is_divided_as_ieee_754_says(height: int, width: int, device: str) -> None:
+    pixels = torch.arange(height * width, device=device).view(1, height, width, 1) % 256
+    images = torch.stack([pixels, pixels.flip(1), torch.full_like(pixels, 255), pixels], -1)[..., 0, :].byte()[..., :3]
+    channels = images.movedim(-1, 1)
+    scale = torch.tensor(height * width * 255.0, device=device)
+    means = channels.sum((2, 3), keepdim=True).float() / scale
+    expected = (channels.float() / 255.0 - means).repeat(1, 2, 1, 1)
+    stack = LeanFrameStack(1, 2, device)
+    assert torch.equal(stack.normalized(images), expected)
+    assert torch.equal(stack.normalized(images), expected)
+    assert torch.equal(normalized(stack(images)), expected)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_sum_does_not_wrap_around(device: str) -> None:
     # As int32 it would be -16,777,216: the first version of Isaac Lab's pull request #5849.
@@ -89,6 +165,12 @@ def stack_after(first: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
     stack = LeanFrameStack(4, 2, "cpu")
     stack(first)
     return stack(then)
+
+
+def normalized_after(first: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
+    stack = LeanFrameStack(4, 2, "cpu")
+    stack(first)
+    return stack.normalized(then)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -106,6 +188,9 @@ def stack_after(first: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
         (lambda: stack_after(FRAME[:3], FRAME), ValueError, r"images has shape \(3, 6, 5, 3\), expected \(4, any, any, any\)"),
         (lambda: stack_after(FRAME, FRAME[..., :1]), ValueError, r"images has shape \(4, 6, 5, 1\), expected \(4, 6, 5, 3\)"),
         (lambda: stack_after(FRAME, FRAME.to("meta")), ValueError, r"images of shape \(4, 6, 5, 3\) is on meta, expected cpu"),
+        (lambda: LeanFrameStack(4, 2, "cpu").normalized(FRAME.float()), TypeError, "dtype float32, expected uint8"),
+        (lambda: LeanFrameStack(4, 2, "cpu").normalized(FRAME, torch.int8), TypeError, "dtype is int8, expected float32"),
+        (lambda: normalized_after(FRAME.float(), FRAME), TypeError, "stack holds frames of torch.float32, expected torch.uint8"),
         (lambda: LeanFrameStack(0, 2, "cpu"), ValueError, "num_envs 0 and frames 2 must be 1 or more"),
         (lambda: LeanFrameStack(4, 2, "cpu").reset([1, 4]), IndexError, r"env_ids of shape \(2,\) holds 4, expected 0 to 3"),
         (lambda: LeanFrameStack(4, 2, "cpu").reset(torch.tensor([-1])), IndexError, r"env_ids of shape \(1,\) holds -1"),
@@ -159,9 +244,15 @@ def test_compiled_code_gives_the_same():
     network = torch.compile(lambda x: 2.0 * normalized(x), backend="eager", fullgraph=True)
     learner = torch.compile(lambda **words: gather_normalized(**words).relu(), backend="aot_eager", fullgraph=True)
     compiled = torch.compile(stack, backend="eager")
+    step_stack = LeanFrameStack(3, 2, "cpu")
+    step = torch.compile(step_stack.normalized, backend="eager")
     for _ in range(3):
-        frame = torch.randint(0, 256, (3, 5, 7, 4), dtype=torch.uint8, generator=random)[..., :3]
+        frame = torch.randint(0, 256, (3, 6, 6, 4), dtype=torch.uint8, generator=random)[..., :3]
         stacked = compiled(frame)
+        assert torch.equal(step(frame), normalized(stacked))
         assert torch.equal(stacked, plain(frame))
         assert torch.equal(network(stacked), 2.0 * normalized(stacked))
     assert torch.equal(learner(**rollout), gather_normalized(**rollout).relu())
+    del rollout["sums"]
+    bytes_only = torch.compile(lambda **words: gather(**words) + 1, backend="aot_eager", fullgraph=True)
+    assert torch.equal(bytes_only(**rollout), gather(**rollout) + 1)

@@ -39,6 +39,9 @@ class LeanFrameStack:
         self._ring: torch.Tensor | None = None
         self._pushes = 0
         self._is_fresh = torch.ones(num_envs, dtype=torch.bool, device=device)
+        self._sums: torch.Tensor | None = None
+        """Of the ring's planes [frames, num_envs * channels], int64, for `normalized`."""
+        self._has_sums = False
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -92,21 +95,60 @@ class LeanFrameStack:
             )
         if images.dtype != torch.uint8 and normalize is not None:
             images = normalize(images, channel_dim=-1, output_channel_dim=-1)
+        ring = self._ring_for(images, (torch.uint8, torch.float32))
+        _, height, width, channels = images.shape
+        stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
+        kernels.push(images, self._is_fresh, ring, self._pushes % self.frames, stacked)
+        self._has_sums = False
+        self._pushes += 1
+        self._is_fresh.zero_()
+        return stacked
+
+    def normalized(self, images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Take the newest frames and return the normalized stacks: `kernels.normalized(stack(images), dtype)`, to the bit.
+
+        Quicker than those two, since no stack of uint8 is written, and sums of older frames are kept. Calls of both kinds may
+        take turns.
+
+        Args:
+            images: as for a call, uint8
+            dtype: of the result: float32, bfloat16 or float16
+
+        Returns:
+            A new tensor [num_envs, frames * channels, height, width].
+
+        Raises:
+            TypeError: for frames of another dtype than uint8, now or before, or a result of another one than those.
+            ValueError: for frames of another shape or device than before, or an empty one.
+        """
+        kernels.check_result(dtype)
+        ring = self._ring_for(images, (torch.uint8,))
+        if self._sums is None:
+            self._sums = torch.empty(ring.shape[:2], dtype=torch.int64, device=ring.device)
+        if not self._has_sums and self._pushes:
+            kernels.plane_sums(ring.flatten(0, 1).flatten(1), self._sums.view(-1))
+        self._has_sums = True
+        newest = self._pushes % self.frames
+        values = kernels.push_normalized(images, self._is_fresh, ring, newest, self._sums, dtype)
+        self._pushes += 1
+        self._is_fresh.zero_()
+        return values
+
+    def _ring_for(self, images: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
+        """Return the ring that frames of a dtype go into; made with the first."""
         ring = self._ring
         shape = (self.num_envs, None, None, None)
         if ring is not None:
             channels = ring.shape[1] // self.num_envs
             shape = (self.num_envs, ring.shape[2], ring.shape[3], channels)
-        dtypes = (torch.uint8, torch.float32) if ring is None else (ring.dtype,)
+            if ring.dtype not in dtypes:
+                raise TypeError(f"this stack holds frames of {ring.dtype}, expected {dtypes[0]}: call it instead")
+            dtypes = (ring.dtype,)
         kernels.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
-        _, height, width, channels = images.shape
         if ring is None:
+            _, height, width, channels = images.shape
             ring = images.new_empty((self.frames, self.num_envs * channels, height, width))
             self._ring = ring
             self.stacked_shape = (self.frames * channels, height, width)
             self._is_fresh[:] = True
-        stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
-        kernels.push(images, self._is_fresh, ring, self._pushes % self.frames, stacked)
-        self._pushes += 1
-        self._is_fresh[:] = False
-        return stacked
+        return ring
