@@ -4,7 +4,8 @@
     python tests/bench_frames.py --shape 4096x96x2 --rounds 20   num_envs x pixels x frames, as often as wanted
 
 All variants take turns, round by round, on the same random frames, and do the same work: a step takes one new frame of each
-environment and gives the stack; a mini-batch takes a sixteenth of a rollout at random places and gives it normalized.
+environment and gives the stack; to act, a stack of uint8 is normalized; a mini-batch takes a sixteenth of a rollout at random
+places, and gives it normalized or as it is; sums are those of a frame's channels, which a rollout keeps.
 Milliseconds are medians. The floor is each byte that must move, once, at the speed of a copy on this device in the same run.
 """
 
@@ -36,6 +37,9 @@ HORIZON = 8
 
 MINI_BATCHES = 16
 
+CALLS = 8
+"""In a row on a GPU, so that it need not wait for Python to launch what takes less than a millisecond."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -61,7 +65,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
 
     isaac = CameraFrameStack(num_envs, device, frames, channel_first=True)
     plain = PerFrameStack(num_envs, frames, 1)
-    lean = LeanFrameStack(num_envs, frames, device)
+    lean, later = LeanFrameStack(num_envs, frames, device), LeanFrameStack(num_envs, frames, device)
+    stack = later(newest())
     frame_bytes = num_envs * pixels * pixels * CHANNELS
     # New frame in, older frames in, and the newest into the ring; then what goes out.
     kept_bytes = frame_bytes * (1 + (frames - 1) + 1)
@@ -78,6 +83,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
     orders = [torch.randperm(HORIZON * num_envs, device=device)[:size] for _ in range(5)]
     batch_values = size * frames * CHANNELS * pixels * pixels
 
+    frame = rollout[0].flatten(0, 1).flatten(1)
+
     def places() -> torch.Tensor:
         return orders[next(turn) % len(orders)]
 
@@ -87,11 +94,15 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
     return [
         Variant("step, float32", "Isaac Lab 3.0", lambda: isaac(newest(), normalize_rgb), kept_bytes + 4 * stack_bytes),
         Variant("step, float32", "torch, per frame", lambda: plain(newest(), normalize_rgb), kept_bytes + 4 * stack_bytes),
-        Variant("step, float32", "lean", lambda: normalized(lean(newest())), kept_bytes + 4 * stack_bytes),
-        Variant("step, uint8", "lean", lambda: lean(newest()), kept_bytes + stack_bytes),
+        Variant("step, float32", "lean", lambda: lean.normalized(newest()), kept_bytes + 4 * stack_bytes),
+        Variant("step, float32", "lean, uint8 between", lambda: normalized(later(newest())), kept_bytes + 4 * stack_bytes),
+        Variant("step, uint8", "lean", lambda: later(newest()), kept_bytes + stack_bytes),
+        Variant("act, float32", "lean", lambda: normalized(stack), 5 * stack_bytes),
         Variant("mini-batch, float32", "torch, of float32", lambda: stacks[places()], 8.0 * batch_values),
         Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
         Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
+        Variant("mini-batch, uint8", "lean", lambda: kernels.gather(rollout, history, places(), frames), 2.0 * batch_values),
+        Variant("frame's sums", "lean", lambda: kernels.plane_sums(frame, sums[0].view(-1)), frame_bytes),
         Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
     ]  # fmt: skip
 
@@ -104,10 +115,11 @@ def seconds_of(run: Callable[[], object], device: str) -> float:
         return time.perf_counter() - began
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
-    run()
+    for _ in range(CALLS):
+        run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / 1000
+    return start.elapsed_time(end) / 1000 / CALLS
 
 
 def copy_speed(device: str) -> float:

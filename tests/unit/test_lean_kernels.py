@@ -121,7 +121,7 @@ def test_words_give_what_pixels_give_to_the_bit(
 )  # fmt: skip
 def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, seed: int, device: str) -> None:
     rollout = a_rollout(5, 3, frames, channels, height, width, seed, device)
-    plain = rollout | {"frames": astray(rollout["frames"])}
+    plain: dict[str, Any] = rollout | {"frames": astray(rollout["frames"])}
     sums = torch.empty_like(rollout["sums"])
     kernels.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
     assert torch.equal(rollout["sums"], sums)

@@ -13,7 +13,8 @@ memory. All else goes through the plain kernels, pixel by pixel. Both give the s
 """
 
 # What Warp reads as a kernel, Python's type checker cannot: wp.tid() gives as many numbers as are asked for, and operators of
-# Warp's numbers exist in kernels only.
+# Warp's numbers exist in kernels only. Functions of one name are overloads there.
+# pyright: reportRedeclaration=false
 # pyright: reportAssignmentType=false, reportGeneralTypeIssues=false, reportOperatorIssue=false, reportCallIssue=false
 # pyright: reportArgumentType=false, reportIndexIssue=false, reportAttributeAccessIssue=false, reportInvalidTypeForm=false
 
@@ -292,7 +293,7 @@ def _take_words(
     envs = images.shape[0]
     frames = ring.shape[0] // envs
     width = ring.shape[1] // channels
-    fresh = is_fresh[env]
+    row = newest * envs + env
     total = wp.vec4i()
     for start in range(lane, width, QUADS * lanes):
         taken = _take_pixels(images, env, start, lanes, width, pixel)
@@ -303,14 +304,15 @@ def _take_words(
                     if channel < channels:
                         value = _channel_of(taken[step], channel)
                         total[channel] += _sum_of_word(value)
-                        _put_word(ring, newest * envs + env, channel * width + word, value)
-                        if fresh:
-                            for slot in range(frames):
-                                _put_word(ring, slot * envs + env, channel * width + word, value)
-    found = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
-    if lane == 0:
-        for slot in range(frames):
-            if fresh or slot == newest:
+                        _put_word(ring, row, channel * width + word, value)
+    found = wp.tile_sum(wp.tile(total, preserve_type=True))[
+        0
+    ]  # and each thread of the block sees what the others wrote
+    for slot in range(frames):
+        if slot == newest or is_fresh[env]:
+            if slot != newest:
+                _copy_row(ring, row, lane, lanes, ring, slot * envs + env)
+            if lane == 0:
                 for channel in range(4):
                     if channel < channels:
                         sums[slot * envs + env, channel] = wp.int64(found[channel])
