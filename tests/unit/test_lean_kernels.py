@@ -140,12 +140,12 @@ def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, 
     ("height", "width"), [(16, 16), (96, 96), (1024, 1024), (1025, 1024)]
 )  # to the end of STRETCH, and beyond
 def test_every_byte_is_divided_as_ieee_754_says(height: int, width: int, device: str) -> None:
-    pixels = torch.arange(height * width, device=device).view(1, height, width, 1) % 256
-    images = torch.stack([pixels, pixels.flip(1), torch.full_like(pixels, 255), pixels], -1)[..., 0, :].byte()[..., :3]
-    channels = images.movedim(-1, 1)
-    scale = torch.tensor(height * width * 255.0, device=device)
-    means = channels.sum((2, 3), keepdim=True).float() / scale
-    expected = (channels.float() / 255.0 - means).repeat(1, 2, 1, 1)
+    pixels = torch.arange(height * width).view(1, height, width, 1) % 256
+    images = torch.cat([pixels, pixels.flip(1), torch.full_like(pixels, 255), pixels], -1).byte()[..., :3].to(device)
+    # On a CPU, since PyTorch multiplies by 1 / 255 on a GPU.
+    channels = images.cpu().movedim(-1, 1)
+    means = channels.sum((2, 3), keepdim=True).float() / torch.tensor(height * width * 255.0)
+    expected = (channels.float() / 255.0 - means).repeat(1, 2, 1, 1).to(device)
     stack = LeanFrameStack(1, 2, device)
     assert torch.equal(stack.normalized(images), expected)
     assert torch.equal(stack.normalized(images), expected)

@@ -956,11 +956,12 @@ def _lanes_for(words: int, at_once: int, tensor: torch.Tensor) -> int:
 def _are_words(tensor: torch.Tensor) -> bool:
     """Return whether planes [..., h, w] or [..., h * w], one after the other in memory, are whole words of four bytes."""
     plane = tensor.shape[-1] if tensor.ndim == 2 else tensor.shape[-1] * tensor.shape[-2]
-    return tensor.dtype == torch.uint8 and plane % 4 == 0 and tensor.storage_offset() % 4 == 0 and _starts_even(tensor)
-
-
-def _starts_even(tensor: torch.Tensor) -> bool:
-    return tensor.data_ptr() % 16 == 0
+    return (
+        tensor.dtype == torch.uint8
+        and plane % 4 == 0
+        and tensor.storage_offset() % 4 == 0
+        and tensor.data_ptr() % 4 == 0
+    )
 
 
 def _pixels(images: torch.Tensor) -> tuple[Any, int] | None:
@@ -971,15 +972,16 @@ def _pixels(images: torch.Tensor) -> tuple[Any, int] | None:
     n, height, width, channels = images.shape
     env, row, pixel, channel = images.stride()
     size = height * width * pixel
+    even = 16 if pixel == 4 else 4  # bytes that are read at once
     if (
         images.dtype != torch.uint8
         or pixel not in (3, 4)
         or channels > pixel
         or (row, channel) != (width * pixel, 1)
         or height * width % 4
-        or env % (16 if pixel == 4 else 4)
+        or env % even
         or images.storage_offset() % 4
-        or not _starts_even(images)
+        or images.data_ptr() % even
         or images.storage_offset() + (n - 1) * env + size > images.untyped_storage().nbytes()
     ):
         return None
