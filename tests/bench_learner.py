@@ -15,7 +15,6 @@ Memory is a variant's own: its rollout, its networks, and the most that one of i
 import argparse
 import gc
 import json
-import shutil
 import statistics
 import sys
 import time
@@ -43,7 +42,7 @@ from rsl_rl.storage import RolloutStorage  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
 CHANNELS, STATES = 3, 4
-NONE = LearnerSteps(rate_on_device=False)
+NONE = LearnerSteps(fused=False, fused_adam=False, rate_on_device=False)
 PART = 2048
 """Transitions at a time, where a learner takes less than a mini-batch."""
 
@@ -64,21 +63,23 @@ class Sizes:
 def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
     """Return what is measured by name, the most telling first; None is stock."""
     on_gpu = device != "cpu"
-    # What torch.compile makes needs a C compiler for its launcher on a GPU, too: without one the step is left out.
     every = LearnerSteps(
-        channels_last=True, first_convolution="folded", bfloat16=True, fused_adam=True, cuda_graph=on_gpu,
-        compile=shutil.which("gcc" if on_gpu else "g++") is not None, rate_on_device=schedule == "adaptive",
+        channels_last=True, first_convolution="folded", bfloat16=True, fused=False, fused_adam=True, cuda_graph=on_gpu,
+        rate_on_device=schedule == "adaptive",
     )  # fmt: skip
     taken = [field.name for field in fields(every) if getattr(every, field.name) != getattr(NONE, field.name)]
     found: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE, "all": every}
     for name in taken:
         found[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
-    found["lean + first_convolution padded"] = replace(NONE, first_convolution="padded")
+    if on_gpu:
+        together = replace(NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device)
+        found["fused"] = replace(together, fused_adam=False)
+        found["fused + fused_adam"] = together
+        found["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
     found[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
     found[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:
         found[f"all - {name}"] = replace(every, **{name: getattr(NONE, name)})
-    found["all, first_convolution padded"] = replace(every, first_convolution="padded")
     return found
 
 

@@ -3,7 +3,6 @@
 Few input channels and a stride are what GPUs' convolutions are poor at. Input: a convolution as it was made (its weights stay as
 they are, and so do checkpoints and exported policies). Output: how its images are to lie, and what it gives for them.
 
-    padded   zeros follow the channels up to a multiple of 8, which tensor cores ask for
     folded   a stride of 2 (or 4) turns into channels: 6 channels, 5 x 5 by steps of 2 become 24 channels, 3 x 3 by steps of 1
 """
 
@@ -15,10 +14,7 @@ from torch.nn import functional
 
 from envknee.lean.kernels import Layout
 
-Form = Literal["plain", "padded", "folded"]
-
-CHANNEL_MULTIPLE = 8
-"""16 bytes of bfloat16: what cuDNN's tensor-core kernels read at a time."""
+Form = Literal["plain", "folded"]
 
 
 def unfit(form: Form, convolution: nn.Module) -> str | None:
@@ -38,9 +34,6 @@ def unfit(form: Form, convolution: nn.Module) -> str | None:
 
 def layout_of(form: Form, convolution: nn.Conv2d, height: int, width: int, dtype: torch.dtype, last: bool) -> Layout:
     """Return how normalized images of height x width are to lie for a convolution, with their channels last or not."""
-    if form == "padded":
-        channels = -(-convolution.in_channels // CHANNEL_MULTIPLE) * CHANNEL_MULTIPLE
-        return Layout(dtype, last, channels)
     if form == "folded":
         stride, kernel = convolution.stride[0], convolution.kernel_size[0]
         # So many rows that each output pixel has all of its folded ones, and no more.
@@ -62,9 +55,6 @@ def convolve(form: Form, convolution: nn.Module, images: torch.Tensor) -> torch.
     if not isinstance(convolution, nn.Conv2d) or images.shape[1] == convolution.in_channels:
         return convolution(images)
     weight = convolution.weight
-    if form == "padded":
-        weight = functional.pad(weight, (0, 0, 0, 0, 0, images.shape[1] - convolution.in_channels))
-        return convolution._conv_forward(images, weight, convolution.bias)
     stride, kernel = convolution.stride[0], convolution.kernel_size[0]
     missing = -kernel % stride
     weight = functional.pixel_unshuffle(functional.pad(weight, (0, missing, 0, missing)), stride)

@@ -8,10 +8,12 @@ stacked frames. Upstream: rsl-rl-lib 5.5.1.
     agent_cfg.actor.class_name = "envknee.trainers.lean:LeanCNNModel"
 """
 
+import importlib.util
 import inspect
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -53,7 +55,25 @@ class LeanCNNModel(CNNModel):
     steps = LearnerSteps()
     """Set by `use_steps`."""
 
-    _learning_encoder: Callable[..., torch.Tensor] = staticmethod(encode)
+    rollout: "FrameStorage | None" = None
+    """Where the planes lie that observations name; set by `LeanPPO`."""
+
+    def unfit_for_fused(self) -> str | None:
+        """Return why `steps.fused` is not for this network on its device, or None."""
+        device = next(self.parameters()).device
+        if device.type != "cuda":
+            return f"it needs an NVIDIA GPU, and this is {device}"
+        if importlib.util.find_spec("triton") is None:
+            return "it needs Triton, which comes with PyTorch for CUDA"
+        from envknee.lean import fused
+
+        for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
+            if not fused.layers_of(self._encoder(group), height, width)[0]:
+                return (
+                    f"{group}, {height} x {width}: the first layer must be a convolution with an even stride, without padding,"
+                    f" before a ReLU, on an even height and width ({self._encoder(group)})"
+                )
+        return None
 
     def use_steps(self, steps: LearnerSteps) -> None:
         """Compute as `steps` say from now on.
@@ -67,8 +87,6 @@ class LeanCNNModel(CNNModel):
                 raise UserError(f"steps.first_convolution: {steps.first_convolution} is not for {group}: {reason}")
         self.steps = steps
         self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
-        # Learning only: batches of another size would compile anew, and acting is a small part.
-        self._learning_encoder = torch.compile(encode) if steps.compile else encode
 
     def layout_of(self, group: str) -> Layout:
         """Return how this network's stacks of a group are to be laid out for learning."""
@@ -82,32 +100,58 @@ class LeanCNNModel(CNNModel):
         )
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
-        """Return the latent [transitions, size] of observations, whose images are uint8 or normalized."""
+        """Return the latent [transitions, size] of observations.
+
+        Their images are uint8, normalized, or [transitions, channels] which planes of `rollout` they are.
+        """
         at_once = self.steps.images_at_once
         if at_once and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         found: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = found[self.obs_groups_2d[0]].device
-        run: Callable[..., torch.Tensor] = self._learning_encoder if torch.is_grad_enabled() else encode
+        in_bfloat16 = self.steps.bfloat16 or bool(self.steps.fused)
         images = []
-        with torch.autocast(device.type, torch.bfloat16) if self.steps.bfloat16 else nullcontext():
+        with torch.autocast(device.type, torch.bfloat16) if in_bfloat16 else nullcontext():
             for group, image in found.items():
+                if self.steps.fused and image.dtype in (torch.uint8, torch.int64):
+                    images.append(self._fused(group, image))
+                    continue
                 if image.dtype == torch.uint8:
                     image = normalized(image, self._dtype(device))
-                images.append(run(self.cnns[group], self.steps.first_convolution, image))
+                images.append(encode(self._encoder(group), self.steps.first_convolution, image))
         latent = torch.cat(images, dim=-1)
-        if self.steps.bfloat16 and not torch.is_autocast_enabled(device.type):
+        if in_bfloat16 and not torch.is_autocast_enabled(device.type):
             latent = latent.float()
         if not self.obs_groups:
             return latent
         return torch.cat([MLPModel.get_latent(self, obs), latent], dim=-1)
 
+    def _fused(self, group: str, image: torch.Tensor) -> torch.Tensor:
+        from envknee.lean import fused
+
+        height, width = self.obs_dims_2d[self.obs_groups_2d.index(group)]
+        layers, others = fused.layers_of(self._encoder(group), height, width)
+        if image.dtype == torch.uint8:
+            frames = image.flatten(0, 1)
+            sums = torch.empty(len(frames), dtype=torch.int64, device=image.device)
+            kernels.plane_sums(frames.flatten(1), sums)
+            planes = torch.arange(len(frames), device=image.device).view(image.shape[:2])
+        else:
+            storage: Any = self.rollout
+            frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image
+        images = fused.convolve(frames, sums, planes, layers)
+        for layer in others:
+            images = layer(images)
+        return images
+
+    def _encoder(self, group: str) -> Any:
+        return self.cnns[group]
+
     def _dtype(self, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if self.steps.bfloat16 else compute_dtype(device)
 
     def _first_layer(self, group: str) -> Any:
-        encoder: Any = self.cnns[group]
-        return encoder[0]
+        return self._encoder(group)[0]
 
 
 class FrameStorage(RolloutStorage):
@@ -199,17 +243,23 @@ class FrameStorage(RolloutStorage):
 
         Args:
             places: transitions [b] (int64), step * num_envs + environment
-            layouts: by group; None: float32, as Isaac Lab's environments give them
+            layouts: of the groups that are wanted; None: all, float32, as Isaac Lab's environments give them
         """
         found = {}
-        for group, size in self.stack_sizes.items():
-            frames = self.frames[group]
+        for group, layout in (layouts if layouts is not None else dict.fromkeys(self.stack_sizes, PLAIN)).items():
+            frames, size = self.frames[group], self.stack_sizes[group]
             if group in self.sums:
-                layout = layouts[group] if layouts else PLAIN
                 found[group] = gather_normalized(frames, self.sums[group], self.history, places, size, layout)
             else:
                 found[group] = gather(frames, self.history, places, size)
         return found
+
+    def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
+        """Return which planes of `frames[group]` the stacks of some transitions [b] are: [b, k * c], oldest frame first."""
+        steps, envs, channels = self.frames[group].shape[:3]
+        images = torch.arange(steps * envs, device=places.device).view(steps, envs, 1)
+        images = gather(images, self.history, places, self.stack_sizes[group])
+        return (images.unsqueeze(2) * channels + torch.arange(channels, device=places.device)).flatten(1)
 
 
 class LeanPPO(AccumulatingPPO):
@@ -238,6 +288,7 @@ class LeanPPO(AccumulatingPPO):
                 " Leave it out, or that"
             )
         models = [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
+        self._decide_fused(models)
         for model in models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
@@ -265,15 +316,13 @@ class LeanPPO(AccumulatingPPO):
         return algorithm
 
     def compile(self, mode: str | None = None) -> None:
-        """Refuse what upstream would compile: `LearnerSteps.compile` is this learner's.
+        """Refuse what upstream would compile: measured on its own it makes this learner slower.
 
         Raises:
             UserError: for any mode.
         """
         if mode is not None:
-            raise UserError(
-                f"torch_compile_mode: {mode} is for stock PPO. Lean's is agent.algorithm.steps.compile: true"
-            )
+            raise UserError(f"torch_compile_mode: {mode} is for stock PPO. Leave it out")
 
     def use_micro_batches(
         self,
@@ -304,6 +353,37 @@ class LeanPPO(AccumulatingPPO):
         self._has_learned = True
         return losses
 
+    def _decide_fused(self, models: list[LeanCNNModel]) -> None:
+        """Replace what the steps leave open by what this agent and device allow.
+
+        Raises:
+            UserError: when `steps.fused` is asked for and cannot be.
+        """
+        both = (self.actor, self.critic)
+        others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
+        reasons = [model.unfit_for_fused() for model in models]
+        reason = next(filter(None, reasons), None)
+        if others:
+            reason = f"{type(others[0]).__name__} reads images, too, and is no LeanCNNModel"
+        if self.steps.fused and reason:
+            raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
+        fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
+        adam = self.steps.fused_adam
+        if adam is None:
+            adam = fused and self._unfit_for_fused_adam() is None
+        self.steps = replace(self.steps, fused=fused, fused_adam=adam)
+
+    def _unfit_for_fused_adam(self) -> str | None:
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        if "fused" not in inspect.signature(type(self.optimizer)).parameters:
+            return f"{type(self.optimizer).__name__} has no fused form. Use adam or adamw"
+        if len(set(parameters)) < len(parameters):
+            return (
+                "actor and critic share parameters, which one kernel would update twice at once. Leave it out, or set"
+                " share_cnn_encoders: false"
+            )
+        return None
+
     def _set_up_optimizer(self) -> None:
         """Make the optimizer once more, with what the steps ask of it.
 
@@ -314,15 +394,8 @@ class LeanPPO(AccumulatingPPO):
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         settings: dict[str, Any] = {}
         if steps.fused_adam:
-            if "fused" not in inspect.signature(type(self.optimizer)).parameters:
-                raise UserError(
-                    f"steps.fused_adam: {type(self.optimizer).__name__} has no fused form. Use adam or adamw"
-                )
-            if len(set(parameters)) < len(parameters):
-                raise UserError(
-                    "steps.fused_adam: actor and critic share parameters, which one kernel would update twice at once."
-                    " Leave it out, or set share_cnn_encoders: false"
-                )
+            if reason := self._unfit_for_fused_adam():
+                raise UserError(f"steps.fused_adam: {reason}")
             settings["fused"] = True
         if steps.cuda_graph and (device.type != "cuda" or self.is_multi_gpu):
             raise UserError(
@@ -379,9 +452,16 @@ class LeanPPO(AccumulatingPPO):
 
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
         observed = super()._observed(observations, places)
-        observed.update(
-            self.storage.stacks(places, {group: self._layout_of(group) for group in self.storage.stack_sizes})
-        )
+        layouts = {}
+        for group in self.storage.stack_sizes:
+            if self.steps.fused and group in self.storage.sums:
+                observed[group] = self.storage.planes(group, places)
+            else:
+                layouts[group] = self._layout_of(group)
+        observed.update(self.storage.stacks(places, layouts))
+        for model in (self.actor, self.critic):
+            if isinstance(model, LeanCNNModel):
+                model.rollout = self.storage
         return observed
 
     def _layout_of(self, group: str) -> Layout:

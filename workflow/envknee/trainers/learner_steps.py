@@ -24,11 +24,12 @@ class LearnerSteps:
     bfloat16: bool = False
     """Convolutions compute in bfloat16 (autocast), also when acting, so that both sides of PPO's ratio round alike."""
 
-    compile: bool = False
-    """`torch.compile` for the convolutions and what lies between them, forward and backward. Equal within float error."""
+    fused: bool | None = None
+    """Convolutions by `envknee.lean.fused`, which read the rollout's bytes, also when acting. As close as bfloat16 is.
+    None: on an NVIDIA GPU, where the network allows it."""
 
-    fused_adam: bool = False
-    """The optimizer's step in one kernel (PyTorch's `fused`). Equal within float error."""
+    fused_adam: bool | None = None
+    """The optimizer's step in one kernel (PyTorch's `fused`). Equal within float error. None: where `fused` is on."""
 
     rate_on_device: bool = True
     """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
@@ -62,6 +63,6 @@ class LearnerSteps:
             elif name == "images_at_once":
                 if value is not None and (type(value) is not int or value < 1):
                     raise UserError(f"steps.images_at_once: {value!r} is neither a whole number from 1 on nor null")
-            elif not isinstance(value, bool):
+            elif not isinstance(value, bool) and not (value is None and legal[name] is None):
                 raise UserError(f"steps.{name}: {value!r} is neither true nor false")
         return cls(**named)

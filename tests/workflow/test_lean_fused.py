@@ -1,0 +1,53 @@
+"""Convolutions that read bytes give what PyTorch's give for normalized images, and its gradients: on an NVIDIA GPU."""
+
+import pytest
+import torch
+from torch import nn
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "channels", "network", "fused"),
+    [
+        (96, 96, 6, [(8, 5, 2), (16, 3, 2), (16, 3, 2)], 3),
+        (82, 84, 3, [(24, 8, 4), (24, 4, 2), (8, 3, 1)], 3),
+        (64, 48, 12, [(20, 4, 2), (32, 3, 2)], 1),  # 20 channels are no multiple of 8
+    ],
+)
+def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, network, fused):
+    from envknee.lean import fused as module
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    layers, inputs = [], channels
+    for outputs, kernel, stride in network:
+        layers += [nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU()]
+        inputs = outputs
+    network = nn.Sequential(*layers, nn.Flatten()).cuda()
+    for layer in network[:-1:2]:
+        layer.weight.data = layer.weight.data.bfloat16().float()  # what is left is rounding on the way
+    frames = torch.randint(0, 256, (50, height, width), dtype=torch.uint8, device="cuda:0")
+    sums, planes = frames.long().sum((1, 2)), torch.randint(0, 50, (300, channels), device="cuda:0")
+
+    images = frames[planes].float() / 255 - (sums[planes] / (255.0 * height * width)).float()[:, :, None, None]
+    expected, parameters = network(images), list(network.parameters())
+    slope = torch.randn_like(expected)
+    slopes = torch.autograd.grad(expected, parameters, slope)
+
+    first, others = module.layers_of(network, height, width)
+    assert len(first) == fused and isinstance(others[-1], nn.Flatten)
+    found = module.convolve(frames, sums, planes, first)
+    with torch.autocast("cuda", torch.bfloat16):
+        for layer in others:
+            found = layer(found)
+    assert apart(found, expected) < 0.01
+    for one, other in zip(torch.autograd.grad(found, parameters, slope.to(found.dtype)), slopes, strict=True):
+        assert one.dtype == torch.float32 and apart(one, other) < 0.06  # PyTorch's autocast: up to 0.09
+
+
+def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    return ((one.float() - other.float()).norm() / other.norm()).item()
