@@ -127,26 +127,10 @@ def _sum_of_word(word: wp.uint32):
 
 @wp.func
 def _take(words: wp.array2d(dtype=wp.uint32), row: wp.int32, start: wp.int32, lanes: wp.int32):
-    """Return every so-manieth word of a row; beyond its end the last, so that no load waits for a branch."""
+    """Return the words of a row that are `lanes` apart; beyond its end the last one, so that no load waits for a branch."""
     taken = _Taken()
     for step in range(WORDS):
         taken[step] = _word(words, row, wp.min(start + step * lanes, words.shape[1] - 1))
-    return taken
-
-
-@wp.func
-def _take_pixels(
-    images: wp.array2d(dtype=wp.uint32),
-    env: wp.int32,
-    start: wp.int32,
-    lanes: wp.int32,
-    width: wp.int32,
-    pixel: wp.int32,
-):
-    """Return four pixels at every so-manieth of an image's `width` places; beyond its end the last."""
-    taken = _Quads()
-    for step in range(QUADS):
-        taken[step] = _four_pixels(images, env, wp.min(start + step * lanes, width - 1), pixel)
     return taken
 
 
@@ -202,6 +186,40 @@ def _normalize_row(
                     x = wp.float32((taken[step] >> wp.uint32(8 * byte)) & wp.uint32(255))
                     values[byte] = (x * HIGH + x * LOW) - mean
                 _put_four(out, to, start + step * lanes, values)
+
+
+@wp.func
+def _put_image(
+    images: wp.array2d(dtype=wp.uint32),
+    env: wp.int32,
+    pixel: wp.int32,
+    channels: wp.int32,
+    lane: wp.int32,
+    lanes: wp.int32,
+    ring: wp.array2d(dtype=wp.uint32),
+    row: wp.int32,
+    twice: wp.bool,
+    stacked: wp.array2d(dtype=wp.uint32),
+    to: wp.int32,
+):
+    """Do a thread's part of putting an image into a row of the ring, and one of the stacks; return its part of the sums."""
+    width = ring.shape[1] // channels
+    total = wp.vec4i()
+    for start in range(lane, width, QUADS * lanes):
+        taken = _Quads()
+        for step in range(QUADS):
+            taken[step] = _four_pixels(images, env, wp.min(start + step * lanes, width - 1), pixel)
+        for step in range(QUADS):
+            word = start + step * lanes
+            if word < width:
+                for channel in range(4):
+                    if channel < channels:
+                        value = _channel_of(taken[step], channel)
+                        total[channel] += _sum_of_word(value)
+                        _put_word(ring, row, channel * width + word, value)
+                        if twice:
+                            _put_word(stacked, to, channel * width + word, value)
+    return total
 
 
 @wp.kernel(enable_backward=False)
@@ -261,17 +279,7 @@ def _push_words(
     if place < frames - 1 and not is_fresh[env]:
         _copy_row(ring, row, lane, lanes, stacked, to)
     else:
-        width = ring.shape[1] // channels
-        for start in range(lane, width, QUADS * lanes):
-            taken = _take_pixels(images, env, start, lanes, width, pixel)
-            for step in range(QUADS):
-                word = start + step * lanes
-                if word < width:
-                    for channel in range(4):
-                        if channel < channels:
-                            value = _channel_of(taken[step], channel)
-                            _put_word(ring, row, channel * width + word, value)
-                            _put_word(stacked, to, channel * width + word, value)
+        _put_image(images, env, pixel, channels, lane, lanes, ring, row, True, stacked, to)
 
 
 @wp.kernel(enable_backward=False)
@@ -292,22 +300,10 @@ def _take_words(
     env, lane = wp.tid()
     envs = images.shape[0]
     frames = ring.shape[0] // envs
-    width = ring.shape[1] // channels
     row = newest * envs + env
-    total = wp.vec4i()
-    for start in range(lane, width, QUADS * lanes):
-        taken = _take_pixels(images, env, start, lanes, width, pixel)
-        for step in range(QUADS):
-            word = start + step * lanes
-            if word < width:
-                for channel in range(4):
-                    if channel < channels:
-                        value = _channel_of(taken[step], channel)
-                        total[channel] += _sum_of_word(value)
-                        _put_word(ring, row, channel * width + word, value)
-    found = wp.tile_sum(wp.tile(total, preserve_type=True))[
-        0
-    ]  # and each thread of the block sees what the others wrote
+    total = _put_image(images, env, pixel, channels, lane, lanes, ring, row, False, ring, row)
+    found = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
+    # The sum has waited for the block: each of its threads sees what the others wrote.
     for slot in range(frames):
         if slot == newest or is_fresh[env]:
             if slot != newest:
