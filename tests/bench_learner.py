@@ -42,7 +42,7 @@ from rsl_rl.storage import RolloutStorage  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
 CHANNELS, STATES = 3, 4
-NONE = LearnerSteps(fused=False, fused_adam=False, rate_on_device=False)
+NONE = LearnerSteps(fused=False, fused_adam=False, cuda_graph=False, rate_on_device=False)
 PART = 2048
 """Transitions at a time, where a learner takes less than a mini-batch."""
 
@@ -76,6 +76,9 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
         found["fused"] = replace(together, fused_adam=False)
         found["fused + fused_adam"] = together
         found["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
+        found[f"fused + fused_adam + cuda_graph, images_at_once {PART}"] = replace(
+            together, cuda_graph=True, images_at_once=PART
+        )
     found[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
     found[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:

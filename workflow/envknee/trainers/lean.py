@@ -20,6 +20,7 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.env import VecEnv
 from rsl_rl.models import CNNModel, MLPModel
+from rsl_rl.modules.distribution import GaussianDistribution
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 from torch import nn
@@ -281,14 +282,14 @@ class LeanPPO(AccumulatingPPO):
             UserError: when one of the steps is not for this agent or device.
         """
         super().__init__(*words, **settings)
-        self.steps = LearnerSteps.of(steps)
+        self.steps = self._asked = LearnerSteps.of(steps)
         if self.steps.images_at_once and (unfit := self._unfit_for_parts()):
             raise UserError(
                 f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
                 " Leave it out, or that"
             )
         models = [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
-        self._decide_fused(models)
+        self._decide_steps(models)
         for model in models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
@@ -336,7 +337,9 @@ class LeanPPO(AccumulatingPPO):
             UserError: as there, and with a CUDA graph, which neither splits nor tries again.
         """
         if self.steps.cuda_graph and (micro_batches > 1 or is_out_of_memory is not None):
-            raise UserError("steps.cuda_graph is for whole mini-batches: leave it out, or on_oom and micro-batches")
+            if self._asked.cuda_graph:
+                raise UserError("steps.cuda_graph is for whole mini-batches: leave it out, or on_oom and micro-batches")
+            self.steps = replace(self.steps, cuda_graph=False)
         super().use_micro_batches(micro_batches, is_out_of_memory, on_split)
 
     def update(self) -> dict[str, float]:
@@ -353,7 +356,7 @@ class LeanPPO(AccumulatingPPO):
         self._has_learned = True
         return losses
 
-    def _decide_fused(self, models: list[LeanCNNModel]) -> None:
+    def _decide_steps(self, models: list[LeanCNNModel]) -> None:
         """Replace what the steps leave open by what this agent and device allow.
 
         Raises:
@@ -368,10 +371,14 @@ class LeanPPO(AccumulatingPPO):
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
-        adam = self.steps.fused_adam
+        adam, graph = self.steps.fused_adam, self.steps.cuda_graph
         if adam is None:
             adam = fused and self._unfit_for_fused_adam() is None
-        self.steps = replace(self.steps, fused=fused, fused_adam=adam)
+        if graph is None:
+            # Other distributions may look at their parameters, which waits for the GPU and cannot be captured.
+            gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
+            graph = fused and gaussian and not self.is_multi_gpu
+        self.steps = replace(self.steps, fused=fused, fused_adam=adam, cuda_graph=graph)
 
     def _unfit_for_fused_adam(self) -> str | None:
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]

@@ -38,9 +38,9 @@ class LearnerSteps:
     """So many transitions go through the convolutions at a time, when acting and in learning, where gradients add up to a
     mini-batch's: less memory, more kernels. None: all of an environment step, or of a mini-batch. Equal within float error."""
 
-    cuda_graph: bool = False
-    """A mini-batch's whole step is captured once and replayed: for updates of few transitions, whose launches take
-    longer than their kernels. One GPU, CUDA only; the same kernels."""
+    cuda_graph: bool | None = None
+    """A mini-batch's whole step is captured once and replayed, for launches take longer than their kernels. One GPU, CUDA
+    only; the same kernels. None: where `fused` is on and mini-batches are whole."""
 
     @classmethod
     def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
