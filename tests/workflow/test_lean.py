@@ -109,7 +109,8 @@ def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int,
     stacked = stack(random_frames(random, num_envs, 5, 7).to(device))
     obs = TensorDict({"policy": stacked, "state": torch.zeros(num_envs, 2, device=device)}, batch_size=[num_envs])
     storage = FrameStorage(num_envs, horizon, obs, {"policy": frames}, [1], device)
-    assert storage.frames["policy"].nbytes == (horizon + frames - 1) * num_envs * 3 * 5 * 7
+    frames_kept: Any = storage.frames["policy"]
+    assert frames_kept.nbytes == (horizon + frames - 1) * num_envs * 3 * 5 * 7
     for _ in range(2):  # the second rollout goes on where the first ended, in the middle of episodes
         seen = []
         for step in range(horizon):
@@ -129,6 +130,8 @@ def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int,
         places = torch.randperm(horizon * num_envs, generator=random).to(device)
         again = storage.stacks(places)["policy"]
         assert torch.equal(again, torch.stack(seen).flatten(0, 1)[places])
+        planes = storage.planes("policy", places)
+        assert torch.equal(normalized(frames_kept.flatten(0, 2)[planes]), again)
         half = storage.stacks(places, {"policy": Layout(torch.bfloat16)})["policy"]
         assert torch.equal(half, again.to(torch.bfloat16))
         assert storage.observations["state"][:, 0, 0].tolist() == list(range(horizon))

@@ -11,24 +11,24 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("height", "width", "channels", "network", "fused"),
+    ("height", "width", "channels", "sizes", "fused"),
     [
         (96, 96, 6, [(8, 5, 2), (16, 3, 2), (16, 3, 2)], 3),
         (82, 84, 3, [(24, 8, 4), (24, 4, 2), (8, 3, 1)], 3),
         (64, 48, 12, [(20, 4, 2), (32, 3, 2)], 1),  # 20 channels are no multiple of 8
     ],
 )
-def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, network, fused):
+def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, sizes, fused):
     from envknee.lean import fused as module
 
     torch.manual_seed(0)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     layers, inputs = [], channels
-    for outputs, kernel, stride in network:
+    for outputs, kernel, stride in sizes:
         layers += [nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU()]
         inputs = outputs
     network = nn.Sequential(*layers, nn.Flatten()).cuda()
-    for layer in network[:-1:2]:
+    for layer in layers[::2]:
         layer.weight.data = layer.weight.data.bfloat16().float()  # what is left is rounding on the way
     frames = torch.randint(0, 256, (50, height, width), dtype=torch.uint8, device="cuda:0")
     sums, planes = frames.long().sum((1, 2)), torch.randint(0, 50, (300, channels), device="cuda:0")

@@ -40,7 +40,7 @@ def layout_of(form: Form, convolution: nn.Conv2d, height: int, width: int, dtype
         rows, columns = (
             stride * ((side - kernel) // stride + -(-kernel // stride)) for side in (height, width)
         )  # fmt: skip
-        return Layout(dtype, last, None, (rows, columns), stride)
+        return Layout(dtype, last, (rows, columns), stride)
     return Layout(dtype, last)
 
 

@@ -20,6 +20,7 @@ exists tile by tile. Needs Triton (it comes with PyTorch for CUDA): import this 
 # Triton's compiler reads kernels, and Python's type checker takes them for functions.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
+# pyright: reportMissingParameterType=false
 
 from typing import Any
 
@@ -346,7 +347,7 @@ def convolve(frames: torch.Tensor, sums: torch.Tensor, planes: torch.Tensor, lay
 
 def _forward_of_bytes(frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer) -> torch.Tensor:
     weight, bias, _ = layer
-    outputs, _, rows, columns = weight.shape
+    outputs, columns = weight.shape[0], weight.shape[3]
     rounded = weight.bfloat16()
     shift = bias.float() - means @ rounded.float().sum((2, 3)).t()
     shape = _shape_of_bytes(frames, layer)

@@ -453,8 +453,8 @@ def _gather_normalized(
     """Write the normalized stacks of transitions at `places` (step * n + env).
 
     frames [t + k - 1, n * c, h, w] hold each frame once, the one of step t at t + k - 1; history [t, n] tells how many of
-    the k - 1 frames before it belong to the same episode. out [b, l * f * f, H / f, W / f] has l >= k * c layers, those
-    beyond k * c zero, and each layer of H x W pixels folded by f = 2^bits; what of H x W is not in h x w is zero.
+    the k - 1 frames before it belong to the same episode. out [b, l * f * f, H / f, W / f] has l = k * c layers, each of
+    H x W pixels folded by f = 2^bits; what of H x W is not in h x w is zero.
 
     dim: b, l, lanes, or with channels last b, lanes, l: neighbouring threads write neighbouring numbers.
     """
@@ -464,26 +464,18 @@ def _gather_normalized(
         layer = lane
         lane = turned
     fold = wp.int32(1) << bits
-    envs = history.shape[1]
-    step = wp.int32(places[row] / wp.int64(envs))
-    env = wp.int32(places[row] % wp.int64(envs))
-    frame = wp.int32(0)
-    plane = wp.int32(0)
-    mean = wp.float32(0.0)
-    height = wp.int32(0)
-    if layer < stacked * channels:
-        back = wp.min(stacked - 1 - layer // channels, wp.int32(history[step, env]))
-        frame = step + stacked - 1 - back
-        plane = env * channels + layer % channels
-        mean = wp.float32(sums[frame, plane]) / scale
-        height = frames.shape[2]
+    place = layer // channels
+    frame = _frame_of(history, wp.int32(places[row]), place, stacked)
+    plane = layer - place * channels + (frame % history.shape[1]) * channels
+    frame = frame // history.shape[1]
+    mean = wp.float32(sums[frame, plane]) / scale
     for y in range(out.shape[2] << bits):
         for x in range(lane, out.shape[3] << bits, lanes):
             value = wp.float32(0.0)
-            if y < height and x < frames.shape[3]:
+            if y < frames.shape[2] and x < frames.shape[3]:
                 value = wp.float32(frames[frame, plane, y, x]) / 255.0 - mean
-            place = (layer * fold + (y & (fold - 1))) * fold + (x & (fold - 1))
-            out[row, place, y >> bits, x >> bits] = out.dtype(value)
+            part = (layer * fold + (y & (fold - 1))) * fold + (x & (fold - 1))
+            out[row, part, y >> bits, x >> bits] = out.dtype(value)
 
 
 # All that is ever launched, so that it is compiled at once: each dtype that came later would compile the module again.
@@ -739,9 +731,6 @@ class Layout:
     channels_last: bool = False
     """Whether the channels of a pixel are neighbours (torch.channels_last)."""
 
-    channels: int | None = None
-    """Zeros follow the k * c channels up to so many. None: no more than those."""
-
     size: tuple[int, int] | None = None
     """Height and width that images are cut or, with zeros at their ends, extended to. None: as they are."""
 
@@ -773,8 +762,8 @@ def gather_normalized(
         layout: of the result
 
     Returns:
-        A new tensor [b, k * c, h, w], oldest frame first; [b, l * f * f, H / f, W / f] with a layout of l channels, size
-        H x W and fold f.
+        A new tensor [b, k * c, h, w], oldest frame first; [b, k * c * f * f, H / f, W / f] with a layout of size H x W and
+        fold f.
 
     Raises:
         TypeError, ValueError: for a tensor of another dtype, shape or device, naming it.
@@ -790,12 +779,11 @@ def gather_normalized(
     check_tensor("history", history, (torch.uint8,), (steps - stacked + 1, envs), frames.device)
     check_tensor("places", places, (torch.int64,), (None,), frames.device)
     check_result(layout.dtype)
-    layers = stacked * channels if layout.channels is None else layout.channels
     rows, columns = layout.size or (height, width)
-    if layers < stacked * channels or layout.fold not in (1, 2, 4) or rows % layout.fold or columns % layout.fold:
+    if layout.fold not in (1, 2, 4) or rows % layout.fold or columns % layout.fold:
         raise ValueError(f"{layout} does not fit stacks of {stacked} frames of shape {tuple(frames.shape)}")
     return _gather_normalized_op(
-        frames, sums, history, places, stacked, layout.dtype, layers, rows, columns, layout.fold, layout.channels_last
+        frames, sums, history, places, stacked, layout.dtype, rows, columns, layout.fold, layout.channels_last
     )
 
 
@@ -807,7 +795,6 @@ def _gather_normalized_op(
     places: torch.Tensor,
     stacked: int,
     dtype: torch.dtype,
-    layers: int,
     rows: int,
     columns: int,
     fold: int,
@@ -815,8 +802,9 @@ def _gather_normalized_op(
 ) -> torch.Tensor:
     check_indices("places", places, history.numel())
     steps, envs, channels, height, width = frames.shape
+    layers = stacked * channels
     out, lanes = _gathered(places, dtype, layers, rows, columns, fold, channels_last), _lanes(frames)
-    as_they_are = layers == stacked * channels and (rows, columns, fold) == (height, width, 1) and not channels_last
+    as_they_are = (rows, columns, fold) == (height, width, 1) and not channels_last
     if as_they_are and _are_words(frames) and history.numel() < 2**31:
         lanes = _lanes_for(height * width // 4, WORDS, frames)
         _launch(
@@ -858,13 +846,12 @@ def _(
     places: torch.Tensor,
     stacked: int,
     dtype: torch.dtype,
-    layers: int,
     rows: int,
     columns: int,
     fold: int,
     channels_last: bool,
 ) -> torch.Tensor:
-    return _gathered(places, dtype, layers, rows, columns, fold, channels_last)
+    return _gathered(places, dtype, stacked * frames.shape[2], rows, columns, fold, channels_last)
 
 
 def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:

@@ -31,7 +31,7 @@ from envknee.lean.kernels import PLAIN
 from envknee.tasks.frames import lean_stacks
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.captured import CapturedStep
-from envknee.trainers.learner_steps import LearnerSteps
+from envknee.trainers.learner_steps import FUSED_IMAGES_AT_ONCE, LearnerSteps
 
 MOST_FRAMES = 255
 """What a history of uint8 can count."""
@@ -378,7 +378,10 @@ class LeanPPO(AccumulatingPPO):
             # Other distributions may look at their parameters, which waits for the GPU and cannot be captured.
             gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
             graph = fused and gaussian and not self.is_multi_gpu
-        self.steps = replace(self.steps, fused=fused, fused_adam=adam, cuda_graph=graph)
+        at_once = self.steps.images_at_once
+        if at_once is None and fused and not self._unfit_for_parts():
+            at_once = FUSED_IMAGES_AT_ONCE
+        self.steps = replace(self.steps, fused=fused, fused_adam=adam, cuda_graph=graph, images_at_once=at_once)
 
     def _unfit_for_fused_adam(self) -> str | None:
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]

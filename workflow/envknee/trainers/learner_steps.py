@@ -10,6 +10,9 @@ from typing import Any, get_args
 from envknee.errors import UserError, nearest
 from envknee.lean.convolution import Form
 
+FUSED_IMAGES_AT_ONCE = 2048
+"""Enough to keep a GPU's kernels busy: a mini-batch of 8,192 then needs a quarter of the memory for its activations."""
+
 
 @dataclass(frozen=True)
 class LearnerSteps:
@@ -36,7 +39,8 @@ class LearnerSteps:
 
     images_at_once: int | None = None
     """So many transitions go through the convolutions at a time, when acting and in learning, where gradients add up to a
-    mini-batch's: less memory, more kernels. None: all of an environment step, or of a mini-batch. Equal within float error."""
+    mini-batch's: less memory, more kernels. Equal within float error. None: all of an environment step, or of a mini-batch; where
+    `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
 
     cuda_graph: bool | None = None
     """A mini-batch's whole step is captured once and replayed, for launches take longer than their kernels. One GPU, CUDA
