@@ -82,6 +82,7 @@ def command_line(
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
+        "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
         image.TOLD: entrance.image.model_dump_json(),
     }
     _python, *module, _root = command[:4]
@@ -91,6 +92,7 @@ def command_line(
         Path(kernels).mkdir(parents=True, exist_ok=True)
         writable.append(Path(kernels))
         inside["WARP_CACHE_PATH"] = str(Path(kernels).resolve())
+        inside["TRITON_CACHE_DIR"] = str(Path(kernels).resolve() / "triton")
     else:
         command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
     folder = here if root.is_relative_to(here) else root  # as on the host, where that exists inside

@@ -11,9 +11,14 @@ stacked frames. Upstream: rsl-rl-lib 5.5.1.
 import importlib.util
 import inspect
 import math
+import os
+import shutil
+import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -66,6 +71,10 @@ class LeanCNNModel(CNNModel):
             return f"it needs an NVIDIA GPU, and this is {device}"
         if importlib.util.find_spec("triton") is None:
             return "it needs Triton, which comes with PyTorch for CUDA"
+        if not can_build_launchers():
+            return (
+                "Triton needs a C compiler and Python's headers (on Debian: apt-get install gcc libc6-dev python3-dev)"
+            )
         from envknee.lean import fused
 
         for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
@@ -370,6 +379,8 @@ class LeanPPO(AccumulatingPPO):
             reason = f"{type(others[0]).__name__} reads images, too, and is no LeanCNNModel"
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
+        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
+            print(f"envknee: convolutions are PyTorch's, for steps.fused is off: {reason}", file=sys.stderr, flush=True)
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph = self.steps.fused_adam, self.steps.cuda_graph
         if adam is None:
@@ -528,6 +539,12 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
             ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
         )
     return found
+
+
+def can_build_launchers() -> bool:
+    """Return whether Triton can build what launches its kernels (triton 3.6, runtime/build.py)."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return compiler is not None and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
