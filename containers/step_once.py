@@ -54,17 +54,19 @@ def main() -> None:
 
 def normalize_leanly() -> None:
     """Load the kernels of `observations: lean`, as trials will: Warp knows them by their module's name and text."""
-    import torch
+    import numpy
+    import warp
 
     spec = importlib.util.spec_from_file_location("envknee.lean.kernels", HERE / "lean_kernels.py")
     assert spec is not None and spec.loader is not None
     kernels = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kernels)
-    values = kernels.normalized(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
-    if values.flatten().tolist() != [-0.5, 0.5]:
-        raise SystemExit(
-            f"the image's kernels normalize 0 and 255 to {values.flatten().tolist()}, expected -0.5 and 0.5"
-        )
+    pixels, values = [0, 255, 0, 255], warp.zeros((1, 4), dtype=warp.float32, device="cpu")
+    words = warp.array(numpy.array([pixels], dtype=numpy.uint8).view(numpy.uint32), dtype=warp.uint32, device="cpu")
+    kernel = kernels.INTO[kernels.normalize_words, warp.float32]
+    warp.launch(kernel, dim=(1, 1), inputs=[words, 255.0 * len(pixels), 1, values], device="cpu")
+    if values.numpy().tolist() != [[-0.5, 0.5, -0.5, 0.5]]:
+        raise SystemExit(f"the image's kernels normalize {pixels} to {values.numpy().tolist()}, expected -0.5 and 0.5")
 
 
 def step() -> list[float]:

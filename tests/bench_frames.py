@@ -25,7 +25,7 @@ import warp  # noqa: E402
 
 warp.init()
 
-from envknee.lean import Layout, LeanFrameStack, gather_normalized, kernels, normalized  # noqa: E402
+from envknee.lean import Layout, LeanFrameStack, gather_normalized, normalized, operations  # noqa: E402
 from envknee.tasks.frames import PerFrameStack  # noqa: E402
 from isaaclab.utils.images import CameraFrameStack, normalize_rgb  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -76,7 +76,7 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
         0, 256, (HORIZON + frames - 1, num_envs, CHANNELS, pixels, pixels), dtype=torch.uint8, device=device
     )
     sums = torch.empty(rollout.shape[:3], dtype=torch.int64, device=device)
-    kernels.plane_sums(rollout.flatten(0, 2).flatten(1), sums.view(-1))
+    operations.plane_sums(rollout.flatten(0, 2).flatten(1), sums.view(-1))
     history = torch.full((HORIZON, num_envs), frames, dtype=torch.uint8, device=device)
     stacks = torch.rand(HORIZON * num_envs, frames * CHANNELS, pixels, pixels, device=device)
     size = HORIZON * num_envs // MINI_BATCHES
@@ -101,8 +101,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
         Variant("mini-batch, float32", "torch, of float32", lambda: stacks[places()], 8.0 * batch_values),
         Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
         Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
-        Variant("mini-batch, uint8", "lean", lambda: kernels.gather(rollout, history, places(), frames), 2.0 * batch_values),
-        Variant("frame's sums", "lean", lambda: kernels.plane_sums(frame, sums[0].view(-1)), frame_bytes),
+        Variant("mini-batch, uint8", "lean", lambda: operations.gather(rollout, history, places(), frames), 2.0 * batch_values),
+        Variant("frame's sums", "lean", lambda: operations.plane_sums(frame, sums[0].view(-1)), frame_bytes),
         Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
     ]  # fmt: skip
 

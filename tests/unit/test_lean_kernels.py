@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.lean import Layout, LeanFrameStack, convolution, gather, gather_normalized, kernels, normalized
+from envknee.lean import Layout, LeanFrameStack, convolution, gather, gather_normalized, normalized, operations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -30,7 +30,7 @@ def a_rollout(
     shape = (steps + frames - 1, envs, channels, height, width)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random).to(device)
     sums = torch.empty(shape[:3], dtype=torch.int64, device=device)
-    kernels.plane_sums(images.flatten(0, 2).flatten(1), sums.view(-1))
+    operations.plane_sums(images.flatten(0, 2).flatten(1), sums.view(-1))
     history = torch.randint(0, frames, (steps, envs), dtype=torch.uint8, generator=random).to(device)
     places = torch.randperm(steps * envs, generator=random).to(device)
     return {"frames": images, "sums": sums, "history": history, "places": places, "stacked": frames}
@@ -123,7 +123,7 @@ def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, 
     rollout = a_rollout(5, 3, frames, channels, height, width, seed, device)
     plain: dict[str, Any] = rollout | {"frames": astray(rollout["frames"])}
     sums = torch.empty_like(rollout["sums"])
-    kernels.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
+    operations.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
     assert torch.equal(rollout["sums"], sums)
     assert torch.equal(sums, rollout["frames"].sum((3, 4)))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -157,7 +157,7 @@ def test_a_sum_does_not_wrap_around(device: str) -> None:
     # As int32 it would be -16,777,216: the first version of Isaac Lab's pull request #5849.
     planes = torch.full((2, 4096 * 4096), 255, dtype=torch.uint8, device=device)
     sums = torch.empty(2, dtype=torch.int64, device=device)
-    kernels.plane_sums(planes, sums)
+    operations.plane_sums(planes, sums)
     assert sums.tolist() == [255 * 4096**2] * 2 and 255 * 4096**2 > 2**31
 
 

@@ -1,6 +1,7 @@
 """Each step of the lean learner gives the update that stock PPO gives: RSL-RL's own PPO and networks, on the same frames."""
 
 import functools
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -237,6 +238,19 @@ def test_steps_that_are_not_for_it_say_so():
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="steps.cuda_graph is for one GPU, and this is cpu"):
             make(LearnerSteps(cuda_graph=True))
+
+
+def test_without_a_compiler_convolutions_stay_pytorchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    headers = tmp_path / "include"
+    headers.mkdir()
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(headers)})
+    monkeypatch.setenv("CC", "gcc")
+    assert not lean_trainer.can_build_launchers()
+    (headers / "Python.h").touch()
+    assert lean_trainer.can_build_launchers()
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not lean_trainer.can_build_launchers()
 
 
 @pytest.mark.gpu

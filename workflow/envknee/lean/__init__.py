@@ -6,6 +6,6 @@ Isaac Lab does (`x / 255 - mean`). Knows Warp and torch, but neither Isaac Lab n
 """
 
 from envknee.lean.frames import LeanFrameStack
-from envknee.lean.kernels import Layout, gather, gather_normalized, normalized
+from envknee.lean.operations import Layout, gather, gather_normalized, normalized
 
 __all__ = ["LeanFrameStack", "Layout", "gather", "gather_normalized", "normalized"]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from envknee.lean.kernels import Layout
+from envknee.lean.operations import Layout
 
 Form = Literal["plain", "folded"]
 

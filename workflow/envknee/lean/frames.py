@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from envknee.lean import kernels
+from envknee.lean import operations
 
 
 class LeanFrameStack:
@@ -12,7 +12,7 @@ class LeanFrameStack:
 
     Takes the place of Isaac Lab 3.0.0's `CameraFrameStack` (isaaclab/utils/images.py): the same calls, the same order of
     frames and channels, the same history after a reset. What differs is where colours are normalized: not here, but where
-    the network reads them (`kernels.normalized`), which leaves the observation four times smaller. Frames that are not
+    the network reads them (`operations.normalized`), which leaves the observation four times smaller. Frames that are not
     uint8 (depth) are normalized first, as there, and stacked as float32.
 
     Each frame is written once into a ring of frames, so that nothing shifts, and the stack that is returned is a new
@@ -57,7 +57,7 @@ class LeanFrameStack:
         Raises:
             TypeError: for numbers that are no integers.
             ValueError: for truth values of another shape than [num_envs].
-            IndexError: for an environment that is not there (on a GPU: see `kernels.check_indices`).
+            IndexError: for an environment that is not there (on a GPU: see `operations.check_indices`).
         """
         if env_ids is None or isinstance(env_ids, slice):
             self._is_fresh[slice(None) if env_ids is None else env_ids] = True
@@ -66,10 +66,10 @@ class LeanFrameStack:
             return
         ids = torch.as_tensor(env_ids, device=self._is_fresh.device)
         if ids.dtype == torch.bool:
-            kernels.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
+            operations.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
         else:
-            kernels.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
-            kernels.check_indices("env_ids", ids, self.num_envs)
+            operations.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
+            operations.check_indices("env_ids", ids, self.num_envs)
         self._is_fresh[ids] = True
 
     def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
@@ -98,14 +98,14 @@ class LeanFrameStack:
         ring = self._ring_for(images, (torch.uint8, torch.float32))
         _, height, width, channels = images.shape
         stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
-        kernels.push(images, self._is_fresh, ring, self._pushes % self.frames, stacked)
+        operations.push(images, self._is_fresh, ring, self._pushes % self.frames, stacked)
         self._has_sums = False
         self._pushes += 1
         self._is_fresh.zero_()
         return stacked
 
     def normalized(self, images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Take the newest frames and return the normalized stacks: `kernels.normalized(stack(images), dtype)`, to the bit.
+        """Take the newest frames and return the normalized stacks: `operations.normalized(stack(images), dtype)`, to the bit.
 
         Quicker than those two, since no stack of uint8 is written, and sums of older frames are kept. Calls of both kinds may
         take turns.
@@ -121,15 +121,15 @@ class LeanFrameStack:
             TypeError: for frames of another dtype than uint8, now or before, or a result of another one than those.
             ValueError: for frames of another shape or device than before, or an empty one.
         """
-        kernels.check_result(dtype)
+        operations.check_result(dtype)
         ring = self._ring_for(images, (torch.uint8,))
         if self._sums is None:
             self._sums = torch.empty(ring.shape[:2], dtype=torch.int64, device=ring.device)
         if not self._has_sums and self._pushes:
-            kernels.plane_sums(ring.flatten(0, 1).flatten(1), self._sums.view(-1))
+            operations.plane_sums(ring.flatten(0, 1).flatten(1), self._sums.view(-1))
         self._has_sums = True
         newest = self._pushes % self.frames
-        values = kernels.push_normalized(images, self._is_fresh, ring, newest, self._sums, dtype)
+        values = operations.push_normalized(images, self._is_fresh, ring, newest, self._sums, dtype)
         self._pushes += 1
         self._is_fresh.zero_()
         return values
@@ -144,7 +144,7 @@ class LeanFrameStack:
             if ring.dtype not in dtypes:
                 raise TypeError(f"this stack holds frames of {ring.dtype}, expected {dtypes[0]}: call it instead")
             dtypes = (ring.dtype,)
-        kernels.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
+        operations.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
         if ring is None:
             _, height, width, channels = images.shape
             ring = images.new_empty((self.frames, self.num_envs * channels, height, width))

@@ -31,8 +31,8 @@ from tensordict import TensorDict
 from torch import nn
 
 from envknee.errors import UserError
-from envknee.lean import Layout, convolution, gather, gather_normalized, kernels, normalized
-from envknee.lean.kernels import PLAIN
+from envknee.lean import Layout, convolution, gather, gather_normalized, normalized, operations
+from envknee.lean.operations import PLAIN
 from envknee.tasks.frames import lean_stacks
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.captured import CapturedStep
@@ -144,7 +144,7 @@ class LeanCNNModel(CNNModel):
         if image.dtype == torch.uint8:
             frames = image.flatten(0, 1)
             sums = torch.empty(len(frames), dtype=torch.int64, device=image.device)
-            kernels.plane_sums(frames.flatten(1), sums)
+            operations.plane_sums(frames.flatten(1), sums)
             planes = torch.arange(len(frames), device=image.device).view(image.shape[:2])
         else:
             storage: Any = self.rollout
@@ -235,7 +235,7 @@ class FrameStorage(RolloutStorage):
     def _add_frames(self, group: str, stacked: torch.Tensor, size: int, step: int) -> None:
         frames: Any = self.frames[group]
         _, envs, channels, *image = frames.shape
-        kernels.check_tensor(
+        operations.check_tensor(
             f"observations/{group}", stacked, (frames.dtype,), (envs, size * channels, *image), frames.device, False
         )
         if step == 0:
@@ -246,7 +246,7 @@ class FrameStorage(RolloutStorage):
             frames[first].copy_(stacked[:, -channels:])
         if group in self.sums:
             new, sums = frames[first : step + size], self.sums[group]
-            kernels.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
+            operations.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
 
     def stacks(self, places: torch.Tensor, layouts: dict[str, Layout] | None = None) -> dict[str, torch.Tensor]:
         """Return the stacks of some transitions by group, each [b, k * c, h, w] or, if normalized here, as its layout says.
