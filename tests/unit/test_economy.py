@@ -1,6 +1,7 @@
 """The adaptive sampler runs what decides the verdict and no more, and is as right as the whole grid."""
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -188,10 +189,15 @@ def a_grid(half: float, repeats: int = 5) -> tuple[Study, list[Record]]:
     return study, list(known.values())
 
 
+def answers(study: Study, records: list[Record]) -> economy_replay.Answers:
+    return economy_replay.answers_of(study, "throughput", records)
+
+
 def test_a_grid_asked_again_gives_the_same_verdict_for_less():
     study, records = a_grid(60)
     found = {
-        sampler: economy_replay.replay(study, "throughput", records, sampler) for sampler in ("grid", "tpe", "adaptive")
+        sampler: economy_replay.replay(study, "throughput", answers(study, records), sampler)
+        for sampler in economy_replay.SAMPLERS
     }
     assert len({tuple(one.thresholds.values()) for one in found.values()}) == 1
     assert found["grid"].trials == found["tpe"].trials == 45
@@ -199,9 +205,26 @@ def test_a_grid_asked_again_gives_the_same_verdict_for_less():
     assert found["adaptive"].device_s <= found["tpe"].settled_s
 
 
+def test_repeats_that_were_not_measured_are_drawn_from_the_noise_of_those_that_were():
+    study, records = a_grid(60, repeats=3)
+    measured = answers(study, records)
+    drawn = economy_replay.with_drawn(measured, 60, seed=1)
+    assert drawn == economy_replay.with_drawn(measured, 60, seed=1) != economy_replay.with_drawn(measured, 60, seed=2)
+    apart = [[], []]
+    for place, known in measured.items():
+        assert drawn[place][:3] == known
+        for values, some in zip(apart, (known, drawn[place][3:]), strict=True):
+            logs = [math.log(record.fps_total.median) for record in some if record.fps_total is not None]
+            values.append(statistics.stdev(logs))
+    # The noise of all points, pooled: as large as what each point's own repeats say on average.
+    assert statistics.fmean(apart[1]) == pytest.approx(statistics.fmean(apart[0]), rel=0.25)
+    five = economy_replay.with_drawn(measured, 5, seed=1)
+    assert economy_replay.replay(study, "throughput", five, "grid").trials == 5 * len(measured)
+
+
 def test_a_grid_with_one_repeat_cannot_be_asked_again():
     study, records = a_grid(60, repeats=1)
     with pytest.raises(UserError, match="has 1 record.*Finish the study first"):
-        economy_replay.replay(study, "throughput", records, "adaptive")
+        answers(study, records)
     with pytest.raises(UserError, match="has no learning trials"):
-        economy_replay.replay(study, "learning", records, "adaptive")
+        economy_replay.answers_of(study, "learning", records)

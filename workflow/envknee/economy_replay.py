@@ -4,17 +4,21 @@ Input: the folder of a study whose grid is complete, with at least two repeats. 
 device time and verdict of `grid`, `tpe` and `adaptive`. Nothing is run.
 
     python -m envknee.economy_replay results-published/<study>
+    python -m envknee.economy_replay results-published/<study> --repeats 5      as if each point had five
 
 A sampler that cannot stop by itself is given the time after which its verdict stayed what it was in the end: less than it
 would really spend, because nothing tells it to stop there.
 """
 
 import argparse
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +28,7 @@ from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder
 from envknee.limits import Series, learning, throughput
 from envknee.limits.verdict import load_study
-from envknee.record import Record, load_records, without_skipped
+from envknee.record import Record, Spread, load_records, without_skipped
 from envknee.samplers import point_of
 from envknee.space import Point
 
@@ -50,13 +54,8 @@ class Replay:
     thresholds: Thresholds
 
 
-def replay(study: Study, kind: Kind, records: Sequence[Record], sampler: str) -> Replay:
-    """Ask for every trial of one kind by another sampler, and answer from `records`.
-
-    Raises:
-        UserError: when the records are not a whole grid with at least two repeats.
-    """
-    answers = answers_of(study, kind, records)
+def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
+    """Ask for every trial of one kind by another sampler, and answer with what was measured."""
     repeats = min(map(len, answers.values()))
     sweep = study.sweep(kind)
     assert sweep is not None, "its records were found"
@@ -111,6 +110,40 @@ def answers_of(study: Study, kind: Kind, records: Iterable[Record]) -> Answers:
     return found
 
 
+def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
+    """Return as many throughput records of each point, those beyond the measured ones drawn.
+
+    A drawn one is a measured one of its point, whose FPS are the point's geometric mean times what some repeat differed by from
+    the mean of its own point. Differences are pooled over all points, and widened by sqrt(n / (n - 1)), for a mean of n values lies
+    nearer to them than the true one.
+    """
+    means, differences = {}, []
+    for place, records in answers.items():
+        logs = [math.log(record.fps_total.median) for record in records if record.fps_total is not None]
+        if logs:
+            means[place] = statistics.fmean(logs)
+        if len(logs) >= 2:
+            wider = math.sqrt(len(logs) / (len(logs) - 1))
+            differences += [wider * (value - means[place]) for value in logs]
+    draw = numpy.random.default_rng(seed)
+    found = {}
+    for place, records in answers.items():
+        found[place] = list(records[:repeats])
+        for number in range(len(records), repeats):
+            source = records[number % len(records)]
+            fps = source.fps_total
+            if fps is not None:
+                ratio = math.exp(means[place] + draw.choice(differences)) / fps.median
+                fps = Spread(
+                    median=ratio * fps.median,
+                    lower_quartile=ratio * fps.lower_quartile,
+                    upper_quartile=ratio * fps.upper_quartile,
+                    iterations=fps.iterations,
+                )
+            found[place].append(source.model_copy(update={"fps_total": fps}))
+    return found
+
+
 def thresholds(records: Sequence[Record], study: Study) -> Thresholds:
     """Return state and threshold of each series of either kind."""
     limits = [*throughput.analyse(records, study.decide), *learning.analyse(records, study.decide)]
@@ -127,12 +160,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("results", type=Path, help="the folder of a study with a whole grid")
     parser.add_argument("--kind", choices=("throughput", "learning"), default="throughput")
+    parser.add_argument(
+        "--repeats", type=int, help="of each point; those beyond the measured ones are drawn from their noise"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: %(default)s)")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.results)
     study, records = load_study(folder), load_records(folder)
-    found = [replay(study, arguments.kind, records, sampler) for sampler in SAMPLERS]
+    answers, caption = answers_of(study, arguments.kind, records), "device seconds; share of the whole grid"
+    if arguments.repeats is not None:
+        if arguments.kind != "throughput" or arguments.repeats < 2:
+            raise UserError(f"--repeats {arguments.repeats} is for throughput trials, and from 2 on")
+        caption += f"\n{min(map(len, answers.values()))} repeats of each point or more are measured, the rest drawn"
+        answers = with_drawn(answers, arguments.repeats, arguments.seed)
+    found = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]
     grid = found[0]
-    table = Table(title=f"{study.study}: {arguments.kind}", caption="device seconds; share of the whole grid")
+    table = Table(title=f"{study.study}: {arguments.kind}", caption=caption)
     for heading in ("sampler", "trials", "all", "until settled"):
         table.add_column(heading, justify="left" if heading == "sampler" else "right")
     for series in grid.thresholds:
