@@ -67,8 +67,11 @@ class LeanCNNModel(CNNModel):
     def unfit_for_fused(self) -> str | None:
         """Return why `steps.fused` is not for this network on its device, or None."""
         device = next(self.parameters()).device
-        if device.type != "cuda":
+        if device.type != "cuda" or torch.version.cuda is None:
             return f"it needs an NVIDIA GPU, and this is {device}"
+        capability = torch.cuda.get_device_capability(device)
+        if capability < (8, 0):
+            return f"it needs tensor cores for bfloat16, compute capability 8.0 or newer, and this GPU has {capability}"
         if importlib.util.find_spec("triton") is None:
             return "it needs Triton, which comes with PyTorch for CUDA"
         if not can_build_launchers():
