@@ -18,14 +18,15 @@ pytestmark = [
         (64, 48, 12, [(20, 4, 2), (32, 3, 2)], 1),  # 20 channels are no multiple of 8
     ],
 )
-def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, sizes, fused):
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.ELU])
+def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, sizes, fused, activation):
     from envknee.lean import fused as module
 
     torch.manual_seed(0)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     layers, inputs = [], channels
     for outputs, kernel, stride in sizes:
-        layers += [nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU()]
+        layers += [nn.Conv2d(inputs, outputs, kernel, stride), activation()]
         inputs = outputs
     network = nn.Sequential(*layers, nn.Flatten()).cuda()
     for layer in layers[::2]:

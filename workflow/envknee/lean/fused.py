@@ -2,8 +2,8 @@
 
 cuDNN's kernels are made for many channels. With the 6, 8 and 16 of a camera task they take most of an update, and before them frames
 are gathered, normalized and laid out in bfloat16, written to memory and read again. Here the first layer reads bytes, a stack's
-frames from wherever they are, and every layer does its bias and ReLU with it, so that an activation is written once and read once in
-each direction.
+frames from wherever they are, and every layer does its bias and activation (ReLU or ELU) with it, so that what a layer gives is written
+once and read once in each direction.
 
 Input: frames [planes, h, w] as uint8, which planes each image consists of, and a network's first layers. Output: their activations
 in bfloat16, and gradients. Arithmetic: bytes are exact in bfloat16; weights, activations and gradients of activations are rounded
@@ -22,7 +22,7 @@ exists tile by tile. Needs Triton (it comes with PyTorch for CUDA): import this 
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
 # pyright: reportMissingParameterType=false
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -30,8 +30,18 @@ import triton.language as tl
 from torch import nn
 from torch.nn import functional
 
-Layer = tuple[torch.Tensor, torch.Tensor, int]
-"""Weight [o, c, kh, kw], bias [o] and stride of a convolution that a ReLU follows."""
+
+class Layer(NamedTuple):
+    """A convolution and the activation that follows it."""
+
+    weight: torch.Tensor
+    """[o, c, kh, kw]"""
+    bias: torch.Tensor
+    """[o]"""
+    stride: int
+    is_elu: bool
+    """ELU with alpha 1, else ReLU. Both tell their slope by what they give."""
+
 
 # How large a tile of pixels (BLOCK_M) and of a patch (BLOCK_K) a program computes with how many warps, and how many programs share
 # out a sum. The fastest of what was tried on an H100 with the network of Isaac Lab's camera cart-pole, 8,192 images of 96 x 96.
@@ -85,10 +95,15 @@ def _two_numbers(pairs):
 
 
 @triton.jit
+def _activated(x, ELU: tl.constexpr):
+    return tl.where(x > 0.0, x, tl.exp(x) - 1.0) if ELU else tl.maximum(x, 0.0)
+
+
+@triton.jit
 def _forward_bytes(
     pairs, planes, weight, shift, out,
     HALF: tl.constexpr, HW_HALF: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
-    L: tl.constexpr, KH: tl.constexpr, KP: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
+    L: tl.constexpr, KH: tl.constexpr, KP: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, ELU: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write a tile of an image's output pixels, out [b, M, O].
@@ -115,7 +130,7 @@ def _forward_bytes(
         acc = tl.dot(right, tl.load(weight + (CHUNKS * BLOCK_K + k)[:, None] * OPAD + o[None, :]), acc)
     acc = acc * (1.0 / 255.0) + tl.load(shift + b * O + o, mask=o < O, other=0.0)[None, :]
     place = (b * M + m)[:, None] * O + o[None, :]
-    tl.store(out + place, tl.maximum(acc, 0.0).to(tl.bfloat16), mask=(m < M)[:, None] & (o < O)[None, :])
+    tl.store(out + place, _activated(acc, ELU).to(tl.bfloat16), mask=(m < M)[:, None] & (o < O)[None, :])
 
 
 @triton.jit
@@ -127,7 +142,7 @@ def _weights_bytes(
 ):  # fmt: skip
     """Add up bytes x gradient over some images: partial [programs, 2, Q, OPAD]; and of each image sums [b, O], the gradient's.
 
-    grad [b, M, O], already zero where the ReLU was. grid: chunks of Q, programs.
+    grad [b, M, O], already times the activation's slope. grid: chunks of Q, programs.
     """
     chunk = tl.program_id(0)
     program = tl.program_id(1)
@@ -166,7 +181,7 @@ def _weights_bytes(
 def _forward(
     x, weight, bias, out, count,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
-    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, ELU: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write a tile of the output pixels of all images, out [b * M, O].
@@ -186,7 +201,7 @@ def _forward(
         offset = (k // (KW * C)) * (W * C) + k % (KW * C)
         patch = tl.load(x + pixel[:, None] + offset[None, :], mask=(k < K)[None, :], other=0.0)
         acc = tl.dot(patch, tl.load(weight + k[:, None] * OPAD + o[None, :]), acc)
-    acc = tl.maximum(acc + tl.load(bias + o, mask=o < O, other=0.0)[None, :], 0.0)
+    acc = _activated(acc + tl.load(bias + o, mask=o < O, other=0.0)[None, :], ELU)
     place = n.to(tl.int64)[:, None] * O + o[None, :]
     tl.store(out + place, acc.to(tl.bfloat16), mask=(n < count)[:, None] & (o < O)[None, :])
 
@@ -200,7 +215,7 @@ def _weights(
 ):  # fmt: skip
     """Add up patches x gradient over some output pixels: partial [programs, K, OPAD]; biases [programs, OPAD].
 
-    grad [b * M, O], already zero where the ReLU was. grid: chunks of K, programs.
+    grad [b * M, O], already times the activation's slope. grid: chunks of K, programs.
     """
     chunk = tl.program_id(0)
     program = tl.program_id(1)
@@ -232,10 +247,10 @@ def _weights(
 def _inputs(
     grad, x, weight, dx, count,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, S: tl.constexpr,
-    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, NPAD: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, NPAD: tl.constexpr, ELU: tl.constexpr,
     BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of some of a layer's inputs, dx [b, H, W, C], zero where x, a ReLU's output, is not above 0.
+    """Write the gradient of some of a layer's inputs, dx [b, H, W, C], times the slope of the activation that gave x.
 
     S neighbouring columns are computed together, and rows by their phase py = y mod S, which only the taps ky = py, py + S, ... reach.
     weight [KH * TX, OPAD, NPAD]: by ky and tx, with n = px * C + c, that of the column kx = px + S * tx.
@@ -266,7 +281,8 @@ def _inputs(
     place = (((b * H + y) * W + xx * S) * C)[:, None] + j[None, :]
     legal = ((n < count) & (y < H))[:, None] & (j < S * C)[None, :] & ((xx * S * C)[:, None] + j[None, :] < W * C)
     value = tl.load(x + place, mask=legal, other=0.0)
-    tl.store(dx + place, tl.where(value > 0, acc, 0.0).to(tl.bfloat16), mask=legal)
+    below = acc * (value.to(tl.float32) + 1.0) if ELU else tl.zeros_like(acc)
+    tl.store(dx + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)
 
 
 class _Layers(torch.autograd.Function):
@@ -278,43 +294,49 @@ class _Layers(torch.autograd.Function):
         frames: torch.Tensor,
         sums: torch.Tensor,
         planes: torch.Tensor,
-        strides: tuple[int, ...],
+        settings: tuple[tuple[int, bool], ...],
         *parameters: Any,
     ) -> torch.Tensor:
-        layers = list(zip(parameters[::2], parameters[1::2], strides, strict=True))
+        layers = _layers(parameters, settings)
         height, width = frames.shape[1:]
         means = sums[planes].float() / (height * width * 255.0)
         outs = [_forward_of_bytes(frames, means, planes, layers[0])]
         for layer in layers[1:]:
             outs.append(_forward_of(outs[-1], layer))
         ctx.save_for_backward(frames, means, planes, *parameters, *outs)
-        ctx.strides = strides
+        ctx.settings = settings
         return outs[-1].permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         frames, means, planes, *saved = ctx.saved_tensors
-        parameters, outs = saved[: 2 * len(ctx.strides)], saved[2 * len(ctx.strides) :]
-        layers = list(zip(parameters[::2], parameters[1::2], ctx.strides, strict=True))
-        grad = grads[0].permute(0, 2, 3, 1)
-        grad = (grad * (outs[-1] > 0)).to(torch.bfloat16).contiguous()
+        parameters, outs = saved[: 2 * len(ctx.settings)], saved[2 * len(ctx.settings) :]
+        layers = _layers(parameters, ctx.settings)
+        grad, given = grads[0].permute(0, 2, 3, 1), outs[-1]
+        slope = torch.where(given > 0, 1.0, given + 1.0) if layers[-1].is_elu else given > 0
+        grad = (grad * slope).to(torch.bfloat16).contiguous()
         found: list[torch.Tensor] = []
-        for before, layer in zip(outs[-2::-1], layers[:0:-1], strict=True):
-            found = [*_gradients_of(before, grad, layer), *found]
-            grad = _gradient_of_inputs(grad, before, layer)
+        for number in range(len(layers) - 1, 0, -1):
+            found = [*_gradients_of(outs[number - 1], grad, layers[number]), *found]
+            grad = _gradient_of_inputs(grad, outs[number - 1], layers[number], layers[number - 1].is_elu)
         return None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *found
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
     """Return the first layers of a network that can be computed here, and what follows them.
 
-    A layer is a convolution without padding, dilation or groups, and its ReLU. The first needs an even stride and even height and
+    A layer is a convolution without padding, dilation or groups, and its ReLU or ELU. The first needs an even stride and even height and
     width (two pixels are read at once), later ones inputs of a multiple of 8 channels (16 bytes). None: the list is empty.
     """
-    modules, found = list(encoder), []
+    modules, found = list(encoder), list[Layer]()
     while len(modules) >= 2:
         convolution, activation = modules[:2]
-        if not isinstance(convolution, nn.Conv2d) or type(activation) is not nn.ReLU or convolution.bias is None:
+        is_elu = type(activation) is nn.ELU and activation.alpha == 1.0
+        if (
+            not isinstance(convolution, nn.Conv2d)
+            or not (is_elu or type(activation) is nn.ReLU)
+            or convolution.bias is None
+        ):
             break
         stride = convolution.stride[0]
         plain = convolution.groups == 1 and convolution.dilation == (1, 1) and convolution.padding == (0, 0)
@@ -323,7 +345,7 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
             break
         if not (even if not found else convolution.in_channels % 8 == 0):
             break
-        found.append((convolution.weight, convolution.bias, stride))
+        found.append(Layer(convolution.weight, convolution.bias, stride, is_elu))
         modules = modules[2:]
     return found, modules
 
@@ -340,32 +362,41 @@ def convolve(frames: torch.Tensor, sums: torch.Tensor, planes: torch.Tensor, lay
     Returns:
         Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable by the layers' parameters.
     """
-    parameters = [tensor for weight, bias, _ in layers for tensor in (weight, bias)]
-    found: Any = _Layers.apply(frames, sums, planes, tuple(stride for _, _, stride in layers), *parameters)
+    parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
+    found: Any = _Layers.apply(
+        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), *parameters
+    )
     return found
 
 
+def _layers(parameters: Any, settings: tuple[tuple[int, bool], ...]) -> list[Layer]:
+    pairs = zip(parameters[::2], parameters[1::2], settings, strict=True)
+    return [Layer(weight, bias, *more) for weight, bias, more in pairs]
+
+
 def _forward_of_bytes(frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer) -> torch.Tensor:
-    weight, bias, _ = layer
+    weight = layer.weight
     outputs, columns = weight.shape[0], weight.shape[3]
     rounded = weight.bfloat16()
-    shift = bias.float() - means @ rounded.float().sum((2, 3)).t()
+    shift = layer.bias.float() - means @ rounded.float().sum((2, 3)).t()
     shape = _shape_of_bytes(frames, layer)
     patch = shape["L"] * shape["KH"] * shape["KP"]
     # Left and right pixels apart, and a zero where the last pair of a row has no right one.
     packed = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
     packed = functional.pad(packed, (0, shape["OPAD"] - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"])).contiguous()
-    size = _size(frames.shape[1:], weight, layer[2])
+    size = _size(frames.shape[1:], weight, layer.stride)
     out = torch.empty(len(planes), *size, outputs, dtype=torch.bfloat16, device=frames.device)
     tiles = triton.cdiv(shape["M"], FORWARD_BYTES["BLOCK_M"])
-    _forward_bytes[(tiles * len(planes),)](_pairs(frames), planes, packed, shift, out, **shape, **FORWARD_BYTES)
+    _forward_bytes[(tiles * len(planes),)](
+        _pairs(frames), planes, packed, shift, out, ELU=layer.is_elu, **shape, **FORWARD_BYTES
+    )
     return out
 
 
 def _gradients_of_bytes(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor, layer: Layer
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    outputs, inputs, rows, columns = layer[0].shape
+    outputs, inputs, rows, columns = layer.weight.shape
     shape, count = _shape_of_bytes(frames, layer), len(planes)
     patch = inputs * rows * shape["KP"]
     each = triton.cdiv(count, WEIGHTS_BYTES_PROGRAMS)
@@ -381,15 +412,17 @@ def _gradients_of_bytes(
 
 
 def _forward_of(x: torch.Tensor, layer: Layer) -> torch.Tensor:
-    weight, bias, stride = layer
     shape = _shape(x, layer)
     outputs, patch = shape["O"], shape["KH"] * shape["KW"] * shape["C"]
-    packed = weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
+    packed = layer.weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
     packed = functional.pad(packed, (0, shape["OPAD"] - outputs, 0, -patch % FORWARD["BLOCK_K"])).contiguous()
-    out = torch.empty(len(x), *_size(x.shape[1:3], weight, stride), outputs, dtype=torch.bfloat16, device=x.device)
+    size = _size(x.shape[1:3], layer.weight, layer.stride)
+    out = torch.empty(len(x), *size, outputs, dtype=torch.bfloat16, device=x.device)
     count = out.numel() // outputs
     tiles = triton.cdiv(count, FORWARD["BLOCK_M"])
-    _forward[(tiles,)](x, packed, bias.float(), out, count, M=out.shape[1] * out.shape[2], **shape, **FORWARD)
+    _forward[(tiles,)](
+        x, packed, layer.bias.float(), out, count, M=size[0] * size[1], ELU=layer.is_elu, **shape, **FORWARD
+    )
     return out
 
 
@@ -408,8 +441,8 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     return found.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
 
 
-def _gradient_of_inputs(grad: torch.Tensor, x: torch.Tensor, layer: Layer) -> torch.Tensor:
-    weight, _, stride = layer
+def _gradient_of_inputs(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:
+    weight, stride = layer.weight, layer.stride
     shape = _shape(x, layer)
     outputs, inputs, rows, columns = weight.shape
     taps, wide, padded = triton.cdiv(columns, stride), stride * inputs, _padded(stride * inputs)
@@ -419,26 +452,28 @@ def _gradient_of_inputs(grad: torch.Tensor, x: torch.Tensor, layer: Layer) -> to
     dx = torch.empty_like(x)
     count = len(x) * triton.cdiv(x.shape[1], stride) * triton.cdiv(x.shape[2], stride)
     tiles = triton.cdiv(count, INPUTS["BLOCK_M"])
-    _inputs[(tiles, stride)](grad, x, packed, dx, count, OH=grad.shape[1], NPAD=padded, **shape, **INPUTS)
+    _inputs[(tiles, stride)](
+        grad, x, packed, dx, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS
+    )
     return dx
 
 
 def _shape_of_bytes(frames: torch.Tensor, layer: Layer) -> dict[str, int]:
     height, width = frames.shape[1:]
-    outputs, inputs, rows, columns = layer[0].shape
-    oh, ow = _size((height, width), layer[0], layer[2])
+    outputs, inputs, rows, columns = layer.weight.shape
+    oh, ow = _size((height, width), layer.weight, layer.stride)
     return {
-        "HALF": width // 2, "HW_HALF": height * width // 2, "OW": ow, "M": oh * ow, "S": layer[2],
+        "HALF": width // 2, "HW_HALF": height * width // 2, "OW": ow, "M": oh * ow, "S": layer.stride,
         "L": inputs, "KH": rows, "KP": (columns + 1) // 2, "O": outputs, "OPAD": _padded(outputs),
     }  # fmt: skip
 
 
 def _shape(x: torch.Tensor, layer: Layer) -> dict[str, int]:
     _, height, width, inputs = x.shape
-    outputs, _, rows, columns = layer[0].shape
-    ow = _size((height, width), layer[0], layer[2])[1]
+    outputs, _, rows, columns = layer.weight.shape
+    ow = _size((height, width), layer.weight, layer.stride)[1]
     return {
-        "H": height, "W": width, "C": inputs, "OW": ow, "S": layer[2],
+        "H": height, "W": width, "C": inputs, "OW": ow, "S": layer.stride,
         "KH": rows, "KW": columns, "O": outputs, "OPAD": _padded(outputs),
     }  # fmt: skip
 

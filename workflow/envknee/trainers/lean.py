@@ -84,7 +84,7 @@ class LeanCNNModel(CNNModel):
             if not fused.layers_of(self._encoder(group), height, width)[0]:
                 return (
                     f"{group}, {height} x {width}: the first layer must be a convolution with an even stride, without padding,"
-                    f" before a ReLU, on an even height and width ({self._encoder(group)})"
+                    f" before a ReLU or ELU, on an even height and width ({self._encoder(group)})"
                 )
         return None
 
