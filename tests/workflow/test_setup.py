@@ -128,11 +128,11 @@ def declared(group: str) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
-@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "ray"])
+@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
         line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
@@ -142,6 +142,7 @@ def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -
 
 def test_what_the_package_imports_is_declared() -> None:
     distributions = packages_distributions()
+    known = {name for group in ("direct", "trainers", "cuda", "ray") for name in declared(group)}
     undeclared = {}
     for source in sorted((ROOT / "workflow/envknee").rglob("*.py")):
         for node in ast.walk(ast.parse(source.read_text())):
@@ -150,7 +151,7 @@ def test_what_the_package_imports_is_declared() -> None:
                 modules = [node.module or ""]
             for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"envknee"}:
                 owners = {canonicalize_name(name) for name in distributions.get(top, [top])}
-                if not owners & (declared("direct") | declared("trainers") | declared("ray")):
+                if not owners & known:
                     undeclared[top] = str(source.relative_to(ROOT))
     assert undeclared == {}
 
