@@ -460,10 +460,12 @@ def gather_normalized(
         layer = lane
         lane = turned
     fold = wp.int32(1) << bits
-    place = layer // channels
-    frame = _frame_of(history, wp.int32(places[row]), place, stacked)
-    plane = layer - place * channels + (frame % history.shape[1]) * channels
-    frame = frame // history.shape[1]
+    envs = history.shape[1]
+    step = wp.int32(places[row] / wp.int64(envs))
+    env = wp.int32(places[row] % wp.int64(envs))
+    back = wp.min(stacked - 1 - layer // channels, wp.int32(history[step, env]))
+    frame = step + stacked - 1 - back
+    plane = env * channels + layer % channels
     mean = wp.float32(sums[frame, plane]) / scale
     for y in range(out.shape[2] << bits):
         for x in range(lane, out.shape[3] << bits, lanes):

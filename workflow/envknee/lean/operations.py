@@ -424,11 +424,20 @@ def _(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked
 
 
 def _gather_by_index(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    envs = history.shape[1]
+    return frames.flatten(0, 1)[frames_of(history, places, stacked)].flatten(1, 2)
+
+
+def frames_of(history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    """Return which frames the stacks of some transitions consist of, oldest first: [b, k] of [(t + k - 1) * n].
+
+    Args:
+        history: as for `gather_normalized` [t, n], uint8
+        places: transitions [b] (int64), step * n + environment
+        stacked: k
+    """
     back = torch.arange(stacked - 1, -1, -1, device=places.device)
     back = torch.minimum(back, history.view(-1)[places].unsqueeze(1))
-    steps, environments = (places // envs).unsqueeze(1), (places % envs).unsqueeze(1)
-    return frames[steps + stacked - 1 - back, environments].flatten(1, 2)
+    return places.unsqueeze(1) + (stacked - 1 - back) * history.shape[1]
 
 
 def _gathered(

@@ -122,18 +122,19 @@ class LeanCNNModel(CNNModel):
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         found: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = found[self.obs_groups_2d[0]].device
-        in_bfloat16 = self.steps.bfloat16 or bool(self.steps.fused)
         images = []
-        with torch.autocast(device.type, torch.bfloat16) if in_bfloat16 else nullcontext():
-            for group, image in found.items():
-                if self.steps.fused and image.dtype in (torch.uint8, torch.int64):
+        for group, image in found.items():
+            is_fused = bool(self.steps.fused) and image.dtype in (torch.uint8, torch.int64)
+            in_bfloat16 = self.steps.bfloat16 or is_fused
+            with torch.autocast(device.type, torch.bfloat16) if in_bfloat16 else nullcontext():
+                if is_fused:
                     images.append(self._fused(group, image))
                     continue
                 if image.dtype == torch.uint8:
                     image = normalized(image, self._dtype(device))
                 images.append(encode(self._encoder(group), self.steps.first_convolution, image))
         latent = torch.cat(images, dim=-1)
-        if in_bfloat16 and not torch.is_autocast_enabled(device.type):
+        if not torch.is_autocast_enabled(device.type):
             latent = latent.float()
         if not self.obs_groups:
             return latent
@@ -269,10 +270,9 @@ class FrameStorage(RolloutStorage):
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
         """Return which planes of `frames[group]` the stacks of some transitions [b] are: [b, k * c], oldest frame first."""
-        steps, envs, channels = self.frames[group].shape[:3]
-        images = torch.arange(steps * envs, device=places.device).view(steps, envs, 1)
-        images = gather(images, self.history, places, self.stack_sizes[group])
-        return (images.unsqueeze(2) * channels + torch.arange(channels, device=places.device)).flatten(1)
+        channels = self.frames[group].shape[2]
+        frames = operations.frames_of(self.history, places, self.stack_sizes[group])
+        return (frames.unsqueeze(2) * channels + torch.arange(channels, device=places.device)).flatten(1)
 
 
 class LeanPPO(AccumulatingPPO):
@@ -300,9 +300,8 @@ class LeanPPO(AccumulatingPPO):
                 f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
                 " Leave it out, or that"
             )
-        models = [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
-        self._decide_steps(models)
-        for model in models:
+        self._decide_steps()
+        for model in self._lean_models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
         """The learning rate [] where it adapts on the device, in float64 as Python computes it upstream."""
@@ -359,6 +358,8 @@ class LeanPPO(AccumulatingPPO):
         if self.steps.images_at_once:
             # Memory may have asked for more parts before.
             self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
+        for model in self._lean_models:
+            model.rollout = self.storage
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
             self._give_rate()
@@ -368,13 +369,17 @@ class LeanPPO(AccumulatingPPO):
         self._has_learned = True
         return losses
 
-    def _decide_steps(self, models: list[LeanCNNModel]) -> None:
+    @property
+    def _lean_models(self) -> list[LeanCNNModel]:
+        return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
+
+    def _decide_steps(self) -> None:
         """Replace what the steps leave open by what this agent and device allow.
 
         Raises:
             UserError: when `steps.fused` is asked for and cannot be.
         """
-        both = (self.actor, self.critic)
+        both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
         reasons = [model.unfit_for_fused() for model in models]
         reason = next(filter(None, reasons), None)
@@ -483,9 +488,6 @@ class LeanPPO(AccumulatingPPO):
             else:
                 layouts[group] = self._layout_of(group)
         observed.update(self.storage.stacks(places, layouts))
-        for model in (self.actor, self.critic):
-            if isinstance(model, LeanCNNModel):
-                model.rollout = self.storage
         return observed
 
     def _layout_of(self, group: str) -> Layout:
