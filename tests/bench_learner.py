@@ -46,6 +46,9 @@ NONE = LearnerSteps(fused=False, fused_adam=False, cuda_graph=False, rate_on_dev
 PART = 2048
 """Transitions at a time, where a learner takes less than a mini-batch."""
 
+AT_ONCE = 10**9
+"""Transitions at a time where it takes whole ones: left open, `fused` would take parts."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -72,7 +75,9 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
     for name in taken:
         found[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
     if on_gpu:
-        together = replace(NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device)
+        together = replace(
+            NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device, images_at_once=AT_ONCE
+        )
         found["fused"] = replace(together, fused_adam=False)
         found["fused + fused_adam"] = together
         found["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
