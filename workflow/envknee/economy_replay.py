@@ -169,8 +169,10 @@ def main() -> None:
     study, records = load_study(folder), load_records(folder)
     answers, caption = answers_of(study, arguments.kind, records), "device seconds; share of the whole grid"
     if arguments.repeats is not None:
-        if arguments.kind != "throughput" or arguments.repeats < 2:
-            raise UserError(f"--repeats {arguments.repeats} is for throughput trials, and from 2 on")
+        if arguments.kind != "throughput":
+            raise UserError(f"--repeats draws throughput trials, and --kind is {arguments.kind}: leave one of them out")
+        if arguments.repeats < 2:
+            raise UserError(f"--repeats {arguments.repeats}: expected 2 or more, for a verdict needs two of a point")
         caption += f"\n{min(map(len, answers.values()))} repeats of each point or more are measured, the rest drawn"
         answers = with_drawn(answers, arguments.repeats, arguments.seed)
     found = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]
