@@ -12,13 +12,15 @@ import warp
 from conftest import a_trial
 from envknee import launch
 from envknee.errors import UserError
-from envknee.lean import Layout, LeanFrameStack, normalized
+from envknee.lean import Layout, LeanFrameStack, normalized, operations
 from envknee.record import Request, read_rows
 from envknee.tasks.frames import use
 from envknee.trainers import rsl_rl
 from envknee.trainers.lean import FrameStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isaaclab.renderers.output_contract import RenderBufferKind, RenderBufferSpec
+from isaaclab.sensors.camera import CameraData
 from isaaclab.utils.images import CameraFrameStack, normalize_camera_image, normalize_rgb
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
@@ -58,6 +60,17 @@ def test_stacks_are_isaac_labs_to_the_bit(frames: int, num_envs: int, height: in
             stock.reset(gone)
             lean.reset(gone)
     assert all(torch.equal(now, then) for now, then in kept)  # what a trainer keeps is nobody else's
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_cameras_images_are_read_word_by_word(device: str):
+    """Its RGB is a view of RGBA that ends before the last alpha: pixel by pixel would take a GPU several times as long."""
+    rgba = RenderBufferSpec(4, warp.uint8)
+    kinds = {RenderBufferKind.RGBA: rgba, RenderBufferKind.RGB: RenderBufferSpec(3, warp.uint8)}
+    output: Any = CameraData.allocate(["rgb"], 6, 8, 3, device, kinds).output
+    images = output["rgb"].torch
+    assert images.shape == (3, 6, 8, 3) and images.untyped_storage().nbytes() < 3 * 6 * 8 * 4
+    assert operations.words_of_images(images) is not None
 
 
 @pytest.mark.parametrize("device", DEVICES)

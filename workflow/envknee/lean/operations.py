@@ -79,7 +79,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newes
         stacked: [n, k * c, h, w], written
     """
     n, _, _, channels = images.shape
-    pixels = _pixels(images)
+    pixels = words_of_images(images)
     if pixels is not None and _are_words(ring) and _are_words(stacked):
         words = ring[0].numel() // ring.shape[1] // 4
         lanes = _lanes_for(words, kernels.QUADS, ring)
@@ -122,7 +122,7 @@ def push_normalized(
         A new tensor [n, k * c, h, w].
     """
     n, height, width, channels = images.shape
-    frames, pixels = len(ring), _pixels(images)
+    frames, pixels = len(ring), words_of_images(images)
     keeps_sums = _are_words(ring) and height * width <= kernels.STRETCH
     if pixels is None or not keeps_sums:
         stacked = images.new_empty((n, frames * channels, height, width))
@@ -482,14 +482,17 @@ def _are_words(tensor: torch.Tensor) -> bool:
     )
 
 
-def _pixels(images: torch.Tensor) -> tuple[Any, int] | None:
-    """Return images [n, h, w, c] as words [n, h * w * p / 4] and p, bytes from pixel to pixel: 3 or 4. None if they are no such.
+def words_of_images(images: torch.Tensor) -> tuple[Any, int] | None:
+    """Return images [n, h, w, c] as words and p, bytes from pixel to pixel: 3 or 4. None if they are no such.
 
-    RGB that is a view of RGBA is: what lies between its pixels is read, too.
+    RGB that is a view of RGBA is: what lies between its pixels is read, too, and so is what follows the last one. That may be
+    beyond what PyTorch knows of, for Isaac Lab's camera gives a view that ends with the last pixel's blue; but it lies in the
+    same aligned words, so that the memory is there.
+
+    Kernels take from the words where they begin and how far apart the images are; their shape is that of a corner [n, 1].
     """
     n, height, width, channels = images.shape
     env, row, pixel, channel = images.stride()
-    size = height * width * pixel
     even = 16 if pixel == 4 else 4  # bytes that are read at once
     if (
         images.dtype != torch.uint8
@@ -500,10 +503,9 @@ def _pixels(images: torch.Tensor) -> tuple[Any, int] | None:
         or env % even
         or images.storage_offset() % 4
         or images.data_ptr() % even
-        or images.storage_offset() + (n - 1) * env + size > images.untyped_storage().nbytes()
     ):
         return None
-    return _array(images.as_strided((n, size), (env, 1)).view(torch.int32), wp.uint32), pixel
+    return _array(images.as_strided((n, 4), (env, 1)).view(torch.int32), wp.uint32), pixel
 
 
 def _words(tensor: torch.Tensor, planes: int) -> Any:
