@@ -33,7 +33,7 @@ warp.init()
 from envknee.files import write_atomically  # noqa: E402
 from envknee.lean import LeanFrameStack  # noqa: E402
 from envknee.trainers.lean import FrameStorage, LeanCNNModel, LeanPPO  # noqa: E402
-from envknee.trainers.learner_steps import LearnerSteps  # noqa: E402
+from envknee.trainers.learner_steps import FUSED_IMAGES_AT_ONCE, LearnerSteps  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 from rsl_rl.algorithms import PPO  # noqa: E402
@@ -43,7 +43,7 @@ from tensordict import TensorDict  # noqa: E402
 
 CHANNELS, STATES = 3, 4
 NONE = LearnerSteps(fused=False, fused_adam=False, cuda_graph=False, rate_on_device=False)
-PART = 2048
+PART = FUSED_IMAGES_AT_ONCE
 """Transitions at a time, where a learner takes less than a mini-batch."""
 
 AT_ONCE = 10**9

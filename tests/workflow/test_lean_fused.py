@@ -48,10 +48,15 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
     with torch.autocast("cuda", torch.bfloat16):
         for layer in others:
             found = layer(found)
-    assert apart(found, expected) < 1.05 * apart(usual, expected) < 0.02
-    found_slopes = torch.autograd.grad(found, parameters, slope.bfloat16())
+    # Rounding where other kernels round elsewhere: a tenth more or less.
+    assert apart(found, expected) < 1.25 * apart(usual, expected) < 0.02
+    found_slopes = torch.autograd.grad(found, parameters, slope.bfloat16(), retain_graph=True)
     for one, other, exact in zip(found_slopes, usual_slopes, slopes, strict=True):
-        assert one.dtype == torch.float32 and apart(one, exact) < 1.05 * apart(other, exact) < 0.2
+        assert one.dtype == torch.float32 and apart(one, exact) < 1.25 * apart(other, exact) < 0.2
+    if fused > 1:
+        # Gradients took the place of activations.
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            torch.autograd.grad(found, parameters, slope.bfloat16())
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:

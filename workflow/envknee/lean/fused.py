@@ -252,6 +252,8 @@ def _inputs(
 ):  # fmt: skip
     """Write the gradient of some of a layer's inputs, dx [b, H, W, C], times the slope of the activation that gave x.
 
+    dx may be x: each element is read by the program that writes it, before.
+
     S neighbouring columns are computed together, and rows by their phase py = y mod S, which only the taps ky = py, py + S, ... reach.
     weight [KH * TX, OPAD, NPAD]: by ky and tx, with n = px * C + c, that of the column kx = px + S * tx.
     count = b * ceil(H / S) * ceil(W / S). grid: tiles, phases.
@@ -317,8 +319,11 @@ class _Layers(torch.autograd.Function):
         grad = (grad * slope).to(torch.bfloat16).contiguous()
         found: list[torch.Tensor] = []
         for number in range(len(layers) - 1, 0, -1):
-            found = [*_gradients_of(outs[number - 1], grad, layers[number]), *found]
-            grad = _gradient_of_inputs(grad, outs[number - 1], layers[number], layers[number - 1].is_elu)
+            inputs = outs[number - 1]
+            found = [*_gradients_of(inputs, grad, layers[number]), *found]
+            # In their place, which nobody else has: half of the memory. A second pass back is told that they are gone.
+            torch.autograd.graph.increment_version(inputs)
+            grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
         return None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *found
 
 
@@ -441,7 +446,8 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     return found.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
 
 
-def _gradient_of_inputs(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:
+def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:
+    """Overwrite a layer's inputs by their gradient, and return it."""
     weight, stride = layer.weight, layer.stride
     shape = _shape(x, layer)
     outputs, inputs, rows, columns = weight.shape
@@ -449,13 +455,12 @@ def _gradient_of_inputs(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given
     packed = functional.pad(weight.bfloat16(), (0, taps * stride - columns)).view(outputs, inputs, rows, taps, stride)
     packed = packed.permute(2, 3, 0, 4, 1).reshape(rows * taps, outputs, wide)
     packed = functional.pad(packed, (0, padded - wide, 0, shape["OPAD"] - outputs)).contiguous()
-    dx = torch.empty_like(x)
     count = len(x) * triton.cdiv(x.shape[1], stride) * triton.cdiv(x.shape[2], stride)
     tiles = triton.cdiv(count, INPUTS["BLOCK_M"])
     _inputs[(tiles, stride)](
-        grad, x, packed, dx, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS
+        grad, x, packed, x, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS
     )
-    return dx
+    return x
 
 
 def _shape_of_bytes(frames: torch.Tensor, layer: Layer) -> dict[str, int]:

@@ -118,7 +118,8 @@ class LeanCNNModel(CNNModel):
         Their images are uint8, normalized, or [transitions, channels] which planes of `rollout` they are.
         """
         at_once = self.steps.images_at_once
-        if at_once and len(obs) > at_once and not torch.is_grad_enabled():
+        # Fused, acting takes no more memory than an environment step does.
+        if at_once and not self.steps.fused and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         found: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = found[self.obs_groups_2d[0]].device

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from envknee.errors import UserError, nearest
 from envknee.lean.convolution import Form
 
-FUSED_IMAGES_AT_ONCE = 2048
-"""Enough to keep a GPU's kernels busy: a mini-batch of 8,192 then needs a quarter of the memory for its activations."""
+FUSED_IMAGES_AT_ONCE = 4096
+"""Enough to keep a GPU's kernels busy: a mini-batch of 8,192 then needs half of the memory for its activations."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class LearnerSteps:
     """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
 
     images_at_once: int | None = None
-    """So many transitions go through the convolutions at a time, when acting and in learning, where gradients add up to a
-    mini-batch's: less memory, more kernels. Equal within float error. None: all of an environment step, or of a mini-batch; where
-    `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
+    """So many transitions go through the convolutions at a time in learning, where gradients add up to a mini-batch's, and, unless
+    `fused`, when acting: less memory, more kernels. Equal within float error. None: all of an environment step, or of a mini-batch;
+    where `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
 
     cuda_graph: bool | None = None
     """A mini-batch's whole step is captured once and replayed: launches take longer than fused kernels. One GPU, CUDA only; the
