@@ -55,17 +55,23 @@ def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
 
 
 def test_compare_catches_frames_normalized_one_by_one(workspace):
-    # What made Isaac Lab slow between its pull requests #5574 and #5849.
+    # What made Isaac Lab slow between its pull requests #5574 and #5849, at the size at which that was told there: at smaller ones
+    # the kernels of today's way cost an H200 as much as those copies.
     arms = {"stock": {"gpus": 1}, "per-frame": {"gpus": 1, "observations": "per_frame"}}
-    sweep = {"num_envs": 4096, "horizon": 16, "batch_size": "library", "repeats": 3, "iterations": 4}
-    study = workspace.study(arms=arms, task={"overrides": SIZE}, throughput=sweep, learning=None)
+    overrides = {f"env.scene.tiled_camera.{side}": 256 for side in ("width", "height")}
+    overrides["agent.algorithm.num_learning_epochs"] = 1
+    sweep = {"num_envs": 1024, "horizon": 16, "batch_size": "library", "repeats": 5, "iterations": 4}
+    study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
     # Only the trials: a GPU host without MLflow can measure them, too.
-    trials = [workspace.results().trial(number).record for number in range(6)]
+    trials = [workspace.results().trial(number).record for number in range(10)]
     result = workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580)
     assert result.returncode == 0, result.stdout
     folder = str(workspace.results().root)
     found = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
+    print(found.stdout)  # seen with pytest -s
     assert found.returncode == 3, found.stdout
+    assert "REGRESSION beyond 5%: FPS, collecting" in found.stdout
+    assert "by phase, in parts of A's: observation +" in found.stdout
 
 
 def test_a_deterministic_trial_repeats_bit_for_bit_and_another_one_is_measured(tmp_path, gpu):
@@ -132,16 +138,18 @@ def test_memory_runs_out_where_it_strikes_and_the_gpu_is_clean_afterwards(tmp_pa
 
 
 def test_a_cleared_cache_gives_memory_back_and_hides_no_peak(tmp_path, gpu):
-    kept_record, kept_gb = while_training(tmp_path / "kept", gpu)
-    cleared_record, cleared_gb = while_training(tmp_path / "cleared", gpu, memory={"clear_cache_every": 1})
-    # The learner needs as much at a time as before, and asks the driver for it anew in each iteration.
-    assert cleared_record.memory_peak_gb == pytest.approx(kept_record.memory_peak_gb, rel=0.15)
+    kept_peak_gb, kept_gb = while_training(tmp_path / "kept", gpu)
+    cleared_peak_gb, cleared_gb = while_training(tmp_path / "cleared", gpu, memory={"clear_cache_every": 1})
+    print(f"peak kept {kept_peak_gb:.2f} GB, cleared {cleared_peak_gb:.2f} GB")
+    # The learner needs as much at a time as before, and asks the driver for it anew in each iteration: more, where blocks of
+    # the last iteration would have served.
+    assert cleared_peak_gb > 0.95 * kept_peak_gb
     assert max(kept_gb) - min(kept_gb) < 0.05
     assert min(cleared_gb) < min(kept_gb) - 0.2
 
 
-def while_training(folder: Path, gpu: Gpu, **changes: Any) -> tuple[Record, list[float]]:
-    """Run a trial; return its record, and what its GPU had in use, in GB, again and again between rows 3 and 18."""
+def while_training(folder: Path, gpu: Gpu, **changes: Any) -> tuple[float, list[float]]:
+    """Run a trial; return its peak, and what its GPU had in use, in GB, again and again between rows 3 and 18."""
     trial, used_gb = a_trial(folder, **POINT, warmup_iterations=2, iterations=20, **changes), []
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(launch.launch, trial)
@@ -152,7 +160,7 @@ def while_training(folder: Path, gpu: Gpu, **changes: Any) -> tuple[Record, list
             time.sleep(0.01)
     record = future.result()
     assert record.outcome.status == "ok" and record.memory_peak_gb is not None
-    return record, used_gb
+    return record.memory_peak_gb, used_gb
 
 
 def test_memory_runs_out_while_the_environment_is_made(tmp_path, gpu):

@@ -16,11 +16,11 @@ from envknee.lean import LeanFrameStack
 
 
 class PerFrameStack:
-    """Normalizes each frame to float32, rolls the history and copies it out.
+    """Normalizes each frame to float32, rolls the history and copies it out, twice.
 
-    As Isaac Lab did between its pull requests #5574 and #5849, which made it slow on GPUs and mended it: kept to be
-    compared with. It holds four times the memory of Isaac Lab 3.0's uint8 ring, and gives the same observation to
-    within float32's rounding.
+    As Isaac Lab did between its pull requests #5574 and #5849: kept to be compared with. Its frames have their channels last, as a
+    camera's, and what the network wants first is moved at the end. It holds four times the memory of Isaac Lab 3.0's uint8 ring,
+    and gives the same observation to within float32's rounding.
     """
 
     def __init__(self, num_envs: int, frames: int, channel_dim: int) -> None:
@@ -34,7 +34,7 @@ class PerFrameStack:
         self._frames = frames
         self._channel_dim = channel_dim
         self._history: torch.Tensor | None = None
-        """(frames, num_envs, ...) in float32, oldest first."""
+        """(frames, num_envs, height, width, channels) in float32, oldest first."""
         self._is_empty = torch.ones(num_envs, dtype=torch.bool)
 
     def reset(self, env_ids: Sequence[int] | torch.Tensor | None = None) -> None:
@@ -49,10 +49,8 @@ class PerFrameStack:
             normalize: as `CameraFrameStack` calls it; None keeps the values
         """
         frame = images.float()
-        if normalize is None:
-            frame = frame.movedim(-1, self._channel_dim)
-        else:
-            frame = normalize(frame, channel_dim=-1, output_channel_dim=self._channel_dim)
+        if normalize is not None:
+            frame = normalize(frame, channel_dim=-1, output_channel_dim=-1)
         if self._history is None:
             self._history = frame.new_zeros((self._frames, *frame.shape))
             self._is_empty = self._is_empty.to(frame.device)
@@ -60,7 +58,8 @@ class PerFrameStack:
         self._history[-1] = frame
         self._history[:, self._is_empty] = frame[self._is_empty]
         self._is_empty[:] = False
-        return torch.cat(list(self._history), dim=self._channel_dim).clone()
+        stacked = self._history.permute(1, 2, 3, 0, 4).flatten(3).clone()
+        return stacked.movedim(-1, self._channel_dim).contiguous()
 
 
 def use(observations: Observations, env: gymnasium.Env) -> None:
