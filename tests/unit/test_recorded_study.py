@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from envknee import ask, config
+from envknee import ask, compare, config
 from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.learning import best_of
@@ -123,6 +123,18 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     print_summary(decide(load_records(FOLDER), study), FOLDER, Console(width=400))
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
     assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line
+
+
+def test_the_docs_say_how_lean_frames_learned():
+    folder = PUBLISHED["cartpole-stock-lean-learning"].root
+    (pair,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
+    ratios = {one.measure: one for one in compare.compare(*pair, confidence=0.95, margin=0.05).overall}
+    frames, seconds = ratios["frames to target"], ratios["seconds to target"]
+    assert frames.lower is not None and frames.upper is not None and frames.pairs == 5
+    assert frames.lower > 0.85 and frames.upper < 1.15
+    docs = " ".join((ROOT / "docs/lean.md").read_text().split())
+    assert f"{frames.ratio:.2f} of stock's frames ({frames.lower:.2f} to {frames.upper:.2f} at 95%)" in docs
+    assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f})" in docs
 
 
 def test_the_docs_say_what_the_study_of_trainers_says():
