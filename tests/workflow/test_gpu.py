@@ -287,3 +287,31 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
     assert time.monotonic() - began < 60
     time.sleep(1)
     assert [gpu.used_gb() for gpu in memory if gpu] == pytest.approx(before_gb, abs=0.05)
+
+
+@two_gpus
+def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path):
+    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    pipeline = {"gpus": 2, "trainer": "torchrl", "strategy": "async2", "warmup_iterations": 2, "iterations": 6}
+    trial = a_trial(tmp_path / "pipeline", **POINT | pipeline)
+    record = launch.launch(trial)
+    assert (record.outcome.status, record.outcome.warnings, record.devices) == ("ok", [], 2), record.outcome
+    assert record.outcome.environment is not None and record.outcome.learner_device is not None
+    assert record.outcome.environment.device.uuid != record.outcome.learner_device.uuid
+    assert record.staleness is not None and record.staleness.median == 1
+    for row in read_rows(trial)[2:]:
+        assert row.pipeline is not None and row.pipeline.learner_s is not None and row.pipeline.memory is not None
+        assert row.learn_s < row.pipeline.learner_s + 0.01  # what was waited for, of what was done
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+    simulating, learning = record.outcome.memory_map, record.outcome.learner_memory_map
+    assert simulating is not None and learning is not None and record.rollout_gb is not None
+    assert simulating.rollout_gb < 0.01 < record.rollout_gb < learning.rollout_gb
+    assert learning.static_gb < 0.1 < simulating.static_gb
+
+
+def test_a_pipeline_on_one_gpu_says_that_both_sides_share_it(tmp_path, gpu):
+    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    record = run(tmp_path / "one", trainer="torchrl", strategy="async2", iterations=3)
+    assert record.outcome.status == "ok" and record.outcome.learner_device is None
+    assert record.outcome.warnings[0].startswith("strategy: async2 had one device (cuda:0) for both sides")

@@ -45,6 +45,8 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
     first, others = module.layers_of(network, height, width)
     assert len(first) == fused and isinstance(others[-1], nn.Flatten)
     found = module.convolve(frames, sums, planes, first)
+    with torch.no_grad():
+        assert torch.equal(module.convolve(frames, sums, planes, first, module.pack(first)), found)
     with torch.autocast("cuda", torch.bfloat16):
         for layer in others:
             found = layer(found)

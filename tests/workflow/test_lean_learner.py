@@ -280,6 +280,11 @@ def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
     decided = found[2].steps
     assert (decided.fused, decided.cuda_graph) == (steps.fused is not False, steps.cuda_graph is not False)
     assert_close(found, stock(**adam), tolerance)
+    # What acts is what was learned, also by a graph, of which parameters notice nothing.
+    obs = observe(LeanFrameStack(NUM_ENVS, FRAMES, "cuda:0"), torch.Generator().manual_seed(3), stock=False)
+    learned = found[2].actor(obs).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(found[2].actor(obs), learned, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.gpu

@@ -287,6 +287,17 @@ def _inputs(
     tl.store(dx + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)
 
 
+class Packed(NamedTuple):
+    """A layer's parameters as its forward kernel reads them."""
+
+    weight: torch.Tensor
+    """In bfloat16; see the kernels."""
+    bias: torch.Tensor
+    """[o], float32"""
+    sums: torch.Tensor | None
+    """Of the first layer's rounded weights [c, o], which the means of the images' planes are multiplied by."""
+
+
 class _Layers(torch.autograd.Function):
     """The layers as one step of differentiation: from planes to activations [b, o, oh, ow], and back to the parameters."""
 
@@ -297,14 +308,16 @@ class _Layers(torch.autograd.Function):
         sums: torch.Tensor,
         planes: torch.Tensor,
         settings: tuple[tuple[int, bool], ...],
+        packed: list[Packed] | None,
         *parameters: Any,
     ) -> torch.Tensor:
         layers = _layers(parameters, settings)
+        first, *others = packed or pack(layers)
         height, width = frames.shape[1:]
         means = sums[planes].float() / (height * width * 255.0)
-        outs = [_forward_of_bytes(frames, means, planes, layers[0])]
-        for layer in layers[1:]:
-            outs.append(_forward_of(outs[-1], layer))
+        outs = [_forward_of_bytes(frames, means, planes, layers[0], first)]
+        for layer, ready in zip(layers[1:], others, strict=True):
+            outs.append(_forward_of(outs[-1], layer, ready))
         ctx.save_for_backward(frames, means, planes, *parameters, *outs)
         ctx.settings = settings
         return outs[-1].permute(0, 3, 1, 2)
@@ -324,7 +337,7 @@ class _Layers(torch.autograd.Function):
             # In their place, which nobody else has: half of the memory. A second pass back is told that they are gone.
             torch.autograd.graph.increment_version(inputs)
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
-        return None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *found
+        return None, None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *found
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
@@ -355,7 +368,30 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
     return found, modules
 
 
-def convolve(frames: torch.Tensor, sums: torch.Tensor, planes: torch.Tensor, layers: list[Layer]) -> torch.Tensor:
+def pack(layers: list[Layer]) -> list[Packed]:
+    """Return what the forward kernels read of the layers' parameters as they are now."""
+    first, *others = layers
+    outputs, inputs, rows, columns = first.weight.shape
+    rounded, patch = first.weight.bfloat16(), inputs * rows * ((columns + 1) // 2)
+    # Left and right pixels apart, and a zero where the last pair of a row has no right one.
+    weight = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
+    weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"]))
+    found = [Packed(weight.contiguous(), first.bias.float(), rounded.float().sum((2, 3)).t())]
+    for layer in others:
+        outputs, patch = layer.weight.shape[0], layer.weight[0].numel()
+        weight = layer.weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
+        weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD["BLOCK_K"]))
+        found.append(Packed(weight.contiguous(), layer.bias.float(), None))
+    return found
+
+
+def convolve(
+    frames: torch.Tensor,
+    sums: torch.Tensor,
+    planes: torch.Tensor,
+    layers: list[Layer],
+    packed: list[Packed] | None = None,
+) -> torch.Tensor:
     """Return what the first layers of a network give for normalized stacks of frames.
 
     Args:
@@ -363,13 +399,14 @@ def convolve(frames: torch.Tensor, sums: torch.Tensor, planes: torch.Tensor, lay
         sums: of the pixels of each plane [p], int64
         planes: which of them are the channels of each image [b, c], int64, from 0 to p - 1 (not checked)
         layers: from `layers_of`
+        packed: from `pack`, where the same parameters are used again and again. None: done here
 
     Returns:
         Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable by the layers' parameters.
     """
     parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
     found: Any = _Layers.apply(
-        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), *parameters
+        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, *parameters
     )
     return found
 
@@ -379,21 +416,16 @@ def _layers(parameters: Any, settings: tuple[tuple[int, bool], ...]) -> list[Lay
     return [Layer(weight, bias, *more) for weight, bias, more in pairs]
 
 
-def _forward_of_bytes(frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer) -> torch.Tensor:
-    weight = layer.weight
-    outputs, columns = weight.shape[0], weight.shape[3]
-    rounded = weight.bfloat16()
-    shift = layer.bias.float() - means @ rounded.float().sum((2, 3)).t()
+def _forward_of_bytes(
+    frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
+) -> torch.Tensor:
+    shift = packed.bias - means @ packed.sums
     shape = _shape_of_bytes(frames, layer)
-    patch = shape["L"] * shape["KH"] * shape["KP"]
-    # Left and right pixels apart, and a zero where the last pair of a row has no right one.
-    packed = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
-    packed = functional.pad(packed, (0, shape["OPAD"] - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"])).contiguous()
-    size = _size(frames.shape[1:], weight, layer.stride)
-    out = torch.empty(len(planes), *size, outputs, dtype=torch.bfloat16, device=frames.device)
+    size = _size(frames.shape[1:], layer.weight, layer.stride)
+    out = torch.empty(len(planes), *size, shape["O"], dtype=torch.bfloat16, device=frames.device)
     tiles = triton.cdiv(shape["M"], FORWARD_BYTES["BLOCK_M"])
     _forward_bytes[(tiles * len(planes),)](
-        _pairs(frames), planes, packed, shift, out, ELU=layer.is_elu, **shape, **FORWARD_BYTES
+        _pairs(frames), planes, packed.weight, shift, out, ELU=layer.is_elu, **shape, **FORWARD_BYTES
     )
     return out
 
@@ -416,17 +448,15 @@ def _gradients_of_bytes(
     return raw / 255.0 - (sums.t() @ means)[:, :, None, None], sums.sum(0)
 
 
-def _forward_of(x: torch.Tensor, layer: Layer) -> torch.Tensor:
+def _forward_of(x: torch.Tensor, layer: Layer, packed: Packed) -> torch.Tensor:
     shape = _shape(x, layer)
-    outputs, patch = shape["O"], shape["KH"] * shape["KW"] * shape["C"]
-    packed = layer.weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
-    packed = functional.pad(packed, (0, shape["OPAD"] - outputs, 0, -patch % FORWARD["BLOCK_K"])).contiguous()
+    outputs = shape["O"]
     size = _size(x.shape[1:3], layer.weight, layer.stride)
     out = torch.empty(len(x), *size, outputs, dtype=torch.bfloat16, device=x.device)
     count = out.numel() // outputs
     tiles = triton.cdiv(count, FORWARD["BLOCK_M"])
     _forward[(tiles,)](
-        x, packed, layer.bias.float(), out, count, M=size[0] * size[1], ELU=layer.is_elu, **shape, **FORWARD
+        x, packed.weight, packed.bias, out, count, M=size[0] * size[1], ELU=layer.is_elu, **shape, **FORWARD
     )
     return out
 

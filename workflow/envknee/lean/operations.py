@@ -1,12 +1,14 @@
 """What PyTorch calls on stacks of camera frames: checks of what is given, operations, and their launches of Warp's kernels.
 
-Operations are PyTorch's custom ones, so that they also run inside `torch.compile`, on the stream and in the CUDA graph of its own kernels.
+Operations run on the stream and in the CUDA graph of PyTorch's own kernels, and inside `torch.compile`, too.
 """
 
 # Operators of Warp's arrays are not known to Python's type checker.
 # pyright: reportArgumentType=false
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
@@ -15,6 +17,26 @@ import warp as wp
 from envknee.lean import kernels
 
 wp.init()  # tensors can only be handed to it afterwards; again does nothing
+
+
+def operation(name: str, mutates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
+    """Make of a function a custom operation of PyTorch's inside `torch.compile`, which else could not see through it.
+
+    Elsewhere it is called as it is: on its way through PyTorch's dispatcher a call takes a CPU longer than a launch, and a GPU
+    with few environments waits for both. Nothing here has a gradient.
+    """
+
+    def made_of(function: Callable[..., Any]) -> Any:
+        custom = torch.library.custom_op(f"envknee::{name}", function, mutates_args=mutates)
+
+        @wraps(function)
+        def called(*words: Any) -> Any:
+            return custom(*words) if torch.compiler.is_compiling() else function(*words)
+
+        called.register_fake = custom.register_fake  # type: ignore[attr-defined]
+        return called
+
+    return made_of
 
 
 def check_tensor(
@@ -67,7 +89,7 @@ def check_indices(name: str, indices: torch.Tensor, count: int) -> None:
     )
 
 
-@torch.library.custom_op("envknee::push", mutates_args=("ring", "stacked"))
+@operation("push", mutates=("ring", "stacked"))
 def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newest: int, stacked: torch.Tensor) -> None:
     """Put the newest frames into a ring, and write the stacks oldest to newest.
 
@@ -99,7 +121,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newes
     )
 
 
-@torch.library.custom_op("envknee::push_normalized", mutates_args=("ring", "sums"))
+@operation("push_normalized", mutates=("ring", "sums"))
 def push_normalized(
     images: torch.Tensor,
     is_fresh: torch.Tensor,
@@ -177,7 +199,7 @@ def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     _plane_sums(planes, sums)
 
 
-@torch.library.custom_op("envknee::plane_sums", mutates_args=("sums",))
+@operation("plane_sums", mutates=("sums",))
 def _plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     if _are_words(planes) and planes.shape[1] <= kernels.STRETCH:
         block = _block(planes)
@@ -212,7 +234,7 @@ def normalized(stacked: torch.Tensor, dtype: torch.dtype = torch.float32) -> tor
     return _normalized(stacked, dtype)
 
 
-@torch.library.custom_op("envknee::normalized", mutates_args=())
+@operation("normalized")
 def _normalized(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     planes = stacked.view(-1, stacked.shape[2] * stacked.shape[3])
     if _are_words(stacked) and planes.shape[1] <= kernels.STRETCH:
@@ -313,7 +335,7 @@ def gather_normalized(
     )
 
 
-@torch.library.custom_op("envknee::gather_normalized", mutates_args=())
+@operation("gather_normalized")
 def _gather_normalized_op(
     frames: torch.Tensor,
     sums: torch.Tensor,
@@ -400,7 +422,7 @@ def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, st
     return _gather_by_index(frames, history, places, stacked)
 
 
-@torch.library.custom_op("envknee::gather_bytes", mutates_args=())
+@operation("gather_bytes")
 def _gather_bytes(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
     if not _are_words(frames) or history.numel() >= 2**31:
         return _gather_by_index(frames, history, places, stacked)

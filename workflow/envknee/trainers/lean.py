@@ -64,6 +64,10 @@ class LeanCNNModel(CNNModel):
     rollout: "FrameStorage | None" = None
     """Where the planes lie that observations name; set by `LeanPPO`."""
 
+    packed: dict[str, tuple[tuple[int, ...], Any]]
+    """By group, what acts: parameters as kernels read them, made once in a rollout, and the versions of those parameters.
+    Emptied after each update, since a CUDA graph changes parameters without their noticing."""
+
     def unfit_for_fused(self) -> str | None:
         """Return why `steps.fused` is not for this network on its device, or None."""
         device = next(self.parameters()).device
@@ -99,6 +103,7 @@ class LeanCNNModel(CNNModel):
             if reason:
                 raise UserError(f"steps.first_convolution: {steps.first_convolution} is not for {group}: {reason}")
         self.steps = steps
+        self.packed = {}
         self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
 
     def layout_of(self, group: str) -> Layout:
@@ -154,7 +159,13 @@ class LeanCNNModel(CNNModel):
         else:
             storage: Any = self.rollout
             frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image
-        images = fused.convolve(frames, sums, planes, layers)
+        packed = None
+        if not torch.is_grad_enabled():
+            versions = tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
+            if group not in self.packed or self.packed[group][0] != versions:
+                self.packed[group] = versions, fused.pack(layers)
+            packed = self.packed[group][1]
+        images = fused.convolve(frames, sums, planes, layers, packed)
         for layer in others:
             images = layer(images)
         return images
@@ -213,8 +224,8 @@ class FrameStorage(RolloutStorage):
         """By group [t + k - 1, n, c, h, w]; the frame of step s at s + k - 1."""
         self.sums = TensorDict(sums, batch_size=[])
         """Of the pixels of each channel [t + k - 1, n, c], for frames that are normalized later: uint8."""
-        self.history = torch.zeros(num_transitions_per_env, num_envs, dtype=torch.uint8, device=device)
-        """How many frames before a step's are of the same episode [t, n], as far as this rollout knows them."""
+        self.history = torch.full((num_transitions_per_env, num_envs), MOST_FRAMES, dtype=torch.uint8, device=device)
+        """How many frames before a step's are of the same episode [t, n], as far as this rollout knows them: once it is full."""
 
     @property
     def newest_frames(self) -> dict[str, torch.Tensor]:
@@ -228,12 +239,8 @@ class FrameStorage(RolloutStorage):
         if step < self.num_transitions_per_env:  # otherwise upstream complains
             for group, size in self.stack_sizes.items():
                 self._add_frames(group, observations[group], size, step)
-            if step == 0:
-                self.history[0] = MOST_FRAMES
-            else:
-                before = self.history[step - 1]
-                goes_on = self.dones[step - 1, :, 0] == 0
-                self.history[step] = (before + (before < MOST_FRAMES)) * goes_on
+            if step == self.num_transitions_per_env - 1:
+                self._find_history()
         transition.observations = observations.exclude(*self.stack_sizes)
         super().add_transition(transition)
 
@@ -252,6 +259,12 @@ class FrameStorage(RolloutStorage):
         if group in self.sums:
             new, sums = frames[first : step + size], self.sums[group]
             operations.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
+
+    def _find_history(self) -> None:
+        """Count how long each step's episode has been in this rollout; its end is another step's."""
+        steps = torch.arange(1, self.num_transitions_per_env, device=self.history.device).unsqueeze(1)
+        begun = ((self.dones[:-1, :, 0] != 0) * steps).cummax(0).values  # the newest step that was an episode's first
+        self.history[1:] = torch.where(begun > 0, steps - begun, MOST_FRAMES).clamp(max=MOST_FRAMES)
 
     def stacks(self, places: torch.Tensor, layouts: dict[str, Layout] | None = None) -> dict[str, torch.Tensor]:
         """Return the stacks of some transitions by group, each [b, k * c, h, w] or, if normalized here, as its layout says.
@@ -365,6 +378,8 @@ class LeanPPO(AccumulatingPPO):
             self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
             self._give_rate()
         losses = super().update()
+        for model in self._lean_models:
+            model.packed.clear()
         if self._rate is not None:
             self.learning_rate = self._rate.item()
         self._has_learned = True
