@@ -71,7 +71,7 @@ def test_the_librarys_batch_and_out_of_memory():
     ]
     assert labels_of(draw_pareto(*judged(trials))) == ["32/8/lib"]
     assert "No learning trial lived long enough" in texts(draw_pareto(*judged(trials[1:])))
-    assert "This study has no learning trial." in texts(draw_pareto(*judged([])))
+    assert "No learning trial has run yet." in texts(draw_pareto(*judged([])))
 
 
 def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():

@@ -36,7 +36,7 @@ def draw_learning(verdict: Verdict, curves: Sequence[Curve]) -> Figure:
         why = (
             f"None of {unseen} learning trials finished enough episodes for a mean."
             if unseen
-            else "This study has no learning trial."
+            else "No learning trial has run yet."
         )
         return in_words("Learning", why, verdict)
     points = sorted({_point(curve.record) for curve in curves}, key=_point_order)

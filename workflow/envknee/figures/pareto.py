@@ -34,7 +34,7 @@ def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
     points = _points(verdict, records)
     if not points:
         any_ran = any(record.request.kind == "learning" for record in records)
-        why = "No learning trial lived long enough to tell." if any_ran else "This study has no learning trial."
+        why = "No learning trial lived long enough to tell." if any_ran else "No learning trial has run yet."
         return in_words("Time to target against memory", why, verdict)
     front = pareto_front([(point.memory_gb, point.cost.value) for point in points if not point.cost.lower_bound])
     figure, (axes,) = canvas(_title(points, front), verdict, height=5.6)

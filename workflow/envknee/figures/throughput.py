@@ -35,9 +35,7 @@ def draw_throughput(verdict: Verdict) -> Figure:
     if not any(limit.points for limit in limits):
         failed = sum(point.oom + point.refused for limit in limits for point in limit.infeasible)
         why = (
-            f"All {failed} trials ran out of memory or were refused."
-            if failed
-            else "This study has no throughput trial."
+            f"All {failed} trials ran out of memory or were refused." if failed else "No throughput trial has run yet."
         )
         return in_words("Throughput", why, verdict)
     shown = {limit.series for limit in limits}
