@@ -55,8 +55,8 @@ def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
 
 
 def test_compare_catches_frames_normalized_one_by_one(workspace):
-    # What made Isaac Lab slow between its pull requests #5574 and #5849, at the size at which that was told there: at smaller ones
-    # the kernels of today's way cost an H200 as much as those copies.
+    # What made Isaac Lab slow between its pull requests #5574 and #5849, at the size at which that was told there: with 4,096
+    # environments of 96 pixels FPS on an H200 did not differ.
     arms = {"stock": {"gpus": 1}, "per-frame": {"gpus": 1, "observations": "per_frame"}}
     overrides = {f"env.scene.tiled_camera.{side}": 256 for side in ("width", "height")}
     overrides["agent.algorithm.num_learning_epochs"] = 1

@@ -50,7 +50,7 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
     with torch.autocast("cuda", torch.bfloat16):
         for layer in others:
             found = layer(found)
-    # Rounding where other kernels round elsewhere: a tenth more or less.
+    # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200.
     assert apart(found, expected) < 1.25 * apart(usual, expected) < 0.02
     found_slopes = torch.autograd.grad(found, parameters, slope.bfloat16(), retain_graph=True)
     for one, other, exact in zip(found_slopes, usual_slopes, slopes, strict=True):

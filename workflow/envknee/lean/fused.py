@@ -245,15 +245,14 @@ def _weights(
 
 @triton.jit
 def _inputs(
-    grad, x, weight, dx, count,
+    grad, x, weight, count,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, S: tl.constexpr,
     KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, NPAD: tl.constexpr, ELU: tl.constexpr,
     BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of some of a layer's inputs, dx [b, H, W, C], times the slope of the activation that gave x.
+    """Overwrite a layer's inputs x [b, H, W, C] by their gradient, times the slope of the activation that gave them.
 
-    dx may be x: each element is read by the program that writes it, before.
-
+    Each element is read by the program that writes it, before.
     S neighbouring columns are computed together, and rows by their phase py = y mod S, which only the taps ky = py, py + S, ... reach.
     weight [KH * TX, OPAD, NPAD]: by ky and tx, with n = px * C + c, that of the column kx = px + S * tx.
     count = b * ceil(H / S) * ceil(W / S). grid: tiles, phases.
@@ -284,7 +283,7 @@ def _inputs(
     legal = ((n < count) & (y < H))[:, None] & (j < S * C)[None, :] & ((xx * S * C)[:, None] + j[None, :] < W * C)
     value = tl.load(x + place, mask=legal, other=0.0)
     below = acc * (value.to(tl.float32) + 1.0) if ELU else tl.zeros_like(acc)
-    tl.store(dx + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)
+    tl.store(x + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)
 
 
 class Packed(NamedTuple):
@@ -487,9 +486,7 @@ def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_e
     packed = functional.pad(packed, (0, padded - wide, 0, shape["OPAD"] - outputs)).contiguous()
     count = len(x) * triton.cdiv(x.shape[1], stride) * triton.cdiv(x.shape[2], stride)
     tiles = triton.cdiv(count, INPUTS["BLOCK_M"])
-    _inputs[(tiles, stride)](
-        grad, x, packed, x, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS
-    )
+    _inputs[(tiles, stride)](grad, x, packed, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS)
     return x
 
 
