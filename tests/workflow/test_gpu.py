@@ -307,7 +307,7 @@ def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path):
     simulating, learning = record.outcome.memory_map, record.outcome.learner_memory_map
     assert simulating is not None and learning is not None and record.rollout_gb is not None
     assert simulating.rollout_gb < 0.01 < record.rollout_gb < learning.rollout_gb
-    assert learning.static_gb < 0.1 < simulating.static_gb
+    assert 0.3 < learning.static_gb < 0.8 and simulating.static_gb > 0.3  # a CUDA context, and one with a simulation
 
 
 def test_a_pipeline_on_one_gpu_says_that_both_sides_share_it(tmp_path, gpu):

@@ -10,6 +10,10 @@ pytestmark = [
 ]
 
 
+BFLOAT16 = 2**-9
+"""How far from a number its nearest in bfloat16 may be."""
+
+
 @pytest.mark.parametrize(
     ("height", "width", "channels", "sizes", "fused"),
     [
@@ -46,15 +50,19 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
     assert len(first) == fused and isinstance(others[-1], nn.Flatten)
     found = module.convolve(frames, sums, planes, first)
     with torch.no_grad():
-        assert torch.equal(module.convolve(frames, sums, planes, first, module.pack(first)), found)
+        packed = module.pack(first)
+        in_parts = [module.convolve(frames, sums, part, first, packed) for part in planes.split(128)]
+        assert torch.equal(torch.cat(in_parts), found)
     with torch.autocast("cuda", torch.bfloat16):
         for layer in others:
             found = layer(found)
-    # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200.
+    # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200, and of 8 biases, to which
+    # rounding is kind or not, 0.4% from what they are.
     assert apart(found, expected) < 1.25 * apart(usual, expected) < 0.02
     found_slopes = torch.autograd.grad(found, parameters, slope.bfloat16(), retain_graph=True)
     for one, other, exact in zip(found_slopes, usual_slopes, slopes, strict=True):
-        assert one.dtype == torch.float32 and apart(one, exact) < 1.25 * apart(other, exact) < 0.2
+        assert one.dtype == torch.float32
+        assert apart(one, exact) < max(1.25 * apart(other, exact), 3 * BFLOAT16) and apart(other, exact) < 0.15
     if fused > 1:
         # Gradients took the place of activations.
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -4,6 +4,7 @@ Input: the tensors of every environment step, as they come. Output: a `Failure`,
 torch, and nothing of Isaac Lab. Nothing here waits for the device until a rollout ends.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy
 import torch
+from torch.nn import functional
 
 from envknee.record import Failure
 
@@ -36,7 +38,6 @@ IMAGE_NDIM = 4
 LARGE_ACTION = 100.0
 """Policies give actions of about 1; what exceeds this is named as a likely cause."""
 
-STATE = ("joint_state", "body_pose")
 ORDER = ("actions", "joint_state", "body_pose", "joint_state_after_reset", "observations", "rewards")
 """What can break in a step, causes before what follows from them: actions of the step, physics, resets, and what is seen of them."""
 
@@ -60,11 +61,11 @@ class Broken(NamedTuple):
 
 
 class Watch:
-    """Notes, for each environment, the first step at which each tensor broke, and the last state at which none had.
+    """Notes, for each environment, the first step at which it broke, all that was noted of that step, and the last good state.
 
-    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. Each takes copies,
-    which nothing writes to any more. They are looked at some steps at a time: where a GPU waits for the CPU, every kernel more
-    makes a step slower.
+    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. Each copies what it is
+    given with one kernel, and has the same names in every step. Copies are looked at some steps at a time: where a GPU waits for
+    the CPU, every kernel more makes a step slower.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -74,122 +75,146 @@ class Watch:
         """Fields of the environment that decide how stable it is, by dotted name; the task says which there are."""
         self._device = device
         self._every = torch.arange(num_envs, device=device)
-        self._good: dict[str, torch.Tensor] = {}
-        """By name [num_envs, ...]: the newest state of each environment at whose step nothing was broken."""
-        self._applied: torch.Tensor | None = None
-        """Actions [num_envs, ...] that came after that state, in an environment that broke: those of the step at which it did."""
-        self._newest: list[dict[str, torch.Tensor]] = []
-        """Of each step since the last look, by name, [num_envs, ...]."""
+        self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+        """By what was noted (`state`, ...), in the order in which it first was: by name, the shape for one environment."""
+        self._steps: list[dict[str, torch.Tensor]] = []
+        """Of each step since the last look, by the same words, [num_envs, numbers]."""
+        self._limits = torch.empty(0, device=device)
+        """Of each number of a step's row, what its magnitude must not pass."""
+        self._rows: torch.Tensor | None = None
+        """[num_envs, numbers], all of a step: of an environment that broke the step at which it did, of another the newest."""
+        self._good: torch.Tensor | None = None
+        """[num_envs, numbers], the newest state at whose step nothing was broken."""
         self.begin_rollout()
 
     def begin_rollout(self) -> None:
         """Forget the steps of the rollout before, but for the last good state."""
-        if self._newest:
+        if self._steps:
             self._look()
         self._looked_at = 0
         self._in_step = False
-        self._firsts: dict[str, list[torch.Tensor]] = {}
-        """By name, of each look [num_envs]: the first step at which it was broken, or `NEVER`."""
-        self._is_whole = torch.ones(self.num_envs, dtype=torch.bool, device=self._device)
+        self._broken_at = torch.full((self.num_envs,), NEVER, device=self._device)
 
-    def note_actions(self, actions: torch.Tensor, state: Callable[[], Mapping[str, torch.Tensor]]) -> None:
+    def note_actions(self, actions: torch.Tensor, state: Callable[[], Mapping[str, Sequence[torch.Tensor]]]) -> None:
         """Note what a step is about to apply, [num_envs, ...]; `state` tells the state before the very first step."""
-        if not self._good:
-            self._good = dict(state())
-        self._note("actions", actions)
+        if self._good is None and (before := state()):
+            self._good = self._row_of("state", before)
+        self._note("actions", {"actions": [actions]})
 
-    def note_state(self, state: Mapping[str, torch.Tensor]) -> None:
+    def note_state(self, state: Mapping[str, Sequence[torch.Tensor]]) -> None:
         """Note joints and bodies after the physics of a step and before any reset.
 
         Args:
-            state: by names such as `joint_state/robot` and `body_pose/robot`, each [num_envs, ...]
+            state: by names such as `joint_state/robot` and `body_pose/robot`, each one tensor [num_envs, ...] or several
         """
-        for name, tensor in state.items():
-            self._note(name, tensor)
+        self._note("state", state)
 
-    def note_reset(self, joints: Mapping[str, torch.Tensor]) -> None:
+    def note_reset(self, joints: Mapping[str, Sequence[torch.Tensor]]) -> None:
         """Note joints once some environments were reset, by the names that `note_state` has for them."""
-        for name, tensor in joints.items():
-            self._note(name.replace("joint_state", "joint_state_after_reset", 1), tensor)
+        renamed = {name.replace("joint_state", "joint_state_after_reset", 1): every for name, every in joints.items()}
+        self._note("reset", renamed)
 
     def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
         """Note what a step gave, each [num_envs, ...]: `rewards`, and `observations/<group>` that are no images.
 
         To read every image would take a GPU a part of what a step takes. The trainer keeps them: see `broken_image`.
         """
-        for name, tensor in seen.items():
-            self._note(name, tensor)
+        self._note("seen", {name: [tensor] for name, tensor in seen.items()})
         self._in_step = False
-        if len(self._newest) == LOOK_EVERY:
+        if len(self._steps) == LOOK_EVERY:
             self._look()
 
     def first_broken(self) -> Broken | None:
         """Return what broke first in this rollout, a step without an end included; None where all is finite."""
-        if self._newest:
+        if self._steps:
             self._look()
-        if not self._firsts:
+        step = int(self._broken_at.amin())
+        if self._rows is None or step == NEVER:
             return None
-        firsts = {name: torch.stack(looks).amin(dim=0) for name, looks in self._firsts.items()}
-        earliest = torch.stack(list(firsts.values())).amin(dim=1).tolist()
-        step, _, name = min((step, rank(name), name) for name, step in zip(firsts, earliest, strict=True))
-        return None if step == NEVER else Broken(name, step, (firsts[name] == step).nonzero()[:, 0])
+        indices = (self._broken_at == step).nonzero()[:, 0]
+        fine = self._rows[indices].abs() <= self._limits  # no NaN is below a limit
+        for name, columns in sorted(self._columns().items(), key=lambda item: (rank(item[0]), item[0])):
+            broken = ~fine[:, columns].all(dim=1)
+            if broken.any():
+                return Broken(name, step, indices[broken])
+        raise RuntimeError("an environment broke, and none of its numbers did")
 
     def last_good(self, indices: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the last good state of some environments [k], and the actions that were applied to it."""
-        applied = {} if self._applied is None else {"actions": self._applied}
-        return {name: tensor[indices] for name, tensor in {**_prefixed("last_good", self._good), **applied}.items()}
+        found = {}
+        if self._good is not None:
+            start = 0
+            for name, shape in self._shapes["state"].items():
+                end = start + math.prod(shape)
+                found[f"last_good/{name}"] = self._good[indices, start:end].view(-1, *shape)
+                start = end
+        columns = self._columns().get("actions")
+        if self._rows is not None and columns is not None:
+            found["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
+        return found
 
-    def _note(self, name: str, tensor: torch.Tensor) -> None:
+    def _note(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> None:
         if not self._in_step:
-            self._newest.append({})
+            self._steps.append({})
             self._in_step = True
-        self._newest[-1][name] = tensor if tensor.is_floating_point() else tensor.float()
+        if named:
+            self._steps[-1][what] = self._row_of(what, named)
+
+    def _row_of(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> torch.Tensor:
+        """Return a copy of all that is to be noted, [num_envs, numbers]."""
+        if what not in self._shapes:
+            self._shapes[what] = {name: _shape_of(tensors) for name, tensors in named.items()}
+            # Actions may be larger: what they lead to tells whether they are too large.
+            limit = torch.finfo(torch.float32).max if what == "actions" else EXPLODED_ABOVE
+            self._limits = torch.cat([self._limits, torch.full((self._width(what),), limit, device=self._device)])
+        return torch.cat(
+            [tensor.detach().reshape(self.num_envs, -1) for tensors in named.values() for tensor in tensors], dim=1
+        )
 
     def _look(self) -> None:
         """Take the newest steps into what is known of the rollout."""
-        steps, self._newest, self._in_step = self._newest, [], False
+        steps, self._steps, self._in_step = self._steps, [], False
         count, began = len(steps), self._looked_at
         self._looked_at += count
-        number = torch.arange(count, device=self._device)[:, None]
-        tensors, firsts = {}, []
-        for name in dict.fromkeys(name for step in steps for name in step):
-            tensors[name] = torch.stack(_filled([step.get(name) for step in steps]))  # [count, num_envs, ...]
-            limit = torch.finfo(torch.float32).max if name == "actions" else EXPLODED_ABOVE
-            # No NaN is below a limit.
-            fine = (tensors[name].abs() <= limit).reshape(count, self.num_envs, -1).all(dim=2)
-            firsts.append(torch.where(fine, count, number).amin(dim=0))
-        first = torch.stack(firsts)
-        for name, row in zip(tensors, torch.where(first < count, first + began, NEVER), strict=True):
-            self._firsts.setdefault(name, []).append(row)
-        first_bad = first.amin(dim=0)
-        state = [name for name in tensors if name.partition("/")[0] in STATE]
-        # The newest step may have had no state yet.
-        good = first_bad.clamp(max=sum(any(name in step for name in state) for step in steps))
-        newer, place = self._is_whole & (good > 0), (good - 1).clamp(min=0)
-        for name in state:
-            newest = tensors[name][place, self._every]
-            before = self._good.get(name)
-            self._good[name] = newest if before is None else _where(newer, newest, before)
-        if "actions" in tensors:
-            applied = tensors["actions"][first_bad.clamp(max=count - 1), self._every]
-            self._applied = applied if self._applied is None else _where(self._is_whole, applied, self._applied)
-        self._is_whole = self._is_whole & (first_bad == count)
+        nothing = {
+            what: torch.zeros(self.num_envs, self._width(what), device=self._device)
+            for what in self._shapes
+            if any(what not in step for step in steps)
+        }
+        parts = [step[what] if what in step else nothing[what] for step in steps for what in self._shapes]
+        rows = torch.cat(parts, dim=1).view(self.num_envs, count, -1)
+        fine = (rows.abs() <= self._limits).all(dim=2)
+        first = torch.where(fine, count, torch.arange(count, device=self._device)).amin(dim=1)
+        is_whole = self._broken_at == NEVER
+        if "state" in self._shapes:
+            # The newest step may have had no state yet.
+            good = first.clamp(max=sum("state" in step for step in steps))
+            start = sum(self._width(what) for what in itertools.takewhile(lambda what: what != "state", self._shapes))
+            states = rows[self._every, (good - 1).clamp(min=0), start : start + self._width("state")]
+            newer = (is_whole & (good > 0))[:, None]
+            self._good = states if self._good is None else torch.where(newer, states, self._good)
+        newest = rows[self._every, first.clamp(max=count - 1)]
+        if self._rows is not None:
+            before = functional.pad(self._rows, (0, newest.shape[1] - self._rows.shape[1]))
+            newest = torch.where(is_whole[:, None], newest, before)
+        self._rows = newest
+        self._broken_at = torch.where(is_whole & (first < count), first + began, self._broken_at)
+
+    def _width(self, what: str) -> int:
+        return sum(math.prod(shape) for shape in self._shapes[what].values())
+
+    def _columns(self) -> dict[str, slice]:
+        """Return, by name, where its numbers are in a row."""
+        names = [(name, math.prod(shape)) for shapes in self._shapes.values() for name, shape in shapes.items()]
+        ends = itertools.accumulate(width for _, width in names)
+        return {name: slice(end - width, end) for (name, width), end in zip(names, ends, strict=True)}
 
 
-def _filled(tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
-    """Put a finite tensor wherever there is none."""
-    known = next(tensor for tensor in tensors if tensor is not None)
-    nothing = torch.zeros_like(known) if any(tensor is None for tensor in tensors) else known
-    return [nothing if tensor is None else tensor for tensor in tensors]
-
-
-def _where(chosen: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return `one` for the chosen environments [num_envs], and `other` for the rest, both [num_envs, ...]."""
-    return torch.where(chosen.view(-1, *[1] * (one.ndim - 1)), one, other)
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+def _shape_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Return the shape for one environment of what several tensors [num_envs, ...] make together."""
+    if len(tensors) == 1:
+        return tuple(tensors[0].shape[1:])
+    return (sum(math.prod(tensor.shape[1:]) for tensor in tensors),)
 
 
 def rank(name: str) -> int:

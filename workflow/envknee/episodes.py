@@ -19,9 +19,12 @@ class Episodes:
         self._ended: list[torch.Tensor] = []
 
     def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Note a step: a copy of its rewards, and dones that are not zero where an episode ended, both [num_envs]."""
-        self._rewards.append(rewards)
-        self._ended.append(dones > 0)
+        """Note a step: its rewards, and dones that are not zero where an episode ended, both [num_envs].
+
+        Rewards are copied. Dones that are truth values are kept as they are.
+        """
+        self._rewards.append(rewards.detach().clone())
+        self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
 
     def take(self) -> tuple[float, float, int]:
         """Return the sums of returns and lengths of the whole episodes that ended since the last call, and how many they are."""

@@ -191,9 +191,11 @@ class MemoryWatch:
     def _take_peaks(self) -> None:
         """Bring the peaks up to date; PyTorch's own start anew with each learning."""
         if self._device.type == "cuda":
-            allocated_gb = torch.cuda.max_memory_allocated(self._device) / GB
-            reserved_gb = torch.cuda.max_memory_reserved(self._device) / GB
-            outside_gb = self._outside_gb()
+            used_gb = self._device_used_gb()
+            told = torch.cuda.memory_stats_as_nested_dict(self._device)  # once: a GPU waits meanwhile
+            allocated, reserved = told["allocated_bytes"]["all"], told["reserved_bytes"]["all"]
+            allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
+            outside_gb = used_gb - self._before_gb - reserved["current"] / GB
             self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
             self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
             # PyTorch's peak may have come and gone between two looks at the device.

@@ -202,7 +202,7 @@ class Meter:
         Args:
             observations: by group, each [num_envs, ...]
             rewards: [num_envs]
-            dones: [num_envs], non-zero where an episode ended
+            dones: [num_envs], non-zero where an episode ended; truth values are kept, and nobody may write to them
 
         Raises:
             TrialDone: at the end of a rollout, when a value in it was NaN or infinite, naming tensor and environments.
@@ -212,10 +212,9 @@ class Meter:
             self._on_first_step()
         self.stage = "rollout"
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
-        noted = {name: tensor.detach().clone() for name, tensor in named.items() if not diagnosis.is_image(tensor)}
-        self.watch.end_step(noted)
+        self.watch.end_step({name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)})
         self._newest = named
-        self._episodes.note(noted["rewards"], dones)
+        self._episodes.note(rewards, dones)
         self._steps += 1
         self.beat()
         if self._steps == self.request.horizon:

@@ -32,7 +32,7 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
     around(
         simulated,
         "step",
-        before=lambda actions, *_: watch.note_actions(actions.detach().clone(), lambda: state(simulated.scene)),
+        before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene)),
     )
     managed = getattr(simulated, "termination_manager", None)
     owner, method = (simulated, "_get_dones") if managed is None else (managed, "compute")
@@ -40,19 +40,19 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
     around(simulated, "_reset_idx", after=lambda *_: watch.note_reset(joints(simulated.scene)))
 
 
-def joints(scene: Any) -> dict[str, torch.Tensor]:
-    """Return copies of positions and velocities of each robot's joints by name, [num_envs, 2 x joints], in rad or m and per s."""
+def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
+    """Return positions and velocities of each robot's joints by name, each [num_envs, joints], in rad or m and per s."""
     return {
-        f"joint_state/{name}": torch.cat([robot.data.joint_pos.torch, robot.data.joint_vel.torch], dim=1)
+        f"joint_state/{name}": [robot.data.joint_pos.torch, robot.data.joint_vel.torch]
         for name, robot in scene.articulations.items()
     }
 
 
-def state(scene: Any) -> dict[str, torch.Tensor]:
-    """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]; all of it copies."""
-    poses = {f"body_pose/{name}": robot.data.body_link_pose_w.torch for name, robot in scene.articulations.items()}
-    objects = {f"body_pose/{name}": thing.data.root_link_pose_w.torch for name, thing in scene.rigid_objects.items()}
-    return joints(scene) | {name: pose.clone() for name, pose in (poses | objects).items()}
+def state(scene: Any) -> dict[str, list[torch.Tensor]]:
+    """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]: the simulation's own."""
+    poses = {f"body_pose/{name}": [robot.data.body_link_pose_w.torch] for name, robot in scene.articulations.items()}
+    objects = {f"body_pose/{name}": [thing.data.root_link_pose_w.torch] for name, thing in scene.rigid_objects.items()}
+    return joints(scene) | poses | objects
 
 
 def around(
