@@ -167,9 +167,12 @@ class Watch:
             # Actions may be larger: what they lead to tells whether they are too large.
             limit = torch.finfo(torch.float32).max if what == "actions" else EXPLODED_ABOVE
             self._limits = torch.cat([self._limits, torch.full((self._width(what),), limit, device=self._device)])
-        return torch.cat(
-            [tensor.detach().reshape(self.num_envs, -1) for tensors in named.values() for tensor in tensors], dim=1
-        )
+        pieces = [
+            tensor if tensor.ndim == 2 else tensor.reshape(self.num_envs, -1)
+            for tensors in named.values()
+            for tensor in tensors
+        ]
+        return torch.cat(pieces, dim=1).detach()
 
     def _look(self) -> None:
         """Take the newest steps into what is known of the rollout."""

@@ -125,16 +125,11 @@ class Timeline:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Give the time inside to `name`, less what phases opened meanwhile take."""
-        if name in FINE_PHASES and not self._resolved:
-            yield
-            return
-        self._open.append(name)
-        self._mark()
+        is_marked = self._begin(name)
         try:
             yield
         finally:
-            self._open.pop()
-            self._mark()
+            self._end(is_marked)
 
     @contextmanager
     def env_step(self) -> Iterator[None]:
@@ -152,8 +147,11 @@ class Timeline:
 
         @wraps(original)
         def timed(*arguments: Any, **keywords: Any) -> Any:
-            with self.phase(phase):
+            is_marked = self._begin(phase)  # several times a step: a context manager would cost as much again
+            try:
                 return original(*arguments, **keywords)
+            finally:
+                self._end(is_marked)
 
         is_static = isinstance(inspect.getattr_static(owner, method), staticmethod)
         setattr(owner, method, staticmethod(timed) if is_static else timed)
@@ -168,6 +166,20 @@ class Timeline:
         self._iteration += 1
         self._begin_iteration()
         return times
+
+    def _begin(self, name: str) -> bool:
+        """Begin a phase; return whether it is marked."""
+        if name in FINE_PHASES and not self._resolved:
+            return False
+        self._open.append(name)
+        self._mark()
+        return True
+
+    def _end(self, is_marked: bool) -> None:
+        """End the phase that began last."""
+        if is_marked:
+            self._open.pop()
+            self._mark()
 
     def _is_resolved(self) -> bool:
         """Tell whether some steps of this iteration are resolved into fine phases."""
