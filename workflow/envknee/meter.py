@@ -17,6 +17,7 @@ from envknee import diagnosis
 from envknee.diagnosis import Watch
 from envknee.episodes import Episodes
 from envknee.files import TrialFolder
+from envknee.load import LoadWatch
 from envknee.memory_watch import MemoryWatch
 from envknee.nvml import Gpu
 from envknee.phases import Timeline
@@ -143,11 +144,10 @@ class Meter:
         """Those in other processes, where there are such, as they were last heard of."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
-        self._gpu = gpu
+        self._load = LoadWatch(gpu)
         self._on_first_step = on_first_step
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
-        self._process = psutil.Process()
-        self._stage_began_unix_s = self._process.create_time()
+        self._stage_began_unix_s = psutil.Process().create_time()
         self._startup_s: dict[str, float] = {}
         self._frames = 0
         self._steps = 0
@@ -192,7 +192,7 @@ class Meter:
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
         self._start_iteration()
-        self._process.cpu_percent()  # from here on
+        self._load.start()
         self.timeline.start()
         self._training_started = self._iteration_began = time.perf_counter()
 
@@ -239,9 +239,7 @@ class Meter:
             length_sum=length_sum,
             memory=self.memory.use(),
             memory_map=self.memory.map(),
-            cpu_percent=self._process.cpu_percent(),
-            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
-            gpu_power_w=self._gpu.power_w() if self._gpu else None,
+            **self._load.take()._asdict(),
         )
 
     def rollouts_gathered(self) -> None:
@@ -293,9 +291,7 @@ class Meter:
                 phases_s=times.phases_s,
                 episodes=episodes,
                 memory=before_clearing or self.memory.use(),
-                cpu_percent=self._process.cpu_percent(),
-                gpu_percent=self._gpu.busy_percent() if self._gpu else None,
-                gpu_power_w=self._gpu.power_w() if self._gpu else None,
+                **self._load.take()._asdict(),
             ),
             wall_s=wall_s,
             unix_time_s=time.time(),
@@ -335,7 +331,8 @@ class Meter:
                 self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
 
     def close(self) -> None:
-        """Close metrics.jsonl."""
+        """Close metrics.jsonl, and watch no more."""
+        self._load.close()
         if self._stream:
             self._stream.close()
 

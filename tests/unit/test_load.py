@@ -1,0 +1,56 @@
+"""A load is an average over what a thread saw since the last one; the GPU's figures are given, the thread and process are real."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from envknee import load
+from envknee.load import LoadWatch
+from envknee.nvml import Gpu
+
+
+@dataclass(frozen=True)
+class Given(Gpu):
+    """A GPU whose figures are known beforehand."""
+
+    percents: Iterator[float | None]
+    powers_w: Iterator[float | None]
+
+    def busy_percent(self) -> float | None:
+        return next(self.percents)
+
+    def power_w(self) -> float | None:
+        return next(self.powers_w)
+
+
+def given(percents: list[float | None], powers_w: list[float | None]) -> Given:
+    return Given("GPU-given", None, iter(percents), iter(powers_w))
+
+
+def test_a_load_is_the_mean_since_the_last_one_and_the_newest_where_nothing_is_newer(monkeypatch):
+    monkeypatch.setattr(load, "PERIOD_S", 0.01)
+    watch = LoadWatch(given([10.0, 30.0, *[50.0] * 1000], [100.0, None, *[200.0] * 1000]))
+    watch.start()
+    deadline = time.monotonic() + 10
+    while len(watch._seen) < 4 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    watch.close()
+    time.sleep(0.05)
+    count = len(watch._seen)
+    first, second = watch.take(), watch.take()
+    assert first.gpu_percent == pytest.approx((40.0 + 50.0 * (count - 2)) / count)
+    assert first.gpu_power_w == pytest.approx((100.0 + 200.0 * (count - 2)) / (count - 1))
+    assert second[1:] == (50.0, 200.0)
+
+
+def test_before_the_first_look_the_driver_is_asked_and_what_it_does_not_tell_is_none():
+    watch = LoadWatch(given([70.0], [None]))
+    assert watch.take()[1:] == (70.0, None)
+    alone = LoadWatch(None)
+    alone.start()
+    began = time.perf_counter()
+    while time.perf_counter() - began < 0.2:
+        pass
+    found = alone.take()
+    assert found.cpu_percent > 10 and found[1:] == (None, None)
