@@ -36,7 +36,7 @@ from envknee.lean.operations import PLAIN
 from envknee.tasks.frames import lean_stacks
 from envknee.trainers.accumulate import AccumulatingPPO
 from envknee.trainers.captured import CapturedStep
-from envknee.trainers.learner_steps import FUSED_ACTED_AT_ONCE, FUSED_IMAGES_AT_ONCE, LearnerSteps
+from envknee.trainers.learner_steps import FUSED_IMAGES_AT_ONCE, LearnerSteps
 
 MOST_FRAMES = 255
 """What a history of uint8 can count."""
@@ -123,7 +123,7 @@ class LeanCNNModel(CNNModel):
         Their images are uint8, normalized, or [transitions, channels] which planes of `rollout` they are.
         """
         at_once = self.steps.images_at_once
-        # Fused, acting goes in parts of its own: see `_fused`.
+        # Fused, acting takes no more memory than an environment step does.
         if at_once and not self.steps.fused and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         found: Any = {group: obs[group] for group in self.obs_groups_2d}
@@ -165,9 +165,7 @@ class LeanCNNModel(CNNModel):
             if group not in self.packed or self.packed[group][0] != versions:
                 self.packed[group] = versions, fused.pack(layers)
             packed = self.packed[group][1]
-        parts = (planes,) if torch.is_grad_enabled() else planes.split(FUSED_ACTED_AT_ONCE)
-        convolved = [fused.convolve(frames, sums, part, layers, packed) for part in parts]
-        images = convolved[0] if len(convolved) == 1 else torch.cat(convolved)
+        images = fused.convolve(frames, sums, planes, layers, packed)
         for layer in others:
             images = layer(images)
         return images
