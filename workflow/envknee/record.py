@@ -221,9 +221,9 @@ class Row(Frozen):
     cpu_percent: float | None = None
     """Load of this process since the row before: 100 is one core."""
     gpu_percent: float | None = None
-    """Share of the last sampling period (NVML: up to 1 s) in which the GPU ran some kernel."""
+    """Share of the time in which the GPU ran some kernel: a mean since the row before of what NVML says of up to a second."""
     gpu_power_w: float | None = None
-    """What the GPUs draw together; None where NVML does not tell."""
+    """What the GPUs draw together, a mean since the row before; None where NVML does not tell."""
     ranks: list[RankRow] | None = None
     """Each rank's own figures; None where one rank trains alone."""
     gradients: GradientSquares | None = None
