@@ -1,5 +1,6 @@
 """A load is an average over what a thread saw since the last one; the GPU's figures are given, the thread and process are real."""
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ def test_a_load_is_the_mean_since_the_last_one_and_the_newest_where_nothing_is_n
     while len(watch._seen) < 4 and time.monotonic() < deadline:
         time.sleep(0.001)
     watch.close()
-    time.sleep(0.05)
+    for thread in threading.enumerate():
+        if thread.name == "load":
+            thread.join()
     count = len(watch._seen)
     first, second = watch.take(), watch.take()
     assert first.gpu_percent == pytest.approx((40.0 + 50.0 * (count - 2)) / count)

@@ -133,7 +133,7 @@ class Watch:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # no NaN is below a limit
-        for name, columns in sorted(self._columns().items(), key=lambda item: (rank(item[0]), item[0])):
+        for name, columns in sorted(self._names().items(), key=lambda item: (rank(item[0]), item[0])):
             broken = ~fine[:, columns].all(dim=1)
             if broken.any():
                 return Broken(name, step, indices[broken])
@@ -143,12 +143,10 @@ class Watch:
         """Return the last good state of some environments [k], and the actions that were applied to it."""
         found = {}
         if self._good is not None:
-            start = 0
-            for name, shape in self._shapes["state"].items():
-                end = start + math.prod(shape)
-                found[f"last_good/{name}"] = self._good[indices, start:end].view(-1, *shape)
-                start = end
-        columns = self._columns().get("actions")
+            shapes = self._shapes["state"]
+            for name, columns in _columns(shapes).items():
+                found[f"last_good/{name}"] = self._good[indices, columns].view(-1, *shapes[name])
+        columns = self._names().get("actions")
         if self._rows is not None and columns is not None:
             found["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
         return found
@@ -192,8 +190,8 @@ class Watch:
         if "state" in self._shapes:
             # The newest step may have had no state yet.
             good = first.clamp(max=sum("state" in step for step in steps))
-            start = sum(self._width(what) for what in itertools.takewhile(lambda what: what != "state", self._shapes))
-            states = rows[self._every, (good - 1).clamp(min=0), start : start + self._width("state")]
+            columns = _columns({what: (self._width(what),) for what in self._shapes})["state"]
+            states = rows[self._every, (good - 1).clamp(min=0), columns]
             newer = (is_whole & (good > 0))[:, None]
             self._good = states if self._good is None else torch.where(newer, states, self._good)
         newest = rows[self._every, first.clamp(max=count - 1)]
@@ -206,11 +204,16 @@ class Watch:
     def _width(self, what: str) -> int:
         return sum(math.prod(shape) for shape in self._shapes[what].values())
 
-    def _columns(self) -> dict[str, slice]:
-        """Return, by name, where its numbers are in a row."""
-        names = [(name, math.prod(shape)) for shapes in self._shapes.values() for name, shape in shapes.items()]
-        ends = itertools.accumulate(width for _, width in names)
-        return {name: slice(end - width, end) for (name, width), end in zip(names, ends, strict=True)}
+    def _names(self) -> dict[str, slice]:
+        """Return, by name, where its numbers are in a row of all that is noted."""
+        return _columns({name: shape for shapes in self._shapes.values() for name, shape in shapes.items()})
+
+
+def _columns(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, slice]:
+    """Return where the numbers of each name are, which lie side by side in this order."""
+    widths = [math.prod(shape) for shape in shapes.values()]
+    ends = itertools.accumulate(widths)
+    return {name: slice(end - width, end) for name, width, end in zip(shapes, widths, ends, strict=True)}
 
 
 def _shape_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:

@@ -111,7 +111,7 @@ class MemoryWatch:
     def environment_made(self) -> None:
         """Note that simulation and renderer exist."""
         self._static_allocated_gb = self._allocated_gb()
-        self._static_outside_gb = self._outside_gb()
+        self._static_outside_gb = self._outside_gb(self._reserved_gb())
         # Without the allocator's slack: what is allocated later may come from there.
         self._static_gb = self._static_outside_gb + self._static_allocated_gb
         self.check_cap()
@@ -191,11 +191,10 @@ class MemoryWatch:
     def _take_peaks(self) -> None:
         """Bring the peaks up to date; PyTorch's own start anew with each learning."""
         if self._device.type == "cuda":
-            used_gb = self._device_used_gb()
             told = torch.cuda.memory_stats_as_nested_dict(self._device)  # once: a GPU waits meanwhile
             allocated, reserved = told["allocated_bytes"]["all"], told["reserved_bytes"]["all"]
             allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
-            outside_gb = used_gb - self._before_gb - reserved["current"] / GB
+            outside_gb = self._outside_gb(reserved["current"] / GB)
             self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
             self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
             # PyTorch's peak may have come and gone between two looks at the device.
@@ -217,9 +216,9 @@ class MemoryWatch:
     def _model_gb(self) -> float:
         return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
 
-    def _outside_gb(self) -> float:
-        """Return what this process uses on the device outside PyTorch's allocator: context, Warp, libraries."""
-        return self._device_used_gb() - self._before_gb - self._reserved_gb()
+    def _outside_gb(self, reserved_gb: float) -> float:
+        """Return what this process uses on the device beside what PyTorch's allocator has: context, Warp, libraries."""
+        return self._device_used_gb() - self._before_gb - reserved_gb
 
     def _device_used_gb(self) -> float:
         if self._device.type != "cuda":

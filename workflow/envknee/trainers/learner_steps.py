@@ -12,7 +12,7 @@ from envknee.lean.convolution import Form
 
 FUSED_IMAGES_AT_ONCE = 3072
 """Enough to keep a GPU's kernels busy. A mini-batch of 8,192 then goes in three parts: two took 6.46 GB on an H200 where stock takes
-38.56, and the whole 7.01. Acting in parts saves nothing: its activations lie where the next step's observations will."""
+38.56. Acting in parts saves nothing: its activations lie where the next step's observations will."""
 
 
 @dataclass(frozen=True)
