@@ -166,6 +166,9 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     (lean_limit,), (stock_limit,) = lean.throughput, stock.throughput
     assert f"| {stock_limit.threshold_num_envs:,} environments | beyond {lean_limit.at_least:,}: the last" in readme
     assert f"last doubling still gains {lean_limit.gains[-1].gain:.0%} |" in readme
+    last = stock_limit.gains[-1]
+    assert last.gain_upper_one_sided is not None
+    assert f"from {last.num_envs:,} on, gains {last.gain:.0%} (at most {last.gain_upper_one_sided:.0%})" in readme
     fits = []
     for arm in (stock, lean):
         assert arm.memory is not None
