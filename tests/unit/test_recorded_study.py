@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -11,12 +13,12 @@ from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.learning import best_of
 from envknee.limits.verdict import Verdict, decide, records_csv
-from envknee.record import load_records
+from envknee.record import Spread, load_records, spread
 from envknee.summary import print_summary
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").iterdir())}
+PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
 FOLDER = PUBLISHED["cartpole-one-gpu"]
 every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
 
@@ -44,7 +46,7 @@ def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
 
 
 def test_the_readme_says_what_the_studies_say():
-    readme = " ".join((ROOT / "README.md").read_text().split())
+    readme = words_of("README.md")
     (full,), (learning,) = verdict_of("cartpole-one-gpu-full").arms, verdict_of("cartpole-one-gpu-learning").arms
     headline, memory_limit = full.headline, full.memory
     assert headline is not None and headline.phases is not None and memory_limit is not None
@@ -127,17 +129,27 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line
 
 
+def medians_of(name: str, one: str, other: str) -> Callable[[str, int], tuple[float, float]]:
+    """Return what tells a column's medians of two arms at a num_envs."""
+    lines = list(csv.DictReader(io.StringIO(records_csv(load_records(PUBLISHED[name])))))
+
+    def of(column: str, num_envs: int) -> tuple[float, float]:
+        own = [line for line in lines if line["num_envs"] == str(num_envs)]
+        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (one, other))
+        return first, second
+
+    return of
+
+
+def words_of(name: str) -> str:
+    return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())
+
+
 def test_readme_and_docs_say_what_lean_frames_gain():
     folder = PUBLISHED["cartpole-stock-lean"]
     study, records = config.load(folder.study), load_records(folder)
-    readme, docs = (" ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/lean.md"))
-    lines = list(csv.DictReader(io.StringIO(records_csv(records))))
-
-    def stock_and_lean(column: str, num_envs: int) -> tuple[float, float]:
-        own = [line for line in lines if line["num_envs"] == str(num_envs)]
-        stock, lean = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in ("stock", "lean"))
-        return stock, lean
-
+    readme, docs = words_of("README.md"), words_of("docs/lean.md")
+    stock_and_lean = medians_of("cartpole-stock-lean", "stock", "lean")
     left_ms = []  # of environment steps, beside these three phases
     for num_envs in sorted({record.request.num_envs for record in records}):
         stock, lean = stock_and_lean("fps_total", num_envs)
@@ -178,6 +190,56 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     assert f"{len(records)} of {len(space.plan(study))} trials" in readme
 
 
+def test_the_readme_says_what_measuring_costs():
+    found = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
+    readme = words_of("README.md")
+    for name, words in {
+        "trial / isaaclab train": "{median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
+        "phases: sampled / off": "with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
+    }.items():
+        assert spread(found["ratios"][name]) == Spread.model_validate(found["spreads"][name])
+        assert words.format(**found["spreads"][name]) in readme
+    assert len(found["ratios"]["trial / isaaclab train"]) == 5
+    assert (found["request"]["num_envs"], found["request"]["horizon"]) == (4096, 32)
+    assert "H200" in found["environment"]["device"]["name"]
+
+
+def test_the_docs_say_what_a_second_camera_costs():
+    docs = words_of("docs/two-cameras.md")
+    one_and_two = medians_of("cartpole-dual-camera", "one-camera", "two-cameras")
+    for num_envs in (128, 512, 2048):
+        (one, two), (one_step, two_step), (one_gb, two_gb) = (
+            one_and_two(column, num_envs) for column in ("fps_total", "fps_env_step", "memory_peak_gb")
+        )
+        line = f"| {num_envs:,} | {one:,.0f} | {two:,.0f} | {two / one:.2f} | {two_step / one_step:.2f} |"
+        assert f"{line} {one_gb:.2f} | {two_gb:.2f} | {two_gb / one_gb:.2f} |" in docs
+    frames_ms, render_ms = (
+        [seconds / 32 * 1e3 for seconds in one_and_two(f"{phase}_s", 2048)] for phase in ("observation", "render")
+    )
+    learn_s = one_and_two("learn_s", 2048)
+    assert f"frames take {frames_ms[1]:.2f} ms instead of {frames_ms[0]:.2f}" in docs
+    assert f"rendering {render_ms[1]:.2f} instead of {render_ms[0]:.2f}" in docs
+    assert f"learning takes {learn_s[1]:.2f} s instead of {learn_s[0]:.2f}" in docs
+
+
+def test_the_docs_say_what_fits_a_small_card():
+    docs = words_of("docs/two-cameras.md")
+    found = verdict_of("cartpole-small-card").remedies
+    assert found is not None and found.statement in docs
+    for one in found.remedies:
+        assert one.fits is not None and one.fps is not None and one.at_num_envs == 16 and one.peak_gb is not None
+        speed = f"{one.fps.value:+.0%} ({one.fps.lower:+.0%} to {one.fps.upper:+.0%})"
+        told = "not shown" if one.speed == "not shown" else speed
+        line = f"| `{one.arm}` | {one.largest_num_envs} | {1 + one.fits.value:.2f} | {told} | {one.peak_gb:.2f} |"
+        assert line in docs
+    of = medians_of("cartpole-small-card", "baseline", "lean")
+    (fps, _), (peak_gb, _), (rollout_gb, _) = (
+        of(column, 16) for column in ("fps_total", "memory_peak_gb", "rollout_gb")
+    )
+    assert f"| `baseline` | {found.largest_num_envs} | 1 | {fps:.0f} | {peak_gb:.2f} |" in docs
+    assert f"Of the baseline's {peak_gb:.2f} GB the rollout has {rollout_gb:.2f}" in docs
+
+
 def test_the_docs_say_how_lean_frames_learned():
     folder = PUBLISHED["cartpole-stock-lean-learning"].root
     (pair,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
@@ -185,10 +247,10 @@ def test_the_docs_say_how_lean_frames_learned():
     frames, seconds = ratios["frames to target"], ratios["seconds to target"]
     assert frames.lower is not None and frames.upper is not None and frames.pairs == 5
     assert frames.lower > 0.85 and frames.upper < 1.15
-    docs = " ".join((ROOT / "docs/lean.md").read_text().split())
+    docs = words_of("docs/lean.md")
     assert f"{frames.ratio:.2f} of stock's frames ({frames.lower:.2f} to {frames.upper:.2f} at 95%)" in docs
     assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f})" in docs
-    readme = " ".join((ROOT / "README.md").read_text().split())
+    readme = words_of("README.md")
     assert f"| 1 | {seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f}), from as many frames |" in readme
 
 

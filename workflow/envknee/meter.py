@@ -274,8 +274,8 @@ class Meter:
         """
         before_clearing = self._clear_cache()
         times = self.timeline.end_iteration()
+        now = time.perf_counter()  # at once: what follows is the next iteration's on the device's clock, too
         self.memory.learning_ended()
-        now = time.perf_counter()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episodes.take()
         for name, value in losses.items():

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from envknee.figures.style import GREY, INK, STYLE, Look
+from envknee.figures.style import GREY, INK, STYLE, Look, shared_series
 from envknee.limits import Series
 from envknee.limits.learning import Cost
 from envknee.limits.verdict import Verdict
@@ -88,12 +88,10 @@ def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
 
 
 def task_and_hardware(verdict: Verdict) -> str:
-    """Return the line below a title: what was trained, on what, and in which study."""
+    """Return the line below a title: what was trained, on what, with what all arms share, and in which study."""
     hardware = sorted({device for arm in verdict.arms for device in arm.hardware})
-    drill = [verdict.drill] if verdict.drill else []
-    return " · ".join(
-        [*drill, verdict.task_id, *(hardware or ["hardware unknown: nothing ran"]), f"study {verdict.study}"]
-    )
+    known = [*(hardware or ["hardware unknown: nothing ran"]), shared_series(verdict), f"study {verdict.study}"]
+    return " · ".join(word for word in [verdict.drill, verdict.task_id, *known] if word)
 
 
 def svg_of(figure: Figure) -> str:

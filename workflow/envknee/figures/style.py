@@ -91,16 +91,28 @@ def looks_of(verdict: Verdict) -> dict[Series, Look]:
     """Return one colour and marker per series, so that a series looks the same in every figure of a study."""
     timed = [limit.series for arm in verdict.arms for limit in arm.throughput]
     others = [limit.series for arm in verdict.arms for limit in arm.learning]
-    several = len(verdict.arms) > 1
+    shared = shared_series(verdict)
+
+    def label(one: Series) -> str:
+        if len(verdict.arms) == 1:
+            return str(one)
+        return wrapped(one.arm) if shared else f"{wrapped(one.arm)}:\n{one}"
+
     return {
         one: Look(
             # Colours and markers come around at different times.
             COLOURS[place % len(COLOURS)],
             MARKERS[(place + place // len(COLOURS)) % len(MARKERS)],
-            f"{wrapped(one.arm)}:\n{one}" if several else str(one),
+            label(one),
         )
         for place, one in enumerate(dict.fromkeys([*timed, *others]))
     }
+
+
+def shared_series(verdict: Verdict) -> str | None:
+    """Return horizon and batch where several arms were measured at one and the same: to be said once, below the title."""
+    found = {str(limit.series) for arm in verdict.arms for limit in (*arm.throughput, *arm.learning)}
+    return found.pop() if len(found) == 1 and len(verdict.arms) > 1 else None
 
 
 def wrapped(text: str, width: int = 26) -> str:

@@ -20,7 +20,7 @@ from envknee.figures.canvas import (
     sizes_axis,
     thousands,
 )
-from envknee.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of, shared_series
 from envknee.limits import Series
 from envknee.limits.throughput import ThroughputLimit
 from envknee.limits.verdict import ArmVerdict, Verdict
@@ -40,16 +40,19 @@ def draw_throughput(verdict: Verdict) -> Figure:
         return in_words("Throughput", why, verdict)
     shown = {limit.series for limit in limits}
     looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
-    figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+    if any(limit.gains for limit in limits):
+        figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+        _gains_panel(lower, limits, looks, verdict)
+    else:
+        figure, (upper,) = canvas(_throughput_title(verdict), verdict, height=5.0)
     sizes = sorted({point.num_envs for limit in limits for point in limit.points})
     best = max(max(point.fps_repeats) for limit in limits for point in limit.points)
     thresholds = _thresholds(limits, looks)
     _fps_axis(upper, min(min(point.fps_repeats) for limit in limits for point in limit.points), best, len(thresholds))
     for limit in limits:
-        _fps_line(upper, limit, looks[limit.series])
-        _gains(lower, limit, looks[limit.series], dodge_of(limit.series, looks))
+        _fps_line(upper, limit, looks[limit.series], dodge_of(limit.series, looks))
     for place, (size, colours) in enumerate(thresholds.items()):
-        for axes in (upper, lower):
+        for axes in figure.axes:
             # Several series with one threshold: their colours take turns along one line.
             for turn, colour in enumerate(colours):
                 line = axes.axvline(size, color=colour, linewidth=1.3, zorder=1)
@@ -63,27 +66,12 @@ def draw_throughput(verdict: Verdict) -> Figure:
             color=colours[0] if len(colours) == 1 else INK,
             fontsize=9,
         )
-    sizes_axis(lower, sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
+    sizes_axis(figure.axes[-1], sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(FuncFormatter(thousands))
-    lower.set_ylabel("Gain from doubling")
-    lower.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    lower.axhline(0.0, color=GREY, linewidth=0.8)
-    lower.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-    lower.annotate(
-        f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
-    )
-    lower.set_ylim(*_gain_range(limits, verdict.delta))
-    lower.set_xlabel(num_envs_label(verdict))
+    figure.axes[-1].set_xlabel(num_envs_label(verdict))
     series_legend(upper, looks, _throughput_keys(limits))
-    legend(
-        lower,
-        [
-            key("o", GREY, f"shown to be\nbelow δ (Holm, {verdict.confidence:.0%})"),
-            key("o", GREY, "not shown", hollow=True),
-        ],
-    )
     return figure
 
 
@@ -100,7 +88,7 @@ def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
+def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
     """Draw every repeat, the geometric mean through them with its interval, and the fitted law."""
     sizes = [point.num_envs for point in limit.points]
     fps = [point.fps for point in limit.points]
@@ -117,7 +105,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
     axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
     for point in limit.infeasible:
         axes.plot(
-            point.num_envs, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
+            point.num_envs * dodge, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
             clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     if limit.law is not None:
@@ -138,6 +126,27 @@ def _thresholds(limits: Sequence[ThroughputLimit], looks: dict[Series, Look]) ->
     return dict(sorted(found.items()))
 
 
+def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
+    """Draw what each doubling gains, against delta."""
+    for limit in limits:
+        _gains(axes, limit, looks[limit.series], dodge_of(limit.series, looks))
+    axes.set_ylabel("Gain from doubling")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
+    )
+    axes.set_ylim(*_gain_range(limits, verdict.delta))
+    legend(
+        axes,
+        [
+            key("o", GREY, f"shown to be\nbelow δ (Holm, {verdict.confidence:.0%})"),
+            key("o", GREY, "not shown", hollow=True),
+        ],
+    )
+
+
 def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
     """Draw the gain of each doubling at the num_envs that is doubled; filled where it is shown to be below delta."""
     for gain in limit.gains:
@@ -152,7 +161,7 @@ def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None
 
 def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
     """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
-    gains = [gain.gain for limit in limits for gain in limit.gains] or [delta]
+    gains = [gain.gain for limit in limits for gain in limit.gains]
     bounds = [
         b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
     ]
@@ -199,5 +208,10 @@ def _throughput_title(verdict: Verdict) -> str:
     if len(found) == 1:
         ((threshold, series),) = found.values()
         return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
-    lines = (f"{arm}: {threshold}" + (f" ({series})" if series else "") for arm, (threshold, series) in found.items())
-    return "Throughput threshold of each arm's fastest series\n" + "\n".join(lines)
+    shared = shared_series(verdict)
+    lines = (
+        f"{arm}: {threshold}" + (f" ({series})" if series and not shared else "")
+        for arm, (threshold, series) in found.items()
+    )
+    whose = "each arm" if shared else "each arm's fastest series"
+    return f"Throughput threshold of {whose}\n" + "\n".join(lines)
