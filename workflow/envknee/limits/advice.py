@@ -24,9 +24,9 @@ Binds = Literal[
 CHEAPER: dict[Phase, str] = {
     "physics": "fewer solver iterations or substeps, or a simpler scene",
     "render": "a lower resolution, or fewer cameras and render passes",
-    "observation": "a leaner observation path: fewer stacked frames, uint8 instead of float32, less preprocessing",
+    "observation": "lean frames (observations: lean), fewer of them in a stack, or less preprocessing",
     "inference": "a smaller network, or mixed precision",
-    "storage": "leaner observations: fewer stacked frames, uint8 instead of float32",
+    "storage": "lean frames (observations: lean), or fewer of them in a stack",
     "learning": "fewer epochs or mini-batches, mixed precision, or a smaller network",
     "other": "cheaper rewards, resets and logging",
 }
@@ -46,6 +46,7 @@ def what_would_move_it(
     ranks: Ranks,
     laws: PhaseLaws | None,
     turned: Sequence[Lever],
+    is_lean: bool = False,
 ) -> str:
     """Return what to change, or to measure, so that the limit lies elsewhere.
 
@@ -56,8 +57,9 @@ def what_would_move_it(
         ranks: of the arm
         laws: of the phases of that series, where they are known
         turned: what a longer horizon, a larger batch and more GPUs were measured to give
+        is_lean: whether frames stay uint8 already
     """
-    sentences = [_first_of_all(limit, binds, ranks, laws)]
+    sentences = [_first_of_all(limit, binds, ranks, laws, is_lean)]
     waits = _waits(num_envs, ranks, laws)
     if waits:
         sentences.append(waits)
@@ -87,12 +89,12 @@ def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
     )
 
 
-def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: PhaseLaws | None) -> str:
+def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: PhaseLaws | None, is_lean: bool) -> str:
     largest = limit.points[-1].num_envs
     if binds == "memory":
         return (
-            "A shorter horizon, uint8 instead of float32 observations, a lower resolution, a device with more memory or"
-            f" {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
+            f"A shorter horizon, {'' if is_lean else 'lean frames (observations: lean), '}a lower resolution, a device with"
+            f" more memory or {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
         )
     if binds == "learning":
         return (

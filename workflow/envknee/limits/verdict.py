@@ -299,7 +299,8 @@ def _headline(
     measured = [limit for limit in limits if limit.points]
     if not measured:
         return None
-    ranks = Ranks.of(study.arms[measured[0].arm])
+    own = study.arms[measured[0].arm]
+    ranks = Ranks.of(own)
     best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
     best_fps = max(point.fps for limit in measured for point in limit.points)
     # Not reached: the largest num_envs, unless FPS fell on the way there.
@@ -333,7 +334,9 @@ def _headline(
         best_time_to_target=soonest,
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
-        what_would_move_it=what_would_move_it(best, num_envs, binds, ranks, of_series, turned),
+        what_would_move_it=what_would_move_it(
+            best, num_envs, binds, ranks, of_series, turned, is_lean=own.observations == "lean"
+        ),
         phases=of_series.statement if of_series else None,
         saves=_saves(records, best.series, num_envs, soonest, study),
         levers=turned,
