@@ -220,6 +220,9 @@ def test_the_docs_say_what_a_second_camera_costs():
     assert f"frames take {frames_ms[1]:.2f} ms instead of {frames_ms[0]:.2f}" in docs
     assert f"rendering {render_ms[1]:.2f} instead of {render_ms[0]:.2f}" in docs
     assert f"learning takes {learn_s[1]:.2f} s instead of {learn_s[0]:.2f}" in docs
+    (one, two), (one_gb, two_gb) = (one_and_two(column, 2048) for column in ("fps_total", "memory_peak_gb"))
+    told = f"with 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
+    assert told in words_of("README.md")
 
 
 def test_the_docs_say_what_fits_a_small_card():
@@ -232,6 +235,8 @@ def test_the_docs_say_what_fits_a_small_card():
         told = "not shown" if one.speed == "not shown" else speed
         line = f"| `{one.arm}` | {one.largest_num_envs} | {1 + one.fits.value:.2f} | {told} | {one.peak_gb:.2f} |"
         assert line in docs
+        if one.arm == "lean":
+            assert f"lean frames let {1 + one.fits.value:.2f} times as many environments fit" in words_of("README.md")
     of = medians_of("cartpole-small-card", "baseline", "lean")
     (fps, _), (peak_gb, _), (rollout_gb, _) = (
         of(column, 16) for column in ("fps_total", "memory_peak_gb", "rollout_gb")
