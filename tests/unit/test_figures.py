@@ -73,6 +73,26 @@ def test_points_that_did_not_fit_are_crosses_at_their_size():
     assert figure.axes[1].get_xlim()[1] > 256
 
 
+def test_sizes_of_which_none_is_twice_another_have_no_panel_of_gains():
+    verdict, _ = judged(fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}))
+    figure = draw_throughput(verdict)
+    (only,) = figure.axes
+    assert (16.0, pytest.approx(100.5, rel=1e-3)) in marks(only, "o")
+    assert "num_envs" in only.get_xlabel() and "Gain from doubling" not in texts(figure)
+
+
+def test_horizon_and_batch_that_all_arms_share_are_said_once():
+    arms = {"one": {"gpus": 0}, "other": {"gpus": 0}}
+    shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
+    words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms))[0])).split())
+    assert "threshold of each arm one: 32 environments other: 32 environments Isaac-Cartpole" in words
+    assert words.count("horizon 8, batch 128") == 1
+    differing = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50, horizon=16)]
+    words = texts(draw_throughput(judged(differing, a_study(arms=arms))[0]))
+    assert "of each arm's fastest series\none: 32 environments (horizon 8, batch 128)" in words
+    assert "other:\nhorizon 16, batch 128" in words
+
+
 def test_a_law_that_is_not_used_is_named_so():
     figure = draw_throughput(judged(fps_trials({16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}))[0])
     assert "faint: not used" in texts(figure)

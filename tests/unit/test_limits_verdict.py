@@ -85,7 +85,13 @@ def test_noise_asks_for_more_repeats():
 def test_memory_binds_when_the_next_doubling_failed():
     headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status="oom")])
     assert (headline.num_envs, headline.binds) == (64, "memory")
-    assert "make room" in headline.what_would_move_it
+    assert "make room" in headline.what_would_move_it and "observations: lean" in headline.what_would_move_it
+
+
+def test_an_arm_with_lean_frames_is_not_told_to_have_them():
+    lean = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
+    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status="oom")], lean)
+    assert "make room" in headline.what_would_move_it and "lean" not in headline.what_would_move_it
 
 
 def test_memory_binds_when_the_next_doubling_cannot_fit():

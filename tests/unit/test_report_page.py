@@ -9,7 +9,7 @@ import pytest
 from envknee import figures, report
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
-from envknee.limits.verdict import decide
+from envknee.limits.verdict import decide, load_study
 from envknee.record import load_records
 from records import GPU, Trial, a_study, a_trial, fps_trials, write_study
 
@@ -74,6 +74,28 @@ def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):
     assert "MLflow" not in dict(links(page)["0000"])
     folder.published.write_text(json.dumps(published | {"tracking_uri": "sqlite:////results/mlflow.db"}))
     assert links(report.write(folder).read_text())["0001"][-1][1].startswith("http://127.0.0.1:5000/#/experiments/7/")
+
+
+def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
+    root = Path(__file__).parents[2] / "results-published"
+
+    def tables(name: str) -> list[tuple[list[str], str]]:
+        """Return, of each table of cards, its header and what stands in it for 24 GB."""
+        folder = StudyFolder(root / name)
+        verdict = decide(load_records(folder), load_study(folder))
+        text = report.page(verdict, [], {}, lambda _: [])
+        found = []
+        for table in re.findall("<table>.*?</table>", text, re.DOTALL):
+            rows = [re.findall(r"<t[hd].*?><p>(.*?)</p>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
+            if rows[0][0] == "card":
+                found.append((rows[0][1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))))
+        return found
+
+    ((arms, fitting),) = tables("cartpole-stock-lean")
+    assert arms == ["lean", "stock"] and re.fullmatch(r"19,\d{3} \(.*\) \| 2,5\d\d \(.*\)", fitting)
+    ((series, fitting),) = tables("cartpole-one-gpu-full")  # one arm, three horizons
+    assert series == [f"horizon {horizon}, library batch" for horizon in (16, 32, 64)]
+    assert fitting.count("|") == 2
 
 
 def test_what_is_missing_is_named_with_what_writes_it(folder: StudyFolder):
