@@ -102,6 +102,19 @@ def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
     assert read_rows(meter.trial) == [row]  # flushed as it happened
 
 
+def test_a_slow_driver_between_two_iterations_is_in_one_of_them_by_both_clocks(tmp_path, monkeypatch):
+    meter = a_meter(tmp_path)
+    asked = meter.memory.learning_ended
+    monkeypatch.setattr(meter.memory, "learning_ended", lambda: (time.sleep(0.05), asked()))
+    for _ in range(3):
+        for _ in range(HORIZON):
+            step(meter)
+        end_iteration(meter)
+    for row in meter.rows:
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.01)
+
+
 def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp_path):
     learner = a_meter(tmp_path / "learner", strategy="ray", gpus=0, cpu_ranks=2)
     collectors = [a_meter(tmp_path / name) for name in ("one", "two")]
