@@ -310,12 +310,24 @@ def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
     assert "no number of them exceeds about 66," in headline.what_would_move_it
 
 
-def test_a_render_bound_series_is_told_to_render_less():
-    swapped: dict[Phase, tuple[float, float]] = {**COSTLY, "render": (0.002, 3e-4)}
-    trials = phase_trials(
+def bound_by(phase: Phase) -> list[Trial]:
+    """Return four num_envs at which a phase costs most of each environment."""
+    swapped: dict[Phase, tuple[float, float]] = {**COSTLY, phase: (0.002, 3e-4)}
+    return phase_trials(
         {n: [{p: f * s for p, s in at(n, swapped).items()} for f in (0.998, 1.0, 1.002)] for n in (64, 128, 256, 512)}
     )
-    assert "Try a lower resolution" in the_headline(trials).what_would_move_it
+
+
+def test_a_render_bound_series_is_told_to_render_less():
+    assert "Try a lower resolution" in the_headline(bound_by("render")).what_would_move_it
+
+
+def test_a_series_bound_by_observations_is_told_of_lean_frames_unless_it_has_them():
+    trials = bound_by("observation")
+    told = "Try lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."
+    assert told in the_headline(trials).what_would_move_it
+    lean = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
+    assert "Try fewer frames in a stack, or" in the_headline(trials, lean).what_would_move_it
 
 
 def test_an_iteration_that_waits_says_for_what():

@@ -21,16 +21,18 @@ Binds = Literal[
 ]
 """What a person meets first when adding environments."""
 
+LEAN = "lean frames (observations: lean), "
+
 CHEAPER: dict[Phase, str] = {
     "physics": "fewer solver iterations or substeps, or a simpler scene",
     "render": "a lower resolution, or fewer cameras and render passes",
-    "observation": "lean frames (observations: lean), fewer of them in a stack, or less preprocessing",
+    "observation": "{lean}fewer frames in a stack, or less preprocessing",
     "inference": "a smaller network, or mixed precision",
-    "storage": "lean frames (observations: lean), or fewer of them in a stack",
+    "storage": "{lean}fewer frames in a stack",
     "learning": "fewer epochs or mini-batches, mixed precision, or a smaller network",
     "other": "cheaper rewards, resets and logging",
 }
-"""How an environment more costs less in each phase."""
+"""How an environment more costs less in each phase; `lean` stands for `LEAN` where an arm does not have it yet."""
 
 ONCE_PER_ITERATION = frozenset({"learning"})
 """Phases that run once per iteration: a longer horizon spreads what they cost whatever num_envs. The others run once per step."""
@@ -46,7 +48,7 @@ def what_would_move_it(
     ranks: Ranks,
     laws: PhaseLaws | None,
     turned: Sequence[Lever],
-    is_lean: bool = False,
+    is_lean: bool,
 ) -> str:
     """Return what to change, or to measure, so that the limit lies elsewhere.
 
@@ -91,9 +93,10 @@ def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
 
 def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: PhaseLaws | None, is_lean: bool) -> str:
     largest = limit.points[-1].num_envs
+    lean = "" if is_lean else LEAN
     if binds == "memory":
         return (
-            f"A shorter horizon, {'' if is_lean else 'lean frames (observations: lean), '}a lower resolution, a device with"
+            f"A shorter horizon, {lean}a lower resolution, a device with"
             f" more memory or {'a second one' if ranks.world_size == 1 else 'more of them'} make room for more environments."
         )
     if binds == "learning":
@@ -114,7 +117,8 @@ def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: Phas
         if laws is not None and laws.sets_the_knee is not None:
             phase = laws.sets_the_knee
             share = laws.law(phase).share_of_slope or 0.0
-            return f"{bound} {phase} takes {share:.0%} of what each one adds. Try {CHEAPER[phase]}; or add a device."
+            cure = CHEAPER[phase].format(lean=lean)
+            return f"{bound} {phase} takes {share:.0%} of what each one adds. Try {cure}; or add a device."
         return (
             f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
         )

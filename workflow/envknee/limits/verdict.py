@@ -335,7 +335,7 @@ def _headline(
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
         what_would_move_it=what_would_move_it(
-            best, num_envs, binds, ranks, of_series, turned, is_lean=own.observations == "lean"
+            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean"
         ),
         phases=of_series.statement if of_series else None,
         saves=_saves(records, best.series, num_envs, soonest, study),
