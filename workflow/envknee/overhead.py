@@ -26,7 +26,7 @@ from envknee import ask, config, environment, launch, processes, trainers
 from envknee.config import Study
 from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, write_atomically
-from envknee.limits import shown_batch
+from envknee.limits import Series
 from envknee.record import Environment, Request, Row, Spread, read_rows, spread
 from envknee.space import Point, Slot, is_legal, legal_points
 
@@ -179,7 +179,8 @@ def main() -> None:
     alternating = rows_of_trial(request.model_copy(update=changes), TrialFolder(folder / "phases"))
 
     spreads = write_result(folder, request, machine, fps, alternating)
-    where = f"{machine.device.name}: {point.num_envs:,} environments, horizon {point.horizon}, {shown_batch(point.batch_size)}"
+    series = Series(arm, point.horizon, point.batch_size)
+    where = f"{machine.device.name}: {point.num_envs:,} environments, {series}"
     table = Table("pair", f"{STOCK}, FPS", f"{TRIAL}, FPS", "ratio", title=where)
     for pair, (stock, trial) in enumerate(zip(fps[STOCK], fps[TRIAL], strict=True), start=1):
         table.add_row(str(pair), f"{stock:,.0f}", f"{trial:,.0f}", f"{trial / stock:.3f}")
