@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -13,7 +14,7 @@ from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.learning import best_of
 from envknee.limits.verdict import Verdict, decide, records_csv
-from envknee.record import Spread, load_records, spread
+from envknee.record import Record, Spread, load_records, spread
 from envknee.summary import print_summary
 from rich.console import Console
 
@@ -23,9 +24,13 @@ FOLDER = PUBLISHED["cartpole-one-gpu"]
 every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
 
 
+@cache
+def records_of(name: str) -> list[Record]:
+    return load_records(PUBLISHED[name])
+
+
 def verdict_of(name: str) -> Verdict:
-    folder = PUBLISHED[name]
-    return decide(load_records(folder), config.load(folder.study))
+    return decide(records_of(name), config.load(PUBLISHED[name].study))
 
 
 @every_study
@@ -86,7 +91,7 @@ def test_the_readme_says_what_the_studies_say():
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():
-    (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
+    (arm,) = verdict_of("cartpole-one-gpu").arms
     headline = arm.headline
     assert headline is not None
     assert (headline.state, headline.num_envs, headline.horizon, headline.binds) == ("not reached", 8192, 32, "memory")
@@ -96,7 +101,7 @@ def test_the_verdict_of_one_horizon_on_an_h100():
 
 
 def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
-    (limit,) = memory.analyse(load_records(FOLDER), config.load(FOLDER.study).decide)
+    (limit,) = memory.analyse(records_of("cartpole-one-gpu"), config.load(FOLDER.study).decide)
     cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
     sizes = [card.largest_num_envs for card in cards]
     assert len(cards) == len(memory.CARDS_MIB) and sizes == sorted(set(sizes))
@@ -109,7 +114,7 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
 
 
 def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
-    (arm,) = decide(load_records(FOLDER), config.load(FOLDER.study)).arms
+    (arm,) = verdict_of("cartpole-one-gpu").arms
     assert arm.headline is not None
     # It was measured before trials told their phases.
     assert (arm.phases, arm.headline.phases) == ([], None)
@@ -123,15 +128,14 @@ def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
 
 
 def test_the_summary_has_a_line_for_other_cards(capsys):
-    study = config.load(FOLDER.study)
-    print_summary(decide(load_records(FOLDER), study), FOLDER, Console(width=400))
+    print_summary(verdict_of("cartpole-one-gpu"), FOLDER, Console(width=400))
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
     assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line
 
 
 def medians_of(name: str, one: str, other: str) -> Callable[[str, int], tuple[float, float]]:
     """Return what tells a column's medians of two arms at a num_envs."""
-    lines = list(csv.DictReader(io.StringIO(records_csv(load_records(PUBLISHED[name])))))
+    lines = list(csv.DictReader(io.StringIO(records_csv(records_of(name)))))
 
     def of(column: str, num_envs: int) -> tuple[float, float]:
         own = [line for line in lines if line["num_envs"] == str(num_envs)]
@@ -146,8 +150,7 @@ def words_of(name: str) -> str:
 
 
 def test_readme_and_docs_say_what_lean_frames_gain():
-    folder = PUBLISHED["cartpole-stock-lean"]
-    study, records = config.load(folder.study), load_records(folder)
+    records = records_of("cartpole-stock-lean")
     readme, docs = words_of("README.md"), words_of("docs/lean.md")
     stock_and_lean = medians_of("cartpole-stock-lean", "stock", "lean")
     left_ms = []  # of environment steps, beside these three phases
@@ -174,7 +177,7 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     assert f"{told} physics {physics[0]:.2f} and {physics[1]:.2f}" in docs
     assert f"frames that cost nothing would gain {stock_ms / (stock_ms - frames[0]):.2f} times" in docs
 
-    lean, stock = decide(records, study).arms
+    lean, stock = verdict_of("cartpole-stock-lean").arms
     (lean_limit,), (stock_limit,) = lean.throughput, stock.throughput
     assert f"| {stock_limit.threshold_num_envs:,} environments | beyond {lean_limit.at_least:,}: the last" in readme
     assert f"last doubling still gains {lean_limit.gains[-1].gain:.0%} |" in readme
@@ -187,7 +190,7 @@ def test_readme_and_docs_say_what_lean_frames_gain():
         cards = {card.card.partition(" (")[0]: card.largest_num_envs for card in arm.memory.cards}
         fits.append(f"{cards['8 GB']:,}, {cards['24 GB']:,}")
     assert f"| {fits[0]} environments | {fits[1]} |" in readme
-    assert f"{len(records)} of {len(space.plan(study))} trials" in readme
+    assert f"{len(records)} of {len(space.plan(config.load(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
 
 
 def test_the_readme_says_what_measuring_costs():
@@ -262,7 +265,7 @@ def test_the_docs_say_how_lean_frames_learned():
 def test_the_docs_say_what_the_study_of_trainers_says():
     docs = (ROOT / "docs/trainers.md").read_text()
     found: dict[str, list[tuple[float, int]]] = {}
-    for record in load_records(PUBLISHED["cartpole-trainers"]):
+    for record in records_of("cartpole-trainers"):
         assert record.seconds_to_target is not None and record.frames_to_target is not None
         found.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
     for trainer, targets in found.items():
