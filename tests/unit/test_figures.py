@@ -104,7 +104,7 @@ def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_wa
     figure = draw_throughput(verdict)
     words = texts(figure)
     assert "at least 512 environments per GPU" in words and "all ranks together" in words
-    assert "Environments side by side on each GPU (num_envs)" in words and "law k·N·T / (t₀ + c·N)" in words
+    assert "Environments on each GPU (num_envs)" in words and "law k·N·T / (t₀ + c·N)" in words
     (law,) = [line for line in figure.axes[0].lines if line.get_linewidth() == 0.9]
     drawn = {float(x): float(y) for x, y in zip(law.get_xdata(), law.get_ydata(), strict=True)}  # pyright: ignore[reportArgumentType]
     assert [drawn[n] for n in fps] == pytest.approx([values[0] for values in fps.values()])

@@ -9,7 +9,7 @@ from envknee.files import StudyFolder
 from envknee.keep import keep
 from envknee.limits.verdict import decide
 from envknee.record import load_records
-from records import a_study, a_trial, write_study
+from records import GPU, a_study, a_trial, write_study
 
 
 @pytest.fixture
@@ -64,3 +64,16 @@ def test_the_tracking_store_stays_behind(tmp_path: Path) -> None:
     kept = keep(folder, tmp_path / "published")
     assert "hunter2" in folder.study.read_text()
     assert not [path for path in kept.root.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+def test_a_figure_of_scaling_is_kept_only_where_there_is_one_gpu_to_scale_from(tmp_path: Path):
+    arms = {"one": {"gpus": 1}, "two": {"gpus": 2}}
+    for name, given in {"alone": ["two"], "both": ["one", "two"]}.items():
+        study = a_study(study=name, arms={arm: arms[arm] for arm in given})
+        trials = [
+            a_trial(16, number=number, arm=arm, gpus=arms[arm]["gpus"], device=GPU) for number, arm in enumerate(given)
+        ]
+        kept = keep(write_study(tmp_path / "results" / name, study, trials), tmp_path / "published")
+        page = (kept.root / "README.md").read_text()
+        assert ((kept.root / "scaling.svg").exists(), "(scaling.svg)" in page) == (len(given) == 2,) * 2
+        assert ("no efficiency: no arm of the study is this one on one GPU" in page) == (given == ["two"])

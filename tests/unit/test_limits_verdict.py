@@ -231,6 +231,16 @@ def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_
     ]
 
 
+def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
+    simulating = a_trial(16, gpus=1, device=GPU)
+    for name, told in {
+        GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
+        "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
+    }.items():
+        found = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
+        assert verdict.hardware([Trial(simulating.request, simulating.rows, found).record]) == told
+
+
 def test_csv_tells_ranks_apart():
     trials = [
         a_trial(16, number=0, fps=250.0),

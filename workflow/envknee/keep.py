@@ -52,6 +52,8 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         outputs.TARGET: lambda: draw_target(verdict, without_skipped(records)),
         outputs.SCALING: lambda: draw_scaling(verdict),
     }
+    if not any(one.points for one in verdict.scaling):
+        del drawn[outputs.SCALING]  # the page says why there is nothing to see
     names = [name for name in outputs.figures_of(study) if name in drawn]
     for name in names:
         write_atomically(kept.root / name, svg_of(drawn[name]()))

@@ -130,8 +130,8 @@ def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
 def num_envs_label(verdict: Verdict) -> str:
     """Return the label of an axis of num_envs, which are those of each rank."""
     words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})
-    where = f" on each {' or '.join(words)}" if words else ""
-    return f"Environments side by side{where} (num_envs)"
+    where = f"on each {' or '.join(words)}" if words else "side by side"
+    return f"Environments {where} (num_envs)"
 
 
 def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:

@@ -44,7 +44,7 @@ def draw_phases(verdict: Verdict) -> Figure:
         left.set_ylabel("Microseconds per frame")
         right.set_ylabel("Share of an iteration")
     for axes in grid[-2:]:
-        axes.set_xlabel(num_envs_label(verdict).replace("Environments side by side", "Environments"))
+        axes.set_xlabel(num_envs_label(verdict))
     keys: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0.5, label=phase)
         for phase in reversed(PHASES)

@@ -237,13 +237,17 @@ def _hardware(record: Record, environment: Environment) -> str:
     if device.type == "cpu":
         shared = f"; {ranks} ranks" if ranks > 1 else ""
         return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
+    own = [rank.device for rank in record.outcome.ranks or []]
     learner = record.outcome.learner_device
     if learner is not None:
+        own = [device, learner]
+    elif len(own) != ranks:
+        # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
+        own = [device] * ranks
+    kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in own)
+    if learner is not None and len(kinds) > 1:
         sides = {"simulating": device, "learning": learner}
         return " + ".join(f"{one.name} ({one.memory_gb:.1f} GB) {side}" for side, one in sides.items())
-    own = [rank.device for rank in record.outcome.ranks or []]
-    # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
-    kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in (own if len(own) == ranks else [device] * ranks))
     return " + ".join(
         f"{count} x {name} ({memory} each)" if count > 1 else f"{name} ({memory})"
         for (name, memory), count in sorted(kinds.items())
