@@ -14,7 +14,7 @@ from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.learning import best_of
 from envknee.limits.verdict import Verdict, decide, records_csv
-from envknee.record import Record, Spread, load_records, spread
+from envknee.record import Record, Spread, load_records, read_rows, spread
 from envknee.summary import print_summary
 from rich.console import Console
 
@@ -48,6 +48,27 @@ def test_every_request_is_asked_again_byte_for_byte(folder: StudyFolder):
 def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
     shipped = config.load(ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml")
     assert shipped.measured_part() == config.load(folder.study).measured_part()
+
+
+PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
+"""By study, in how many rows phases miss the iteration by more than 3%: measured before both clocks were read at the same time."""
+
+
+def phases_by_iteration(name: str) -> list[float]:
+    """Return of each row after the first two the sum of phases over the iteration's seconds, of ranks where there are some."""
+    rows = [row for record in records_of(name) for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]]
+    return [
+        sum(one.phases_s.values()) / one.iteration_s
+        for row in rows
+        for one in row.ranks or [row]
+        if one.phases_s is not None and one.iteration_s is not None
+    ]
+
+
+@every_study
+def test_phases_add_up_to_the_iteration_in_every_row(folder: StudyFolder):
+    off = [share for share in phases_by_iteration(folder.root.name) if abs(share - 1) > 0.03]
+    assert len(off) == PHASES_OFF.get(folder.root.name, 0)
 
 
 def test_the_readme_says_what_the_studies_say():
@@ -220,9 +241,11 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     assert f"{len(records)} of {len(space.plan(config.load(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
 
 
-def test_the_readme_says_what_measuring_costs():
+def test_the_readme_says_what_measuring_costs_and_how_well_phases_add_up():
     found = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
     readme = words_of("README.md")
+    assert "(within 0.5% in every row of" in readme
+    assert phases_by_iteration("cartpole-two-gpu-pipeline") == pytest.approx([1.0] * 619, abs=0.005)
     for name, words in {
         "trial / isaaclab train": "{median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
         "phases: sampled / off": "with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
