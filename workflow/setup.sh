@@ -72,6 +72,8 @@ if is_complete; then exit 0; fi
 version_of_python3=$(version_of python3 || true)
 choose_python
 [ -w . ] || fail "no permission to write to $PWD, where .venv belongs. Use a copy of the project that is yours."
+[ ! -L .venv ] || fail ".venv is a link to $(readlink .venv), and setting up would empty that. Remove the link (rm .venv) and run this" \
+  "again: the project gets an environment of its own."
 exec 9>>.venv.lock
 if ! flock --nonblock 9; then
   echo "envknee: another set-up is at work in this folder; waiting for it" >&2

@@ -73,6 +73,13 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     assert "Phases of each arm's fastest series\nstock: learning" in texts(figure)
 
 
+def test_what_all_arms_share_is_said_once():
+    trials = [t for i, arm in enumerate(("stock", "lean")) for t in phase_trials({64: [at(64)]}, arm=arm, first=i)]
+    figure = draw_phases(judged(trials, a_study(arms={"stock": {}, "lean": {}}))[0])
+    assert sorted(axes.get_title(loc="left") for axes in figure.axes[::2]) == ["lean", "stock"]
+    assert texts(figure).count("horizon 8, batch 128") == 1
+
+
 def test_series_beyond_what_a_page_holds_are_counted():
     trials = [
         t for i in range(LARGEST + 2) for t in phase_trials({n: [at(n)] for n in (64, 128)}, horizon=i + 1, first=9 * i)

@@ -483,6 +483,18 @@ def test_an_unknown_build_of_pytorch_is_refused(project: Project) -> None:
     assert "TORCH=rocm" in message and "TORCH=cuda or TORCH=cpu" in message
 
 
+def test_an_environment_elsewhere_is_not_emptied(project: Project) -> None:
+    shared = project.root.parent / "shared"
+    shared.mkdir()
+    (shared / "kept").write_text("mine\n")
+    (project.root / ".venv").symlink_to(shared)
+    status, output = project.run()
+    assert status == 2 and f".venv is a link to {shared}" in output and "rm .venv" in output
+    assert (shared / "kept").read_text() == "mine\n"
+    (project.root / ".venv").unlink()
+    assert project.run()[0] == 0
+
+
 def test_without_permission_to_write_set_up_says_so(project: Project) -> None:
     project.root.chmod(0o555)
     for folder in project.root.parents:

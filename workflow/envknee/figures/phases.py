@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from envknee.figures.canvas import canvas, in_words, legend, num_envs_label, thousands
-from envknee.figures.style import GREY, INK, PHASE_LOOKS
+from envknee.figures.style import GREY, INK, PHASE_LOOKS, looks_of
 from envknee.limits import Ranks
 from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.verdict import ArmVerdict, Verdict
@@ -29,7 +29,7 @@ def draw_phases(verdict: Verdict) -> Figure:
     if not series:
         return in_words("Phases", "No throughput trial tells its phases.", verdict)
     shown = series[:LARGEST]
-    several = len(verdict.arms) > 1
+    looks = looks_of(verdict)
     figure, grid = canvas(
         _title(verdict), verdict, height=2.0 + 2.4 * len(shown), ratios=(1.0,) * len(shown), columns=2, share=False,
         gaps=(0.86, 0.72),
@@ -39,7 +39,7 @@ def draw_phases(verdict: Verdict) -> Figure:
     for laws, left, right in zip(shown, grid[::2], grid[1::2], strict=True):
         _per_frame(left, laws)
         _shares(right, laws)
-        name = f"{laws.arm}: {laws.series}" if several else str(laws.series)
+        name = looks[laws.series].label.replace("\n", " ")
         left.set_title(textwrap.shorten(name, 90, placeholder=" …"), loc="left", fontsize=9.5, color=INK, pad=17)
         left.set_ylabel("Microseconds per frame")
         right.set_ylabel("Share of an iteration")

@@ -104,10 +104,11 @@ def use(device: torch.device) -> None:
 
 
 def separate_streams(learner: torch.device, simulation: torch.device) -> None:
-    """Let what the main thread copies to the learner's GPU not queue up behind the kernels of the learning there.
+    """Let what the main thread does on the learner's GPU not queue up behind the kernels of the learning there.
 
-    A copy between GPUs waits for the current streams of both, and so would the simulation wait for it.
+    A copy between GPUs waits for the current streams of both, and so would the simulation wait for it. A kernel of a stream with
+    a higher priority (-1; 0 is what others have) does not wait until one of the learner's has given all its blocks away.
     """
     if learner != simulation:
-        torch.cuda.set_stream(torch.cuda.Stream(learner))
+        torch.cuda.set_stream(torch.cuda.Stream(learner, priority=-1))
         torch.cuda.set_device(simulation)
