@@ -46,8 +46,10 @@ def test_every_request_is_asked_again_byte_for_byte(folder: StudyFolder):
 
 @every_study
 def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
-    shipped = config.load(ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml")
-    assert shipped.measured_part() == config.load(folder.study).measured_part()
+    shipped = ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml"
+    if not shipped.exists():
+        pytest.skip(f"{folder.root.name} was kept here by you: no study of that name comes with envknee")
+    assert config.load(shipped).measured_part() == config.load(folder.study).measured_part()
 
 
 PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
