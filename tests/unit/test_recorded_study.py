@@ -157,8 +157,12 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
 
 
 def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
-    """Return what tells a column's medians of two arms at a num_envs, of the trials on one device where that is given."""
-    records = [record for record in records_of(name) if device in (None, uuid_of(record))]
+    """Return what tells a column's medians of two arms' throughput trials at a num_envs, on one device where that is given."""
+    records = [
+        record
+        for record in records_of(name)
+        if record.request.kind == "throughput" and device in (None, uuid_of(record))
+    ]
     lines = list(csv.DictReader(io.StringIO(records_csv(records))))
 
     def of(column: str, num_envs: int) -> tuple[float, float]:
