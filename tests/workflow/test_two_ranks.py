@@ -136,3 +136,15 @@ def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
     assert len(processes) == 3
     _, alive = psutil.wait_procs(processes, timeout=10)
     assert not alive
+
+
+@pytest.mark.parametrize(("ranks", "processes"), [(1, 1), (2, 3)])
+def test_a_launcher_that_is_killed_while_they_are_imported_leaves_none_behind(tmp_path, ranks, processes):
+    trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
+    with subprocess.Popen([sys.executable, "-m", "envknee.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
+        parent = psutil.Process(launcher.pid)
+        wait_for(lambda: len(parent.children(recursive=True)) >= processes)
+        started = parent.children(recursive=True)
+        launcher.kill()
+    _, alive = psutil.wait_procs(started, timeout=5)
+    assert not alive and not trial.environment.exists()

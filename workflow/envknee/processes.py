@@ -7,6 +7,7 @@ several nodes.
 import ctypes
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def command_of(
         variables |= LOOPBACK_RAY | {"RAY_TMPDIR": str(meeting), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     if entrance is not None:
         return command_line(entrance, trial, request, command, variables, meeting)
-    return command, variables
+    return [*dying_with_parent(), *command], variables
 
 
 def environment_of(request: Request) -> dict[str, str]:
@@ -107,6 +108,16 @@ def in_cluster(request: Request) -> bool:
 def gpus_here(request: Request) -> Literal["auto"] | int:
     """Return how many of this machine's GPUs a trial takes: in a cluster of Ray's the learner's alone, as Ray gives the others."""
     return 1 if in_cluster(request) and request.gpus not in ("auto", 0) else request.gpus
+
+
+def dying_with_parent() -> list[str]:
+    """Return what stands before a command that is to be killed as soon as whoever starts it has ended, from its first moment on.
+
+    A trial's own imports take seconds: one that says so itself (`die_with_parent`) is left behind by a launcher that is killed
+    meanwhile. Empty where util-linux's setpriv is missing.
+    """
+    program = shutil.which("setpriv")
+    return [] if program is None else [program, "--pdeathsig", "KILL"]
 
 
 def die_with_parent() -> None:

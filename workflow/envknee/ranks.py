@@ -6,12 +6,14 @@ Input: torchrun's environment variables. Output: every rank's figures on every r
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envknee.files import TrialFolder, read_model
+from envknee.processes import dying_with_parent
 from envknee.record import Outcome, RankResult
 
 GATHER_BYTES = 8192
@@ -121,7 +123,8 @@ def torchrun(
     run.main([
         "--nproc-per-node", str(ranks), "--nnodes", str(nodes), "--max-restarts", "0", "--rdzv-backend", "c10d",
         "--rdzv-endpoint", str(place / "rendezvous"), "--rdzv-conf", "store_type=file",
-        "--local-addr", "127.0.0.1" if nodes == 1 else socket.gethostname(), *arguments,
+        "--local-addr", "127.0.0.1" if nodes == 1 else socket.gethostname(),
+        "--no-python", *dying_with_parent(), sys.executable, "-u", *arguments,
     ])  # fmt: skip
 
 
