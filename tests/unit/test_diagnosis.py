@@ -192,6 +192,28 @@ def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kep
     assert done.value.failure is not None and done.value.failure.env_indices == [1]
 
 
+def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_path):
+    request = a_trial(NUM_ENVS, horizon=2, batch_size=None, kind="throughput").request
+    meter = Meter(request, TrialFolder(tmp_path), "cpu")
+    learned, collected = torch.zeros(2, 2, NUM_ENVS, 3, 4, 4)
+    meter.start_training(1, {"policy": collected})
+    meter.learned_from = {"policy": learned}
+    for broken in (False, True):
+        for _ in range(2):
+            with meter.timeline.env_step():
+                images = torch.zeros(NUM_ENVS, 3, 4, 4)
+            meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+        if not broken:
+            meter.end_iteration({"value": 0.0}, learning_rate=1e-3, action_std=1.0)
+    learned[1, 2] = math.nan  # seen before step 1: what step 0 gave, an iteration ago
+    with pytest.raises(
+        TrialDone, match=r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
+    ):
+        meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
+    dumped = numpy.load(tmp_path / "nan_dump.npz")
+    assert numpy.isnan(dumped["observations/policy"]).all() and dumped["env_indices"].tolist() == [2]
+
+
 def test_a_loss_that_breaks_without_a_broken_rollout_is_what_is_named(tmp_path):
     request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
     meter = Meter(request, TrialFolder(tmp_path), "cpu")

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,29 @@ def test_a_gpu_that_cannot_be_used_is_not_taken_for_a_cpu(tmp_path: Path, monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")  # one that is not there hides the others by mistake
     with pytest.raises(UserError, match="gpus: auto finds no GPU"):
         environment.choose_device("auto")
+
+
+def test_a_launcher_does_not_hide_a_gpu_that_is_lost_from_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gpus, "visible_uuids", list)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "dead", DEAD)))
+    with (
+        pytest.raises(UserError, match=r"gpus: auto finds no GPU that CUDA shows.*ends with status 9"),
+        gpus.reserved_for("auto"),
+    ):
+        pass
+    with gpus.reserved_for(0) as taken:
+        assert taken == []
+
+
+def test_an_instance_that_nobody_named_is_called_as_nvml_does(monkeypatch: pytest.MonkeyPatch):
+    known = {
+        "GPU-00000000-0000-0000-0000-000000000007": "a GPU",
+        "MIG-00000000-0000-0000-0000-000000000008": "an instance",
+    }
+    monkeypatch.setattr(gpus.nvml.Gpu, "named", staticmethod(known.get))
+    found = {number: gpus.full_name(uuid.UUID(int=number)) for number in (7, 8, 9)}
+    assert {name.partition("-")[0] for name in (found[7], found[9])} == {"GPU"} and found[8] in known
 
 
 def test_without_a_tool_the_loaded_driver_tells_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,13 @@ def verdict_of(name: str) -> Verdict:
 def test_every_record_follows_from_its_measurements(folder: StudyFolder):
     records = load_records(folder)  # recomputes each from its rows
     assert [record.request.number for record in records] == list(range(len(list(folder.trials.iterdir()))))
+
+
+def test_a_copy_of_a_trial_that_was_set_aside_is_none(tmp_path: Path):
+    shutil.copytree(FOLDER.root, tmp_path / "study")
+    folder = StudyFolder(tmp_path / "study")
+    shutil.copytree(folder.trials / "0007", folder.trials / "0007.old")
+    assert len(load_records(folder)) == len(load_records(FOLDER))
 
 
 @every_study

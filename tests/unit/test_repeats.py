@@ -60,9 +60,27 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
         assert repeats.main() == status
         assert words in capsys.readouterr().out
     # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
-    shorter = write_study(tmp_path / "d", a_study(), [hashed(replace(trial, rows=trial.rows[:3]), "z")])
+    late = replace(trial, rows=trial.rows[:3], outcome=trial.outcome.model_copy(update={"status": "timeout"}))
+    shorter = write_study(tmp_path / "d", a_study(), [hashed(late, "z")])
     (one,) = repeats.compare(folders[0], shorter)
     assert one.is_same and one.iterations == 3 and one.same_parameters is None
+
+
+def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
+    trials = [a_trial(16), a_trial(32, number=1)]
+    broken = replace(trials[1], outcome=trials[1].outcome.model_copy(update={"status": "diverged"}))
+    for name, other, told in (
+        ("rows", replace(broken, rows=broken.rows[:2]), "ok after 4 iterations, then diverged after 2 iterations"),
+        ("none", replace(broken, rows=[]), "ok after 4 iterations, then diverged after 0 iterations"),
+    ):
+        a, b = (
+            write_study(tmp_path / name / side, a_study(), [trials[0], second])
+            for side, second in (("a", trials[1]), ("b", other))
+        )
+        found = repeats.compare(a, b)
+        assert [one.is_same for one in found] == [True, False]
+        (line,) = repeats.lines(found)
+        assert "1 of 2 trials the same bit for bit" in line and f"trial 0001 ended as {told}" in line
 
 
 def test_a_value_that_one_side_alone_has_differs():

@@ -228,7 +228,7 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     if not folder.study.exists():
         raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
     study = config.load(folder.study)
-    present = [int(path.parent.name) for path in folder.trials.glob("*/request.json") if path.parent.name.isdigit()]
+    present = [int(path.parent.name) for path in folder.trial_files("request.json")]
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
     last = _slot(study, space.plan(study), max(present)).number

@@ -13,7 +13,7 @@ from typing import Literal
 import psutil
 import torch
 
-from envknee import image, nvml
+from envknee import control_group, image, nvml
 from envknee.errors import UserError
 from envknee.git_state import git_state
 from envknee.gpus import too_few, unseen_gpu
@@ -144,10 +144,8 @@ def _cpu() -> Device:
 def _host_memory_bytes() -> int:
     """Return the host's memory, or the control group's limit where that is smaller (a SLURM job, a container)."""
     total = psutil.virtual_memory().total
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.exists() and (text := limit.read_text(encoding="ascii").strip()) != "max":
-        return min(total, int(text))
-    return total
+    limit = control_group.memory_limit_bytes()
+    return total if limit is None else min(total, limit)
 
 
 def _cpu_model() -> str:

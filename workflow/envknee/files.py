@@ -53,6 +53,10 @@ class StudyFolder:
         """Return the folder of one trial."""
         return TrialFolder(self.trials / f"{number:04d}")
 
+    def trial_files(self, name: str) -> list[Path]:
+        """Return the file `name` of every trial that has it, by number. A copy set aside (`0007.old`) is no trial."""
+        return sorted(path for path in self.trials.glob(f"*/{name}") if path.parent.name.isdecimal())
+
     @property
     def records_csv(self) -> Path:
         """One line per trial."""

@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
+from envknee import nvml
 from envknee.errors import UserError, run_command
 
 POLL_S = 0.5
@@ -57,8 +58,17 @@ def visible_uuids() -> list[str]:
     for index in range(count.value):
         if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetUuid_v2(found, device):
             raise UserError(f"CUDA counts {count.value} GPUs and does not tell the UUID of number {index}")
-        uuids.append(f"GPU-{uuid.UUID(bytes=bytes(found))}")
+        uuids.append(full_name(uuid.UUID(bytes=bytes(found))))
     return uuids
+
+
+def full_name(found: uuid.UUID) -> str:
+    """Return what to call a GPU by in CUDA_VISIBLE_DEVICES: of one that is split CUDA tells the instance's UUID, a MIG's.
+
+    Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2. Kubernetes and `docker --gpus` show an instance without naming it.
+    """
+    is_instance = nvml.Gpu.named(f"GPU-{found}") is None and nvml.Gpu.named(f"MIG-{found}") is not None
+    return f"{'MIG' if is_instance else 'GPU'}-{found}"
 
 
 def unseen_gpu(driver: Path = DRIVER) -> str | None:
@@ -130,8 +140,18 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
 
 @contextmanager
 def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[str]]:
-    """Lock the GPUs that an arm's `gpus:` asks for (auto: as many as there are, up to `most`) and give their UUIDs."""
+    """Lock the GPUs that an arm's `gpus:` asks for (auto: as many as there are, up to `most`) and give their UUIDs.
+
+    Raises:
+        UserError: when there are too few; with 'auto', also when CUDA shows none and the machine has one.
+    """
     visible = visible_uuids()
+    # Here, and not by the trial alone: that is told to use none, and then a hidden GPU is what was asked for.
+    if asked == "auto" and not visible and (sign := unseen_gpu()):
+        raise UserError(
+            f"gpus: auto finds no GPU that CUDA shows, and this machine seems to have one: {sign}. Repair the driver until"
+            " `nvidia-smi -L` lists the GPU, and run this again; to measure the CPU, say gpus: 0"
+        )
     with reserved(min(most, len(visible)) if asked == "auto" else asked, visible) as uuids:
         yield uuids
 

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from envknee import attempts, bundle, config, cost, gpus, nodes, progress, ranks, scratch, space
+from envknee import attempts, bundle, config, control_group, cost, gpus, nodes, progress, ranks, scratch, space
 from envknee.enter import Entrance, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
@@ -191,7 +191,7 @@ def _measure(
     command, variables = started_by
     started = time.monotonic()
     started_unix_s = time.time()
-    kernel_kills_before = _kernel_oom_kills()
+    kernel_kills_before = control_group.oom_kills()
     for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
         left.unlink(missing_ok=True)  # of an interrupted attempt
     hang = None
@@ -215,13 +215,15 @@ def _measure(
         _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
     if trial.outcome.exists():
         return
-    # Apptainer and Docker end as the process in them did, or say so with a shell's number.
-    killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or request.processes > 1
+    # Apptainer and Docker end as the process in them did, or say so with a shell's number; torchrun names the signal that ended a rank.
+    killed = process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or (
+        request.processes > 1 and "SIGKILL" in trial.log.read_text(encoding="utf-8", errors="replace")
+    )
     if hang:
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
     if is_late:
         _finish(trial, "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped", started_unix_s)
-    elif killed and _kernel_oom_kills() > kernel_kills_before:
+    elif killed and control_group.oom_kills() > kernel_kills_before:
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
     else:
         raise UserError(
@@ -261,16 +263,6 @@ def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: flo
         rollout_gb=None,
     )
     write_atomically(trial.outcome, canonical_json(outcome))
-
-
-def _kernel_oom_kills() -> int:
-    """Return how often the kernel has killed a process of this control group for memory (0 where it doesn't count)."""
-    events = Path("/sys/fs/cgroup/memory.events")
-    if not events.exists():
-        events = Path("/proc/vmstat")
-    return sum(
-        int(line.split()[1]) for line in events.read_text(encoding="ascii").splitlines() if line.startswith("oom_kill ")
-    )
 
 
 def _last_words(trial: TrialFolder, returncode: int) -> str:
@@ -313,8 +305,7 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
         study = config.load(folder.study)
         slots = space.plan(study)
         seconds = {
-            int(path.parent.name): read_model(path, Outcome, "").total_s
-            for path in folder.trials.glob("*/outcome.json")
+            int(path.parent.name): read_model(path, Outcome, "").total_s for path in folder.trial_files("outcome.json")
         }
         left_s = progress.time_left_s(slots, seconds, study.slots)
         print(progress.line(record, len(seconds), len(slots), left_s), flush=True)

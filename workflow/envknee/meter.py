@@ -130,6 +130,8 @@ class Meter:
         self.rollout_gb: float | None = None
         self.rollout_observations: Mapping[str, torch.Tensor] = {}
         """By group, what the policy saw in the newest rollout [horizon, num_envs, ...]."""
+        self.learned_from: Mapping[str, torch.Tensor] = {}
+        """The same of the rollout that a pipeline learns from, which was collected one iteration before."""
         self.export_policy: Callable[[Path], None] | None = None
         """How the trainer writes its policy to a file, once it has one."""
         self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
@@ -347,14 +349,17 @@ class Meter:
                 they observed.
         """
         broken = self.watch.first_broken()
+        iteration, seen = len(self.rows) + self._told, self._tensors_of
         if broken is None and images:
             broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
+        if broken is None and images and self.learned_from:
+            broken = diagnosis.broken_image(self.learned_from, {}, self.request.horizon)
+            iteration, seen = iteration - 1, self._learned_from_at
         if broken is None:
             return
         rank = self.ranks.rank
         dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
-        iteration = len(self.rows) + self._told
-        reason, failure = diagnosis.of_rollout(self.watch, broken, iteration, self._tensors_of, dump)
+        reason, failure = diagnosis.of_rollout(self.watch, broken, iteration, seen, dump)
         if failure.tensor == "actions":  # which networks give that are broken: then those are the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
@@ -371,6 +376,12 @@ class Meter:
         if step == self._steps - 1:
             return self._newest
         return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
+
+    def _learned_from_at(self, step: int) -> dict[str, torch.Tensor]:
+        """Return what step `step` of the rollout that was learned from observed: the last one's is in none."""
+        return {
+            f"observations/{group}": kept[step + 1] for group, kept in self.learned_from.items() if step + 1 < len(kept)
+        }
 
     def _clear_cache(self) -> MemoryUse | None:
         """Give back what PyTorch keeps for later, where it is time to; return what was in use until then."""

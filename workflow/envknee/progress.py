@@ -106,7 +106,7 @@ class Follower:
                 self.look()
 
     def _finished(self) -> set[Path]:
-        return set(self.folder.trials.glob("*/record.json"))
+        return set(self.folder.trial_files("record.json"))
 
 
 def time_left_s(slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int) -> float | None:

@@ -112,8 +112,8 @@ class Request(Frozen):
 
     @property
     def untimed_iterations(self) -> int:
-        """First iterations left out of the FPS figures: of a pipeline at least the one that fills it."""
-        return max(self.warmup_iterations, 1) if self.strategy == "async2" else self.warmup_iterations
+        """First iterations left out of the FPS figures: of a pipeline one more, which fills it and learns nothing."""
+        return self.warmup_iterations + (self.strategy == "async2")
 
     @property
     def ranks_per_node(self) -> int:
@@ -715,7 +715,7 @@ def load_records(folder: StudyFolder) -> list[Record]:
     """
     if not folder.trials.is_dir():
         raise UserError(f"{folder.root} holds no trials. Expected the folder of a study, such as results/cartpole-cpu")
-    return [load_record(TrialFolder(path.parent)) for path in sorted(folder.trials.glob("*/record.json"))]
+    return [load_record(TrialFolder(path.parent)) for path in folder.trial_files("record.json")]
 
 
 def _remedy(trial: TrialFolder) -> str:

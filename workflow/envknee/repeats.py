@@ -6,8 +6,8 @@ something differs.
     python -m envknee.repeats results/x results/x-replay
 
 Trials are paired by point, repeat and seed. What counts is what was learned (rewards, episodes, losses, learning rate, action noise,
-gradients; with `deterministic: true` the parameters in the end, too), and not how fast. Where one has more iterations, because a clock
-ended it, those that both have are compared.
+gradients; with `deterministic: true` the parameters in the end, too) and how it ended, and not how fast. Where one has more iterations,
+because a clock ended the other, those that both have are compared.
 """
 
 import argparse
@@ -45,11 +45,13 @@ class Repeat:
     """How far apart mean rewards are in the last iteration that both have, as a share; None where one tells none."""
     same_parameters: bool | None
     """None where it is not known: not deterministic, or not equally many iterations."""
+    ends: str | None = None
+    """How both ended where that differs and no clock did it, such as `ok after 8 iterations, then nan after 2`."""
 
     @property
     def is_same(self) -> bool:
         """Whether it is the same as far as can be told."""
-        return self.first_different is None and self.same_parameters is not False
+        return self.first_different is None and self.same_parameters is not False and self.ends is None
 
 
 def compare_rows(a: Sequence[Row], b: Sequence[Row]) -> tuple[int | None, str | None, float]:
@@ -78,6 +80,14 @@ def _share(a: float | None, b: float | None) -> float:
     if a is None or b is None:
         return math.inf
     return abs(a - b) / max(abs(a), abs(b))
+
+
+def ends_apart(one: tuple[str, int], other: tuple[str, int]) -> str | None:
+    """Return how two trials ended, each (status, iterations), where one is not the other cut short by a clock. Pure."""
+    shorter, longer = sorted((one, other), key=lambda end: end[1])
+    if one == other or (shorter[0] == "timeout" and shorter[1] < longer[1]):
+        return None
+    return ", then ".join(f"{status} after {count} iteration{'s' * (count != 1)}" for status, count in (one, other))
 
 
 def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
@@ -112,6 +122,7 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
                 by=by,
                 reward_by=None if None in rewards else 0.0 if rewards[0] == rewards[1] else _share(*rewards),
                 same_parameters=len(digests) == 1 if known else None,
+                ends=ends_apart((one.outcome.status, len(rows)), (other.outcome.status, len(others))),
             )
         )
     return found
@@ -123,7 +134,6 @@ def _by_trial(folder: StudyFolder) -> Mapping[tuple[object, ...], Record]:
         (one.arm, one.kind, one.num_envs, one.horizon, one.batch_size, one.repeat, one.seed): record
         for record in without_skipped(records)
         for one in [record.request]
-        if record.frames
     }
 
 
@@ -153,8 +163,9 @@ def _sentence(own: Sequence[Repeat]) -> str:
         rewards = [one.reward_by for one in apart if one.reward_by is not None]
         if rewards:
             parts.append(f"rewards end up to {max(rewards):.1%} apart")
-    elif same < len(own):
+    elif any(one.same_parameters is False for one in own):
         parts.append("all rows are the same, and parameters in the end are not")
+    parts += [f"trial {one.number:04d} ended as {one.ends}" for one in own if one.ends is not None]
     return "; ".join(parts)
 
 

@@ -66,7 +66,7 @@ def where(folder: StudyFolder) -> str:
         UserError: when the folder holds no study.
     """
     study = load_study(folder)
-    measured, planned = len(list(folder.trials.glob("*/record.json"))), len(space.plan(study))
+    measured, planned = len(folder.trial_files("record.json")), len(space.plan(study))
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
     return f"study {study.study}: {measured} of {planned} trials measured; {report}, `make ui` shows every run"
 

@@ -58,6 +58,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     with ThreadPoolExecutor(1, "learner", lambda: use(learner.device)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
+            meter.learned_from = meter.rollout_observations if last is not None else {}
             meter.rollout_observations = rollouts.next_observations()
             rollout = rollouts.collect()
             action_std = rollout["scale"].mean().item()  # waits for the last copy to the learner's device, too
@@ -65,8 +66,10 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             updates += update is not None
             last, last_acted = rollout, acting
             if update is not None and updates % sync_every == 0:
-                hand_over(learner, rollouts)
+                with meter.timeline.phase("learning"):
+                    hand_over(learner, rollouts)
                 acting = updates
+            # This waits for the weights to have arrived, too: the next update writes those that they were copied from.
             meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=told)
 
 

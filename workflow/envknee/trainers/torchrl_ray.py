@@ -225,7 +225,7 @@ def in_turns(learner: Learner, rollouts: GatheredRollouts, meter: Meter) -> None
         rollout = rollouts.collect()
         with meter.timeline.phase("learning"):
             losses, learner_s = timed(learner, rollout, memory=None)
-        rollouts.hand_over(learner)
+            rollouts.hand_over(learner)
         action_std = rollout["scale"].mean().item()
         told = Pipeline(staleness=0, learner_s=learner_s, memory=meter.memory.use())
         meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=told, collected=rollouts.collected)

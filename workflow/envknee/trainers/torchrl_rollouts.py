@@ -114,7 +114,7 @@ class StraightStorage(LazyTensorStorage):
         if self.initialized and isinstance(cursor, int):
             place: Any = self._storage[cursor]
             place.update_(data)
-            data = data.empty()  # nothing is left to write
+            data = data.exclude(*place.keys(include_nested=True, leaves_only=True))  # what is left, if anything, is new
         super().set(cursor, data, set_cursor=set_cursor)
 
 

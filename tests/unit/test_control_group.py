@@ -1,0 +1,56 @@
+"""The control group that a process really is in, where /sys/fs/cgroup is the host's."""
+
+from pathlib import Path
+
+import pytest
+from envknee import control_group
+
+
+def a_root(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+JOB = "slurm/job_7/step_0"
+VERSION_2 = {
+    "proc/self/cgroup": f"0::/{JOB}\n",
+    f"sys/fs/cgroup/{JOB}/memory.max": "max\n",
+    f"sys/fs/cgroup/{JOB}/memory.events": "low 0\noom 9\noom_kill 2\n",
+    "sys/fs/cgroup/slurm/job_7/memory.max": "16000000000\n",
+    "sys/fs/cgroup/slurm/memory.max": "64000000000\n",
+    "proc/vmstat": "oom_kill 50\n",
+}
+VERSION_1 = {
+    "proc/self/cgroup": f"5:cpu,cpuacct:/elsewhere\n4:memory:/{JOB}\n1:name=systemd:/\n",
+    f"sys/fs/cgroup/memory/{JOB}/memory.limit_in_bytes": "16000000000\n",
+    f"sys/fs/cgroup/memory/{JOB}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    "proc/vmstat": "oom_kill 50\n",
+}
+INSIDE = {
+    # Docker with version 1: /proc names the host's path, and the group's own folder is mounted where that of all is elsewhere.
+    "proc/self/cgroup": "4:memory:/docker/0123\n",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "16000000000\n",
+    "sys/fs/cgroup/memory/memory.oom_control": "oom_kill 2\n",
+    "proc/vmstat": "oom_kill 50\n",
+}
+
+
+@pytest.mark.parametrize("files", [VERSION_2, VERSION_1, INSIDE], ids=["version 2", "version 1", "in a container"])
+def test_limit_and_kills_are_the_groups_own_and_not_the_machines(tmp_path: Path, files: dict[str, str]):
+    root = a_root(tmp_path, files)
+    assert control_group.memory_limit_bytes(root) == 16_000_000_000
+    assert control_group.oom_kills(root) == 2
+
+
+def test_without_a_group_the_machine_counts_and_nothing_limits(tmp_path: Path):
+    root = a_root(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/vmstat": "pgfault 1\noom_kill 50\n"})
+    assert (control_group.memory_limit_bytes(root), control_group.oom_kills(root)) == (None, 50)
+    assert (control_group.memory_limit_bytes(tmp_path / "no"), control_group.oom_kills(tmp_path / "no")) == (None, 0)
+
+
+def test_here_it_can_be_asked():
+    limit = control_group.memory_limit_bytes()
+    assert (limit is None or limit > 0) and control_group.oom_kills() >= 0
