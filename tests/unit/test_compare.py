@@ -67,6 +67,28 @@ def test_intervals_of_few_pairs_cover():
     assert covered >= 930
 
 
+@pytest.mark.parametrize("sizes", [(2, 1, 1, 1, 1), (3, 1, 1, 1, 1, 1), (2, 1), (5, 1), (4, 2, 1)])
+def test_points_of_one_pair_borrow_a_variance_and_no_degrees_of_freedom(sizes: tuple[int, ...]):
+    """Counted as independent of what they borrow from, they left intervals at 95% that covered 77% (2, 1, 1, 1, 1)."""
+    rng = random.Random(5)  # noqa: S311
+    covered = 0
+    for _ in range(1500):
+        one = stratified([[0.3 + rng.gauss(0, 0.03) for _ in range(size)] for size in sizes])
+        assert one.error is not None
+        covered += abs(one.mean - 0.3) <= compare.doublings.half_width(one.error**2, one.degrees, 0.025)
+    assert 0.935 <= covered / 1500 <= 0.99, "0.95, and by Satterthwaite's approximation rather more"
+
+
+def test_a_point_of_one_pair_by_hand():
+    # Variances 2 (two values) and 1 (three values): pooled (1 x 2 + 2 x 1) / 3 = 4/3. Error variance of the mean of three means:
+    # (2/2 + 1/3 + (4/3)/1) / 9 = (8/3) / 9.
+    one = stratified([[0.0, 2.0], [1.0, 2.0, 3.0], [6.0]])
+    assert one.mean == pytest.approx(3.0) and one.error is not None
+    assert one.error**2 == pytest.approx(8 / 27)
+    # The same by stratum: 2 (1/2 + 1/3) = 5/3 with 1 degree of freedom, 1 (1/3 + 2/3) = 1 with 2.
+    assert one.degrees == pytest.approx((8 / 3) ** 2 / ((5 / 3) ** 2 + 1 / 2))
+
+
 def test_a_bootstrap_of_as_few_pairs_would_promise_what_it_does_not_keep():
     """Why the interval is Student's t: coverage of the 95% percentile bootstrap, stratified, of normal noise."""
     rng = numpy.random.default_rng(1)

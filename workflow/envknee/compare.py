@@ -325,6 +325,12 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
     """Return the mean over strata of their means, with Satterthwaite's degrees of freedom.
 
     A stratum of one value takes the variance of the others together; where all have one, strata are the sample.
+
+    Let k strata have n_i values with variances s_i^2, m of them one value, and free = sum of (n_i - 1). The mean of the k means has the
+    error variance (1 / k^2) sum of v_i / n_i. Of a single value v is estimated as the pooled sum of (n_j - 1) s_j^2 / free: the same
+    number for all m, made of the s_j^2 that stand in the sum already. Collected, each s_i^2 of n_i > 1 counts with
+    c_i = 1 / n_i + m (n_i - 1) / free, and has n_i - 1 degrees of freedom; a single value adds none of its own. The sum of independent
+    c_i s_i^2 is what Satterthwaite 1946 (Biometrics Bulletin 2:110) gives degrees of freedom: total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
     """
     means = [statistics.fmean(values) for values in strata]
     mean = statistics.fmean(means)
@@ -333,8 +339,12 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
         if len(means) < 2:
             return Estimate(mean, None, 0.0)
         return Estimate(mean, statistics.stdev(means) / math.sqrt(len(means)), len(means) - 1.0)
-    pooled = sum(statistics.variance(values) * (len(values) - 1) for values in strata if len(values) > 1) / free
-    parts = [((statistics.variance(v) if len(v) > 1 else pooled) / len(v), max(len(v) - 1, 1)) for v in strata]
+    singles = sum(len(values) == 1 for values in strata)
+    parts = [
+        (statistics.variance(values) * (1.0 / len(values) + singles * (len(values) - 1) / free), len(values) - 1)
+        for values in strata
+        if len(values) > 1
+    ]
     total = sum(part for part, _ in parts)
     spread = sum(part**2 / degrees for part, degrees in parts)
     return Estimate(mean, math.sqrt(total) / len(strata), total**2 / spread if spread > 0.0 else math.inf)
