@@ -224,6 +224,44 @@ def test_other_hardware_is_said():
     assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in found.differs)
 
 
+def moved(trial: Trial, **changes: Any) -> Trial:
+    """Return a trial that ran somewhere else: fields of its environment, and `uuid` of its GPU."""
+    environment = trial.outcome.environment
+    assert environment is not None
+    device = environment.device.model_copy(update={"uuid": changes.pop("uuid", environment.device.uuid)})
+    elsewhere = environment.model_copy(update={"device": device} | changes)
+    return replace(trial, outcome=trial.outcome.model_copy(update={"environment": elsewhere}))
+
+
+def test_pairs_across_machines_and_gpus_are_counted():
+    a = fps_trials({16: [100.0, 101.0, 102.0, 103.0, 104.0]}, device=GPU)
+    b = [
+        a[0],
+        moved(a[1], host="a-container"),  # the same GPU: the same machine by another name
+        moved(a[2], uuid="GPU-2"),
+        moved(a[3], uuid="GPU-3", cpu_model="Intel Xeon"),
+        moved(a[4], uuid="GPU-4", host="node2"),
+    ]
+    machines, gpus = found_in(a, b).notes
+    assert machines.startswith("pairs across machines: 2 of 5 (")
+    assert gpus.startswith("pairs across GPUs: 1 of 5 (")
+    assert "host CPU: AMD EPYC (2 cores) → AMD EPYC (2 cores), Intel Xeon (2 cores)" in found_in(a, b).differs
+    assert not found_in(a, a).notes
+    on_cpu = fps_trials({16: [100.0]})
+    assert found_in(on_cpu, [moved(on_cpu[0], host="node2")]).notes[0].startswith("pairs across machines: 1 of 1 (")
+
+
+def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, capsys):
+    trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
+    a = write_study(tmp_path / "a", a_study(), trials)
+    b = write_study(tmp_path / "b", a_study(), [moved(one, uuid="GPU-2", host="node2") for one in trials])
+    written = tmp_path / "found.json"
+    assert command(monkeypatch, a.root, b.root, "--output", written) == 0
+    note = "pairs across machines: 2 of 2"
+    assert f"note  {note}" in capsys.readouterr().out
+    assert json.loads(written.read_text())[0]["notes"][0].startswith(note)
+
+
 def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     monkeypatch.setattr(sys, "argv", ["compare", *map(str, words)])
     return compare.main()

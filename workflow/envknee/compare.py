@@ -45,7 +45,7 @@ from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits import doublings, percent, shown_batch
 from envknee.limits.verdict import ArmVerdict, decide, hardware, load_measured
-from envknee.pairing import Outcomes, Pairing, Place, outcomes, paired, succeeded, without_counterpart
+from envknee.pairing import Outcomes, Pairing, Place, across_machines, outcomes, paired, succeeded, without_counterpart
 from envknee.record import PHASES, Frozen, Record, without_skipped
 from envknee.summary import threshold_interval
 
@@ -138,6 +138,8 @@ class Comparison(Frozen):
     """What one side alone has."""
     outcomes: list[Outcomes]
     """Of the points at which any paired trial did not succeed."""
+    notes: list[str]
+    """What else the ratios may come from."""
     regressions: list[str]
 
 
@@ -190,6 +192,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
         left_out=without_counterpart(pairing, a.name, b.name),
         outcomes=ended,
+        notes=across_machines(pairing),
         regressions=[
             *(f"beyond {margin:.0%}: {one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in worse),
             *(f"in outcomes: {one}" for one in ended if one.fewer),
@@ -401,6 +404,9 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     def told(records: Sequence[Record]) -> dict[str, str]:
         machines = [record.outcome.environment for record in records if record.outcome.environment]
         found = {"hardware": "; ".join(hardware(records))}
+        # Of a CPU it stands in the hardware.
+        hosts = {f"{one.cpu_model} ({one.cpu_cores} cores)" for one in machines if one.device.type == "cuda"}
+        found["host CPU"] = ", ".join(sorted(hosts)) or "none"
         found["commit"] = ", ".join(sorted({(one.git_commit or "unknown")[:10] for one in machines}))
         images = {one.image.content_sha256.removeprefix("sha256:")[:12] for one in machines if one.image}
         found["image"] = ", ".join(sorted(images)) or "none"
@@ -456,6 +462,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
     say(f"A  {found.a}\nB  {found.b}")
     for difference in found.differs:
         say(f"   {difference}")
+    for note in found.notes:
+        say(f"note  {note}")
     caption = f"B / A over points in common; interval at {found.confidence:.0%}, p corrected (Holm)"
     table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):

@@ -1,7 +1,7 @@
-"""Which trial of one side is compared with which of the other, and how both ended.
+"""Which trial of one side is compared with which of the other, how both ended, and whether one machine ran both.
 
-Input: records of two sides, each of one arm. Output: pairs by point, those without a counterpart, and how they
-ended. Pure.
+Input: records of two sides, each of one arm. Output: pairs by point, those without a counterpart, and what a reader must know of
+them. Pure.
 
 Trials are paired by their point (kind, num_envs, horizon, batch_size) and repeat, which have the same seed on both sides. Where both
 sides have a point and never the same repeat of it, as two commits in one study do, they are paired in the order of their repeats:
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from envknee.config import Kind
 from envknee.limits import shown_batch
-from envknee.record import Frozen, Record, Status
+from envknee.record import Environment, Frozen, Record, Status
 
 SUCCESS: dict[Kind, Status] = {"throughput": "ok", "learning": "target_reached"}
 """How a trial of each kind ends that did what it was run for."""
@@ -157,3 +157,48 @@ def _lost(counts: dict[Status, int], success: Status) -> str:
     """Return ` (3 timeout)`: what did not succeed; empty where all did."""
     lost = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != success)
     return f" ({lost})" if lost else ""
+
+
+def across_machines(pairing: Pairing) -> list[str]:
+    """Return notes on pairs whose trials ran on different machines, or on different GPUs: what differs may be theirs.
+
+    GPUs are told apart by their UUIDs. Machines are by name, CPU model and number of cores, unless the same GPUs ran both trials (a
+    container may give a machine another name). Names tell less than UUIDs: machines of one image may all have the same.
+    """
+    known = [
+        (pair, pair.a.outcome.environment, pair.b.outcome.environment)
+        for pairs in pairing.pairs.values()
+        for pair in pairs
+    ]
+    machines = gpus = told = 0
+    for pair, a, b in known:
+        if a is None or b is None:
+            continue
+        told += 1
+        of_a, of_b = _gpus(pair.a, a), _gpus(pair.b, b)
+        if of_a and of_a == of_b:
+            continue
+        if _hosts(pair.a, a) != _hosts(pair.b, b):
+            machines += 1
+        elif of_a and of_b:
+            gpus += 1
+    why = "what differs between them may be theirs and not what is compared"
+    found = []
+    if machines:
+        found.append(f"pairs across machines: {machines} of {told} (another name, CPU or number of cores): {why}")
+    if gpus:
+        found.append(f"pairs across GPUs: {gpus} of {told} (of one machine, or of several that are named alike): {why}")
+    return found
+
+
+def _gpus(record: Record, environment: Environment) -> set[str]:
+    """Return the UUIDs of all GPUs that a trial used; empty on a CPU."""
+    devices = [environment.device, *(rank.device for rank in record.outcome.ranks or [])]
+    if record.outcome.learner_device is not None:
+        devices.append(record.outcome.learner_device)
+    return {device.uuid for device in devices if device.uuid}
+
+
+def _hosts(record: Record, environment: Environment) -> tuple[set[str], str, int]:
+    names = {environment.host, *(rank.host for rank in record.outcome.ranks or [] if rank.host)}
+    return names, environment.cpu_model, environment.cpu_cores
