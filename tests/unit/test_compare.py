@@ -13,8 +13,19 @@ import pytest
 from envknee import compare
 from envknee.compare import Side, stratified
 from envknee.errors import UserError
-from envknee.record import PHASES, Image
-from records import CPU, GPU, Trial, a_study, fps_trials, learning_trials, phase_trials, records_of, write_study
+from envknee.record import PHASES, Image, Status
+from records import (
+    CPU,
+    GPU,
+    Trial,
+    a_study,
+    a_trial,
+    fps_trials,
+    learning_trials,
+    phase_trials,
+    records_of,
+    write_study,
+)
 
 SIZES = (16, 32, 64)
 
@@ -41,7 +52,9 @@ def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the
     fps = overall(found, "FPS, total")
     assert fps.lower is not None and fps.upper is not None and fps.lower < 0.9 < fps.upper < 1
     assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
-    assert any(line.startswith(("FPS, total: -9", "FPS, total: -10")) for line in found.regressions)
+    assert any(
+        line.startswith(("beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10")) for line in found.regressions
+    )
     assert not found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).regressions
     turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
     assert overall(turned, "FPS, total").change == "better" and not turned.regressions
@@ -65,6 +78,28 @@ def test_intervals_of_few_pairs_cover():
         width = compare.doublings.half_width(one.error**2, one.degrees, 0.025)
         covered += abs(one.mean - 0.3) <= width
     assert covered >= 930
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 1, 1, 1), (3, 1, 1, 1, 1, 1), (2, 1), (5, 1), (4, 2, 1)])
+def test_points_of_one_pair_borrow_a_variance_and_no_degrees_of_freedom(sizes: tuple[int, ...]):
+    """Counted as independent of what they borrow from, they left intervals at 95% that covered 77% (2, 1, 1, 1, 1)."""
+    rng = random.Random(5)  # noqa: S311
+    covered = 0
+    for _ in range(1500):
+        one = stratified([[0.3 + rng.gauss(0, 0.03) for _ in range(size)] for size in sizes])
+        assert one.error is not None
+        covered += abs(one.mean - 0.3) <= compare.doublings.half_width(one.error**2, one.degrees, 0.025)
+    assert 0.935 <= covered / 1500 <= 0.99, "0.95, and by Satterthwaite's approximation rather more"
+
+
+def test_a_point_of_one_pair_by_hand():
+    # Variances 2 (two values) and 1 (three values): pooled (1 x 2 + 2 x 1) / 3 = 4/3. Error variance of the mean of three means:
+    # (2/2 + 1/3 + (4/3)/1) / 9 = (8/3) / 9.
+    one = stratified([[0.0, 2.0], [1.0, 2.0, 3.0], [6.0]])
+    assert one.mean == pytest.approx(3.0) and one.error is not None
+    assert one.error**2 == pytest.approx(8 / 27)
+    # The same by stratum: 2 (1/2 + 1/3) = 5/3 with 1 degree of freedom, 1 (1/3 + 2/3) = 1 with 2.
+    assert one.degrees == pytest.approx((8 / 3) ** 2 / ((5 / 3) ** 2 + 1 / 2))
 
 
 def test_a_bootstrap_of_as_few_pairs_would_promise_what_it_does_not_keep():
@@ -107,11 +142,74 @@ def test_the_phase_that_changed_is_named():
     assert {one.phase: one.share for one in found.phases}["learning"] == pytest.approx(0.0)
 
 
-def test_learning_compares_seeds_that_arrived_on_both_sides():
+def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_others():
     a = learning_trials({16: [10.0, 11.0, 12.0], 32: [20.0, 21.0, None]}, device=GPU)
     b = learning_trials({16: [20.0, 22.0, 24.0], 32: [40.0, 42.0, 44.0]}, device=GPU)
-    seconds = overall(found_in(a, b), "seconds to target")
-    assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (5, "worse")
+    found = found_in(a, b)
+    seconds = overall(found, "seconds to target")
+    assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (3, "worse")
+    assert overall(found, "peak memory").pairs == 6, "a trial that spent its budget had its memory"
+    assert list(map(str, found.outcomes)) == [
+        "learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 3 of 3;"
+        " no ratio of seconds and frames to target here, for seeds did not arrive (repeat 2)"
+    ]
+    assert not any("outcomes" in line for line in found.regressions), "more successes are no loss"
+
+
+def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_survivors():
+    a = learning_trials({64: [40.0, 42.0, 44.0, 46.0, 48.0]})
+    b = learning_trials({64: [38.0, 40.0, None, None, None]})
+    found = found_in(a, b)
+    assert not any(one.measure.endswith("to target") for one in [*found.overall, *found.by_place])
+    (line,) = found.regressions
+    assert line.startswith(
+        "in outcomes: learning, 64 environments, horizon 8, batch 128: 5 of 5 target_reached, then 2 of 5 (3 timeout);"
+    )
+    assert "(repeats 2, 3, 4)" in line
+
+
+@pytest.mark.parametrize("status", ["oom", "nan", "refused", "timeout", "diverged"])
+def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named(status: Status):
+    a = fps_trials({64: [1000.0, 1010.0, 1005.0], 256: [2000.0, 2010.0, 2020.0]})
+    b = [
+        *fps_trials({64: [1001.0, 1011.0, 1004.0], 256: [2001.0]}),
+        *(a_trial(256, number=9 + repeat, repeat=repeat, fps=4000.0, status=status) for repeat in (1, 2)),
+    ]
+    found = found_in(a, b)
+    assert overall(found, "FPS, total").pairs == 4 and overall(found, "FPS, total").ratio == pytest.approx(
+        1.0, abs=0.01
+    )
+    words = f"3 of 3 ok, then 1 of 3 (2 {status}); left out: repeats 1, 2"
+    assert found.regressions == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
+    assert not found_in(b, a).regressions and len(found_in(b, a).outcomes) == 1
+    assert not found_in(b, b).regressions, "as many on both sides"
+
+
+def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, monkeypatch, capsys):
+    a = write_study(tmp_path / "a", a_study(), fps_trials({64: [1000.0, 1010.0]}))
+    lost = [a_trial(64, number=repeat, repeat=repeat, status="oom") for repeat in range(2)]
+    b = write_study(tmp_path / "b", a_study(), lost)
+    assert command(monkeypatch, a.root, b.root) == compare.REGRESSION
+    printed = capsys.readouterr().out
+    assert "no pair of trials succeeded on both sides" in printed
+    assert (
+        "REGRESSION in outcomes: throughput, 64 environments, horizon 8, batch 128: 2 of 2 ok, then 0 of 2" in printed
+    )
+    assert command(monkeypatch, b.root, a.root) == 0
+    assert "outcomes at throughput, 64 environments, horizon 8, batch 128: 0 of 2 ok (2 oom), then 2 of 2" in (
+        capsys.readouterr().out
+    )
+
+
+def test_repeats_that_one_side_alone_has_are_named_and_count_for_no_loss():
+    a = fps_trials({16: [100.0, 101.0, 102.0]})
+    b = [*fps_trials({16: [100.0]}), a_trial(16, number=7, repeat=7, status="nan")]
+    found = found_in(a, b)
+    assert found.left_out == [
+        "only a: throughput, 16 environments, horizon 8, batch 128, repeats 1, 2",
+        "only b: throughput, 16 environments, horizon 8, batch 128, repeat 7 (1 nan)",
+    ]
+    assert not found.outcomes and not found.regressions
 
 
 def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
@@ -124,6 +222,44 @@ def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
 def test_other_hardware_is_said():
     found = found_in(fps_trials({16: [1.0]}, device=CPU), fps_trials({16: [1.0]}, device=GPU))
     assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in found.differs)
+
+
+def moved(trial: Trial, **changes: Any) -> Trial:
+    """Return a trial that ran somewhere else: fields of its environment, and `uuid` of its GPU."""
+    environment = trial.outcome.environment
+    assert environment is not None
+    device = environment.device.model_copy(update={"uuid": changes.pop("uuid", environment.device.uuid)})
+    elsewhere = environment.model_copy(update={"device": device} | changes)
+    return replace(trial, outcome=trial.outcome.model_copy(update={"environment": elsewhere}))
+
+
+def test_pairs_across_machines_and_gpus_are_counted():
+    a = fps_trials({16: [100.0, 101.0, 102.0, 103.0, 104.0]}, device=GPU)
+    b = [
+        a[0],
+        moved(a[1], host="a-container"),  # the same GPU: the same machine by another name
+        moved(a[2], uuid="GPU-2"),
+        moved(a[3], uuid="GPU-3", cpu_model="Intel Xeon"),
+        moved(a[4], uuid="GPU-4", host="node2"),
+    ]
+    machines, gpus = found_in(a, b).notes
+    assert machines.startswith("pairs across machines: 2 of 5 (")
+    assert gpus.startswith("pairs across GPUs: 1 of 5 (")
+    assert "host CPU: AMD EPYC (2 cores) → AMD EPYC (2 cores), Intel Xeon (2 cores)" in found_in(a, b).differs
+    assert not found_in(a, a).notes
+    on_cpu = fps_trials({16: [100.0]})
+    assert found_in(on_cpu, [moved(on_cpu[0], host="node2")]).notes[0].startswith("pairs across machines: 1 of 1 (")
+
+
+def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, capsys):
+    trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
+    a = write_study(tmp_path / "a", a_study(), trials)
+    b = write_study(tmp_path / "b", a_study(), [moved(one, uuid="GPU-2", host="node2") for one in trials])
+    written = tmp_path / "found.json"
+    assert command(monkeypatch, a.root, b.root, "--output", written) == 0
+    note = "pairs across machines: 2 of 2"
+    assert f"note  {note}" in capsys.readouterr().out
+    assert json.loads(written.read_text())[0]["notes"][0].startswith(note)
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:

@@ -1,16 +1,23 @@
 """Two studies, or parts of them, side by side: what is faster, by how much, whether that is more than noise, and in which phase.
 
 Input: two folders of results, each with an arm where it holds several; where none is named, each arm that both have is compared.
-Output: tables in the terminal, and with --output a file with a list of comparisons. Exit 3 where something is shown to be worse by
-more than the margin, so that it serves as a gate.
+Output: tables in the terminal, and with --output a file with a list of comparisons. Exit 3, so that it serves as a gate, where a loss is
+shown and its estimate exceeds the margin, and where fewer trials of B than of A succeeded at a point that both measured.
 
     python -m envknee.compare results/x results/y
     python -m envknee.compare results/x:stock results/x:lean --margin 0.02
     python -m envknee.compare results/x@1a2b3c4 results/x@5d6e7f8          trials of two commits, or of two images, in one study
 
-Trials are paired by their point (kind, num_envs, horizon, batch_size) and repeat, which have the same seed on both sides; points
-that one side alone has are named and left out. Where both sides have a point and never the same repeat of it, as two commits in one
-study do, they are paired in the order of their repeats: pairs of independent trials, whose spread is theirs.
+How trials are paired: `envknee.pairing`. What one side alone has is named and left out.
+
+"A loss is shown" says that no difference at all would be a surprise (two-sided p, corrected, of at most 1 - confidence). It does not say
+that a loss as large as the margin is shown: that the interval lies beyond the margin is more, and is not asked for.
+
+Trials that did not succeed (`pairing.SUCCESS`) have no FPS to compare, and no seconds and frames to target. Left out and forgotten they
+would flatter the side that lost more of them, so how both sides ended is told for every such point. Fewer successes, of as many pairs,
+are a loss that is counted and not tested: no margin excuses it. Where a seed of a learning point did not arrive, on either side, that
+point has no ratio of seconds and frames to target at all: those that arrive are the quick ones. Memory and start-up of a learning
+trial that spent its budget count: it ran.
 
 A ratio is the geometric mean over points of the geometric means of their pairs. Its interval is Student's t on the logarithms of the
 pairs, by point (strata), and no bootstrap of them: of intervals at 95% the percentile bootstrap's cover the truth in 75 of 100 cases
@@ -23,7 +30,7 @@ import argparse
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -38,31 +45,18 @@ from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits import doublings, percent, shown_batch
 from envknee.limits.verdict import ArmVerdict, decide, hardware, load_measured
+from envknee.pairing import Outcomes, Pairing, Place, across_machines, outcomes, paired, succeeded, without_counterpart
 from envknee.record import PHASES, Frozen, Record, without_skipped
 from envknee.summary import threshold_interval
 
 REGRESSION = 3
-"""Exit status where something became worse by more than the margin."""
-
+"""Exit status where a loss is shown and its estimate exceeds the margin, or fewer trials succeed."""
 
 SHORTEST_HASH = 4
 """Digits that name a commit or an image."""
 
 WORTH_SAYING = 0.005
 """Changes of single points smaller than this are in the file, and not on the terminal: memory differs by bytes and always."""
-
-
-class Place(NamedTuple):
-    """What makes two trials the same: all but the side they are on and the repeat."""
-
-    kind: Kind
-    num_envs: int
-    horizon: int
-    batch_size: int | None
-
-    def __str__(self) -> str:
-        """Return `throughput, 64 environments, horizon 16, batch 128`."""
-        return f"{self.kind}, {self.num_envs:,} environments, horizon {self.horizon}, {shown_batch(self.batch_size)}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +135,11 @@ class Comparison(Frozen):
     phases: list[PhaseShift]
     thresholds: list[str]
     left_out: list[str]
+    """What one side alone has."""
+    outcomes: list[Outcomes]
+    """Of the points at which any paired trial did not succeed."""
+    notes: list[str]
+    """What else the ratios may come from."""
     regressions: list[str]
 
 
@@ -166,14 +165,13 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     Raises:
         UserError: when they have no point in common.
     """
-    places = {side.name: {_place(record) for record in side.records} for side in (a, b)}
-    common = places[a.name] & places[b.name] if a.name != b.name else places[a.name]
-    if not common:
+    pairing = paired(a.records, b.records)
+    if not pairing.pairs:
         raise UserError(
-            f"{a.name} and {b.name} have no point in common: {_some(places[a.name])} against {_some(places[b.name])}."
+            f"{a.name} and {b.name} have no point in common: {_some(pairing.only_a)} against {_some(pairing.only_b)}."
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
-    pairs = {measure.name: _pairs(a.records, b.records, measure) for measure in MEASURES}
+    pairs = {measure.name: _logarithms(pairing, measure) for measure in MEASURES}
     overall = [_ratio(measure, None, own, confidence) for measure in MEASURES if (own := pairs[measure.name])]
     overall = _corrected(overall, confidence)
     by_place: list[Ratio] = []
@@ -181,6 +179,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         found = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
         by_place += _corrected(found, confidence)
     worse = [one for one in overall if one.change == "worse" and one.loss > margin]
+    ended = outcomes(pairing)
     return Comparison(
         a=a.name,
         b=b.name,
@@ -191,8 +190,13 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         by_place=by_place,
         phases=_phases(a.records, b.records),
         thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
-        left_out=sorted(f"only {name}: {place}" for name, own in places.items() for place in own - common),
-        regressions=[f"{one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in worse],
+        left_out=without_counterpart(pairing, a.name, b.name),
+        outcomes=ended,
+        notes=across_machines(pairing),
+        regressions=[
+            *(f"beyond {margin:.0%}: {one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in worse),
+            *(f"in outcomes: {one}" for one in ended if one.fewer),
+        ],
     )
 
 
@@ -276,39 +280,23 @@ def _of_build(records: Sequence[Record], build: str, path: str) -> list[Record]:
     return [record for record in records if matching[0] in _builds(record)]
 
 
-def _place(record: Record) -> Place:
-    request = record.request
-    return Place(request.kind, request.num_envs, request.horizon, request.batch_size)
+def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
+    """Return ln(B / A) of every pair that tells of a measure, by point."""
 
+    def tells(record: Record) -> bool:
+        spent = record.request.kind == "learning" and record.outcome.status == "timeout"
+        return succeeded(record) or (measure.kind is None and spent)
 
-def _pairs(a: Sequence[Record], b: Sequence[Record], measure: Measure) -> dict[Place, list[float]]:
-    """Return ln(B / A) of every pair, by point."""
-
-    def values(records: Sequence[Record]) -> dict[tuple[Place, int], float]:
-        return {
-            (_place(record), record.request.repeat): value
-            for record in records
-            if measure.kind in (None, record.request.kind)
-            and record.outcome.status in ("ok", "target_reached", "timeout")
-            and (value := measure.value_of(record))
-        }
-
-    of_a, of_b = values(a), values(b)
-    if not of_a.keys() & of_b.keys():
-        of_a, of_b = _in_order(of_a), _in_order(of_b)
     found: dict[Place, list[float]] = {}
-    for key in sorted(of_a.keys() & of_b.keys(), key=lambda key: (*key[0][:3], key[0].batch_size or 0, key[1])):
-        found.setdefault(key[0], []).append(math.log(of_b[key] / of_a[key]))
-    return found
-
-
-def _in_order(values: Mapping[tuple[Place, int], float]) -> dict[tuple[Place, int], float]:
-    """Return the same values with each point's repeats counted from 0."""
-    counts: Counter[Place] = Counter()
-    found = {}
-    for place, repeat in sorted(values, key=lambda key: key[1]):
-        found[place, counts[place]] = values[place, repeat]
-        counts[place] += 1
+    for place, pairs in pairing.pairs.items():
+        if measure.kind not in (None, place.kind):
+            continue
+        telling = [pair for pair in pairs if tells(pair.a) and tells(pair.b)]
+        if measure.kind == "learning" and len(telling) < len(pairs):
+            continue
+        values = [(measure.value_of(pair.a), measure.value_of(pair.b)) for pair in telling]
+        if logarithms := [math.log(of_b / of_a) for of_a, of_b in values if of_a and of_b]:
+            found[place] = logarithms
     return found
 
 
@@ -325,6 +313,12 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
     """Return the mean over strata of their means, with Satterthwaite's degrees of freedom.
 
     A stratum of one value takes the variance of the others together; where all have one, strata are the sample.
+
+    Let k strata have n_i values with variances s_i^2, m of them one value, and free = sum of (n_i - 1). The mean of the k means has the
+    error variance (1 / k^2) sum of v_i / n_i. Of a single value v is estimated as the pooled sum of (n_j - 1) s_j^2 / free: the same
+    number for all m, made of the s_j^2 that stand in the sum already. Collected, each s_i^2 of n_i > 1 counts with
+    c_i = 1 / n_i + m (n_i - 1) / free, and has n_i - 1 degrees of freedom; a single value adds none of its own. The sum of independent
+    c_i s_i^2 is what Satterthwaite 1946 (Biometrics Bulletin 2:110) gives degrees of freedom: total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
     """
     means = [statistics.fmean(values) for values in strata]
     mean = statistics.fmean(means)
@@ -333,8 +327,12 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
         if len(means) < 2:
             return Estimate(mean, None, 0.0)
         return Estimate(mean, statistics.stdev(means) / math.sqrt(len(means)), len(means) - 1.0)
-    pooled = sum(statistics.variance(values) * (len(values) - 1) for values in strata if len(values) > 1) / free
-    parts = [((statistics.variance(v) if len(v) > 1 else pooled) / len(v), max(len(v) - 1, 1)) for v in strata]
+    singles = sum(len(values) == 1 for values in strata)
+    parts = [
+        (statistics.variance(values) * (1.0 / len(values) + singles * (len(values) - 1) / free), len(values) - 1)
+        for values in strata
+        if len(values) > 1
+    ]
     total = sum(part for part, _ in parts)
     spread = sum(part**2 / degrees for part, degrees in parts)
     return Estimate(mean, math.sqrt(total) / len(strata), total**2 / spread if spread > 0.0 else math.inf)
@@ -379,7 +377,7 @@ def _phases(a: Sequence[Record], b: Sequence[Record]) -> list[PhaseShift]:
         told: dict[Place, list[Record]] = {}
         for record in records:
             if record.request.kind == "throughput" and record.outcome.status == "ok" and record.phases_s:
-                told.setdefault(_place(record), []).append(record)
+                told.setdefault(Place.of(record), []).append(record)
         return {
             place: {
                 phase: statistics.fmean(own.phases_s[phase].median for own in group if own.phases_s) for phase in PHASES
@@ -406,6 +404,9 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     def told(records: Sequence[Record]) -> dict[str, str]:
         machines = [record.outcome.environment for record in records if record.outcome.environment]
         found = {"hardware": "; ".join(hardware(records))}
+        # Of a CPU it stands in the hardware.
+        hosts = {f"{one.cpu_model} ({one.cpu_cores} cores)" for one in machines if one.device.type == "cuda"}
+        found["host CPU"] = ", ".join(sorted(hosts)) or "none"
         found["commit"] = ", ".join(sorted({(one.git_commit or "unknown")[:10] for one in machines}))
         images = {one.image.content_sha256.removeprefix("sha256:")[:12] for one in machines if one.image}
         found["image"] = ", ".join(sorted(images)) or "none"
@@ -432,7 +433,7 @@ def _threshold(verdict: ArmVerdict) -> str:
     return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
 
 
-def _some(places: set[Place]) -> str:
+def _some(places: Iterable[Place]) -> str:
     listed = sorted(map(str, places))
     return "; ".join(listed[:2]) + more(listed)
 
@@ -461,6 +462,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
     say(f"A  {found.a}\nB  {found.b}")
     for difference in found.differs:
         say(f"   {difference}")
+    for note in found.notes:
+        say(f"note  {note}")
     caption = f"B / A over points in common; interval at {found.confidence:.0%}, p corrected (Holm)"
     table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
@@ -470,7 +473,10 @@ def print_comparison(found: Comparison, console: Console) -> None:
         table.add_row(
             one.measure, f"{one.ratio:.3f}", _interval(one), p_value, str(one.points), str(one.pairs), one.change
         )
-    console.print(table)
+    if found.overall:
+        console.print(table)
+    else:
+        say("no measure to compare: no pair of trials succeeded on both sides")
     for one in found.by_place:
         if one.change != "none shown" and abs(one.ratio - 1.0) >= WORTH_SAYING:
             say(f"{one.change:>6}  {one.measure} at {one.place}: {one.ratio:.3f} ({_interval(one)})")
@@ -481,18 +487,23 @@ def print_comparison(found: Comparison, console: Console) -> None:
         say(line)
     if found.left_out:
         say(f"left out, because one side alone has it: {'; '.join(found.left_out[:2])}{more(found.left_out)}")
+    for one in found.outcomes:
+        if not one.fewer:  # those are told as what they are, below
+            say(f"outcomes at {one}")
     for regression in found.regressions:
-        console.print(f"REGRESSION beyond {found.margin:.0%}: {regression}", style="bold red", soft_wrap=True)
+        console.print(f"REGRESSION {regression}", style="bold red", soft_wrap=True)
 
 
 def main() -> int:
-    """Compare two studies, or two arms, trial by trial; exit 3 on a regression beyond the margin."""
+    """Compare two studies, or two arms, trial by trial; exit 3 on a loss (shown, and estimated beyond the margin) or lost trials."""
     parser = argparse.ArgumentParser(prog="python -m envknee.compare", description=main.__doc__)
     parser.add_argument(
         "a", help="what was: a folder of results, FOLDER:ARM, FOLDER@COMMIT, FOLDER@IMAGE or FOLDER@COMMIT:ARM"
     )
     parser.add_argument("b", help="what is now: likewise")
-    parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
+    parser.add_argument(
+        "--margin", type=float, default=0.05, help="estimated loss that is still accepted (default: %(default)s)"
+    )
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
     arguments = parser.parse_args()
