@@ -91,7 +91,10 @@ def _table(verdict: Verdict) -> Table:
 
 
 def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
-    """Return threshold, interval and soonest point of an arm that has learning trials alone."""
+    """Return threshold, interval and soonest point of an arm that has learning trials alone.
+
+    The threshold of the soonest point's series is told where there is one, and else another's, which is named.
+    """
     best = best_of(arm.learning)
     if best is None:
         return "nothing timed yet", "", ""
@@ -99,10 +102,15 @@ def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
         f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
         f" target in {best.seconds_to_target.value:,.1f} s"
     )
-    for limit in arm.learning:
+    soonest = Series(arm.arm, best.horizon, best.batch_size)
+    for limit in sorted(arm.learning, key=lambda limit: limit.series != soonest):
         if limit.threshold_num_envs is not None:
-            at = f"{limit.threshold_num_envs:,} envs{arm.ranks.each}, horizon {limit.series.horizon}, to the target"
-            return at, threshold_interval(limit), run
+            of = limit.series if len(arm.learning) > 1 else f"horizon {limit.horizon}"
+            return (
+                f"{limit.threshold_num_envs:,} envs{arm.ranks.each}, {of}, to the target",
+                threshold_interval(limit),
+                run,
+            )
     return "not reached", "", run
 
 

@@ -407,8 +407,9 @@ def _binds(
 ) -> Binds:
     if num_envs < wanted:
         return "memory"
-    learned_at = [one.threshold_num_envs for one in learned if one.threshold_num_envs is not None]
-    if learned_at and min(learned_at) < wanted:
+    # Of the recommended series alone: that learning stops early at another horizon or batch says nothing of this one.
+    learned_at = next((one.threshold_num_envs for one in learned if one.series == limit.series), None)
+    if learned_at is not None and learned_at < wanted:
         return "learning"
     if limit.threshold_num_envs is not None:
         return "throughput"
