@@ -100,7 +100,7 @@ def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
         return "nothing timed yet", "", ""
     run = (
         f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
-        f" target in {best.seconds_to_target.value:,.1f} s"
+        f" target in {best.seconds_to_target.value:,.1f} s{best.caveat}"
     )
     soonest = Series(arm.arm, best.horizon, best.batch_size)
     for limit in sorted(arm.learning, key=lambda limit: limit.series != soonest):
@@ -220,7 +220,7 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
         return "no learning trials"
     decided = [limit for limit in limits if limit.state == "reached"]
     reached = sum(point.reached for limit in limits for point in limit.points)
-    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
     parts = [f"{limit.statement} ({limit.series})" for limit in decided]
     if not parts:
         few = all(limit.state in ("too few seeds", "no data") for limit in limits)
@@ -230,7 +230,7 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
     if best is not None:
         parts.append(
             f"soonest {best.num_envs:,} envs{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
-            f" in {best.seconds_to_target.value:,.1f} s"
+            f" in {best.seconds_to_target.value:,.1f} s{best.caveat}"
         )
     return "; ".join(parts)
 

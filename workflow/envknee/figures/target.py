@@ -103,7 +103,7 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:
-    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
     reached = sum(point.reached for limit in limits for point in limit.points)
     arms = {limit.arm for limit in limits}
 

@@ -367,7 +367,7 @@ def _saves(
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:
     where = f"{best.num_envs:,} environments{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
-    return f"{where} in {best.seconds_to_target.value:,.1f} s"
+    return f"{where} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
