@@ -27,6 +27,7 @@ from envknee.limits import (
     learning,
     levers,
     listed,
+    machines,
     memory,
     noise_scale,
     phase_law,
@@ -267,6 +268,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         if len(devices) > 1
         else []
     )
+    notes += machines.notes(records, limits)
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
