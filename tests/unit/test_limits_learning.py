@@ -61,7 +61,7 @@ def test_a_point_counts_its_seeds_by_how_they_ended():
     ]
     (point,) = analyse(trials).points
     assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
-    assert point.share_reached == 0.5
+    assert (point.share_reached, point.without_memory, point.trials) == (2 / 6, 2, 6)
     assert point.seconds_to_target is not None
     # Four seeds: the middle two of 10, 14, 60 (budget spent), 60 (NaN, the whole budget at least).
     assert point.seconds_to_target.value == pytest.approx((14 + 60) / 2)
@@ -183,6 +183,25 @@ def test_best_point_over_all_series():
     best = best_of(limits)
     assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
     assert best_of([]) is None
+
+
+def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_alone():
+    no_memory = [
+        a_trial(64, number=90 + repeat, kind="learning", status=status, repeat=repeat)
+        for repeat, status in enumerate(("oom", "refused"))
+    ]
+    partly = [*learning_trials({64: [20.0]}, first=95), *no_memory]
+    limit = analyse([*learning_trials({16: [50.0, 51.0, 52.0], 32: [40.0, 41.0, 42.0]}), *partly])
+    assert limit.best is not None and (limit.best.num_envs, limit.best.caveat) == (32, "")
+    assert "7 of 9 trials reached the target" in limit.statement
+    note = "2 of 3 trials at 64 environments ran out of memory or were refused: seconds there are of the others"
+    assert note in limit.notes and not any(note.startswith("infeasible") for note in limit.notes)
+    alone = analyse(partly).best
+    assert alone is not None and (alone.num_envs, alone.share_reached) == (64, pytest.approx(1 / 3))
+    assert alone.caveat == " (though 2 of 3 trials there ran out of memory or were refused)"
+    elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
+    whole = best_of(elsewhere)
+    assert whole is not None and (whole.num_envs, whole.horizon) == (16, 16)
 
 
 def test_no_number_is_nan_or_infinite_and_order_changes_nothing():

@@ -40,13 +40,37 @@ def test_a_known_scale_is_found(scale: float):
     assert found is not None and found.transitions == pytest.approx(scale, rel=0.1)
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says():
-    covered = 0
-    for seed in range(300):
-        found = noise_scale(iterations(2_000.0, 40, seed, steps=4), 0.95, seed)
-        assert found is not None and found.lower is not None
-        covered += found.lower <= 2_000.0 and (found.upper is None or found.upper >= 2_000.0)
-    assert covered / 300 >= 0.91  # a bootstrap over 40 iterations falls a little short of 95%
+@pytest.mark.parametrize(
+    ("count", "scale", "steps"), [(3, 500.0, 16), (5, 500.0, 16), (5, 2_000.0, 2), (10, 2_000.0, 4)]
+)
+def test_the_interval_covers_the_truth_as_often_as_it_says(count: int, scale: float, steps: int):
+    covered = bounded = 0
+    for seed in range(400):
+        found = noise_scale(iterations(scale, count, seed, steps=steps), 0.95)
+        assert found is not None
+        lower, upper = found.lower or 0.0, found.upper or np.inf
+        covered += lower <= scale <= upper
+        bounded += found.upper is not None and lower > 0.0
+    assert 0.92 <= covered / 400 <= 0.98  # the share of 400 has a standard error of 1.1%
+    assert bounded / 400 > (0.9 if steps > 2 else 0.4), "an interval of everything would cover, too"
+
+
+def test_two_samples_have_no_interval_and_three_have():
+    draws = iterations(500.0, 3, seed=1)
+    two, three = noise_scale(draws[:2], 0.95), noise_scale(draws, 0.95)
+    assert two is not None and (two.lower, two.upper) == (None, None) and two.transitions is not None
+    assert three is not None and three.transitions is not None and three.lower is not None and three.upper is not None
+    assert three.lower < three.transitions < three.upper
+
+
+def test_an_interval_by_hand():
+    # Batches of 1 and 2: |G|^2 = 2 shared - own and tr(Sigma) = 2 (own - shared). Signals 9, 10, 11, noise 20 each: at the ends of
+    # r the mean of 20 - r signal, 20 - 10 r, is t = 4.3027 times its standard error, r / sqrt(3), from 0.
+    squares = [GradientSquares(rank_batch=1, batch=2, rank_mean=20.0 + s, shared=10.0 + s) for s in (9.0, 10.0, 11.0)]
+    found = noise_scale(squares, 0.95)
+    error = 4.302653 / 3**0.5
+    assert found is not None and found.transitions == pytest.approx(2.0)
+    assert (found.lower, found.upper) == (pytest.approx(20 / (10 + error)), pytest.approx(20 / (10 - error)))
 
 
 def test_noise_without_a_gradient_has_no_end():

@@ -55,8 +55,15 @@ def test_a_cpu_has_hours_of_its_own():
 def test_a_censored_other_point_makes_the_saving_a_lower_bound_and_an_own_one_none_at_all():
     (found,) = analyse(on_gpu({512: [36.0, 36.0], 1024: [50.0, None]}))
     assert found.at_least and (found.saved_lower, found.saved_upper) == (None, None)
-    assert "at least" in found.statement
+    assert "at least 35% less than 1,024" in found.statement and "with at least 0.0153" in found.statement
     assert analyse(on_gpu({512: [36.0, None], 1024: [50.0, 50.0]})) == []
+
+
+def test_a_censored_other_point_that_spends_less_bounds_what_more_is_spent_from_above():
+    (found,) = analyse(on_gpu({512: [68.0, 68.0, 68.0], 1024: [50.0, 50.0, None]}))
+    assert found.at_least and found.saved < 0.0
+    # The interquartile mean of 50, 50 and the budget of 60 s is 51.7 s at least.
+    assert "at most 32% more than 1,024" in found.statement and "with at least" in found.statement
 
 
 def test_nothing_is_said_without_measurements_of_the_same_series():

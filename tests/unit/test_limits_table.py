@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from envknee.config import Decide
 from envknee.errors import UserError
 from envknee.files import canonical_json
 from envknee.limits import learning, memory, throughput
 from envknee.limits.__main__ import main
-from envknee.limits.table import COLUMNS, Table, decode, parse
+from envknee.limits.table import COLUMNS, Table, decode, parse, step_of
 from envknee.limits.table_verdict import TableVerdict, decide
 from hypothesis import given
 from hypothesis import strategies as st
@@ -224,6 +225,55 @@ def test_noise_asks_for_repeats_and_growth_for_more_environments():
     assert (noisy.measure_next or "").startswith("Measure at least 5 repeats of each point (now 3): doubling 16")
     (growing,) = verdict(repeats({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
     assert (growing.measure_next or "").startswith("Measure 64 environments: the last doubling, 16 to 32")
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ((20_000.0, 22_000.0, 24_000.0), 1_000.0),
+        ((20_500.0, 22_000.0), 500.0),
+        ((20_500.0, 22_010.0), 10.0),
+        ((1.5, 2.0), 0.5),
+        ((0.3, 0.1), 0.1),
+        ((1e15,), 1e15),
+        ((1 / 3, 2.0), 0.0),
+        ((), 0.0),
+    ],
+)
+def test_values_tell_what_they_were_rounded_to(values: tuple[float, ...], step: float):
+    assert step_of(values) == step
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(repeats: int):
+    # Every doubling gains delta, the worst case. Taken as they stand, rounded repeats that agree reached one in 18 to 54% of these.
+    wrong = studies = 0
+    random = np.random.default_rng(repeats)
+    for first in random.uniform(18_000.0, 24_000.0, 40):
+        for _ in range(5):
+            noise = np.exp(0.005 * random.standard_normal((3, repeats)))
+            fps = np.round(first * np.array([[1.0], [1.1], [1.21]]) * noise / 500.0) * 500.0
+            rows = [
+                f"{size},{repeat},{value:.0f}"
+                for size, values in zip((256, 512, 1024), fps, strict=True)
+                for repeat, value in enumerate(values)
+            ]
+            (one,) = verdict(["num_envs,repeat,fps", *rows]).series
+            wrong += one.throughput.state == "reached"
+            studies += 1
+    assert wrong / studies <= 0.05
+
+
+def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
+    def rows(*fps: str) -> list[str]:
+        return ["num_envs,repeat,fps", *(f"{16 * 2 ** (i // 2)},{i % 2},{value}" for i, value in enumerate(fps))]
+
+    coarse, fine = verdict(rows("20000", "20000", "21000", "21000")), verdict(rows("20000", "20001", "21000", "21001"))
+    assert [one.series[0].throughput.state for one in (coarse, fine)] == ["not reached", "reached"]
+    assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
+    assert not any("multiple" in note for note in fine.notes)
+    point = coarse.series[0].throughput.points[0]
+    assert point.fps_lower is not None and point.fps_lower < 20_000.0 - 1_000.0 / 12**0.5
 
 
 def test_horizons_and_batches_are_series_of_their_own():

@@ -124,6 +124,14 @@ def test_learning_binds_when_it_stops_paying_first():
     assert "soonest to the target: 16 environments, horizon 8, batch 128 in 20.1 s" in headline.statement
 
 
+def test_learning_that_stops_paying_at_another_horizon_binds_nothing_here():
+    flat = learning_trials({16: [20.0, 20.1, 20.2], 32: [20.0, 20.1, 20.2]}, first=20, horizon=4)
+    steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=40)
+    arm = the_arm([*fps_trials(CLIMB), *flat, *steep])
+    assert [limit.threshold_num_envs for limit in arm.learning] == [16, None]
+    assert arm.headline is not None and arm.headline.binds == "none yet: measure more environments"
+
+
 def test_time_to_target_at_the_recommended_point():
     headline = the_headline([*fps_trials(CLIMB), *learning_trials({64: [10.0, 11.0, 12.0]}, first=20)])
     assert headline.seconds_to_target is not None and headline.seconds_to_target.value == pytest.approx(11.0)
@@ -136,6 +144,8 @@ def test_resuming_gains_stand_beside_the_recommendation():
         32,
         "the throughput threshold of the fastest series, though doubling gains again from 64",
     )
+    assert headline.binds == "throughput"
+    assert headline.what_would_move_it.startswith("Doubling 64 environments gains again: measure more repeats there")
 
 
 def test_nothing_measured_all_failed_and_learning_alone():
@@ -161,6 +171,15 @@ def test_arms_are_judged_apart_in_the_order_of_the_study():
 def test_mixed_hardware_is_said():
     trials = [*fps_trials(CLIMB), a_trial(16, number=50, device=GPU)]
     assert the_arm(trials).notes == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
+
+
+def test_a_decided_doubling_between_gpus_of_one_kind_is_noted():
+    other = GPU.model_copy(update={"uuid": "GPU-2"})
+    below, above = {size: PLATEAU[size] for size in (16, 32)}, {64: PLATEAU[64]}
+    trials = [*fps_trials(below, device=GPU), *fps_trials(above, first=20, device=other)]
+    assert the_arm(trials).notes == [
+        "sizes 32 and 64 ran on different GPUs of the same kind: their difference may be the machines'"
+    ]
 
 
 def test_whole_verdict_is_plain_json_and_independent_of_the_order():

@@ -112,6 +112,14 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
     assert "16 envs, horizon" in row and "to the target" in row and "target in 20" in row
 
 
+def test_a_learning_threshold_of_several_series_says_of_which_it_is():
+    flat = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}, horizon=4)
+    steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=20)
+    (row,) = [line for line in printed([*flat, *steep], width=200).splitlines() if line.startswith("stock  ")]
+    assert "16 envs, horizon 4, batch 128, to the target" in row
+    assert "32 envs, horizon 8, batch 128: target in 9.1 s" in row
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_but_a_path_is_wider_than_the_terminal(width: int):
     trials = [*fps_trials(PLATEAU, device=GPU), *learning_trials({32: [12.0] * 3, 64: [11.0] * 3}, first=20)]

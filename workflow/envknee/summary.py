@@ -91,18 +91,26 @@ def _table(verdict: Verdict) -> Table:
 
 
 def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
-    """Return threshold, interval and soonest point of an arm that has learning trials alone."""
+    """Return threshold, interval and soonest point of an arm that has learning trials alone.
+
+    The threshold of the soonest point's series is told where there is one, and else another's, which is named.
+    """
     best = best_of(arm.learning)
     if best is None:
         return "nothing timed yet", "", ""
     run = (
         f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
-        f" target in {best.seconds_to_target.value:,.1f} s"
+        f" target in {best.seconds_to_target.value:,.1f} s{best.caveat}"
     )
-    for limit in arm.learning:
+    soonest = Series(arm.arm, best.horizon, best.batch_size)
+    for limit in sorted(arm.learning, key=lambda limit: limit.series != soonest):
         if limit.threshold_num_envs is not None:
-            at = f"{limit.threshold_num_envs:,} envs{arm.ranks.each}, horizon {limit.series.horizon}, to the target"
-            return at, threshold_interval(limit), run
+            of = limit.series if len(arm.learning) > 1 else f"horizon {limit.horizon}"
+            return (
+                f"{limit.threshold_num_envs:,} envs{arm.ranks.each}, {of}, to the target",
+                threshold_interval(limit),
+                run,
+            )
     return "not reached", "", run
 
 
@@ -212,7 +220,7 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
         return "no learning trials"
     decided = [limit for limit in limits if limit.state == "reached"]
     reached = sum(point.reached for limit in limits for point in limit.points)
-    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
     parts = [f"{limit.statement} ({limit.series})" for limit in decided]
     if not parts:
         few = all(limit.state in ("too few seeds", "no data") for limit in limits)
@@ -222,7 +230,7 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
     if best is not None:
         parts.append(
             f"soonest {best.num_envs:,} envs{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
-            f" in {best.seconds_to_target.value:,.1f} s"
+            f" in {best.seconds_to_target.value:,.1f} s{best.caveat}"
         )
     return "; ".join(parts)
 

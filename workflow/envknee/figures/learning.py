@@ -107,10 +107,11 @@ def _episodes(curves: Sequence[Curve]) -> str:
 def _learning_title(verdict: Verdict) -> str:
     limits = [limit for arm in verdict.arms for limit in arm.learning]
     reached = sum(point.reached for limit in limits for point in limit.points)
-    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
     bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
     title = f"Learning: {reached} of {seeds} trials reached the target"
     if bests:
-        ranks, best = min(bests, key=lambda found: found[1].seconds_to_target.value)
-        title += f", soonest {best.num_envs:,} environments{ranks.each} in {best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"
+        ranks, best = min(bests, key=lambda found: found[1].order)
+        seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds}{best.caveat}"
     return title

@@ -103,9 +103,19 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:
-    seeds = sum(point.seeds for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
     reached = sum(point.reached for limit in limits for point in limit.points)
-    thresholds = sorted({limit.threshold_num_envs for limit in limits if limit.threshold_num_envs is not None})
-    found = ", ".join(f"{size:,}" for size in thresholds)
-    said = f"doubling stops saving at {found} environments" if thresholds else "no learning threshold is reached"
+    arms = {limit.arm for limit in limits}
+
+    def of(limit: LearningLimit) -> str:
+        if len(limits) == 1:
+            return ""
+        return f" ({limit.arm}, {limit.series})" if len(arms) > 1 else f" ({limit.series})"
+
+    found = [
+        f"{limit.threshold_num_envs:,} environments{of(limit)}"
+        for limit in limits
+        if limit.threshold_num_envs is not None
+    ]
+    said = f"doubling stops saving at {', '.join(found)}" if found else "no learning threshold is reached"
     return f"Cost of the target: {said}; {reached} of {seeds} trials got there"

@@ -10,6 +10,7 @@ batch        the critical batch size B_noise
 savings      GPU-hours to the target beside those of larger num_envs
 levers       what a longer horizon, a larger batch and more GPUs were measured to give
 remedies     what each arm buys beside a baseline, in environments that fit and in FPS
+machines     other hosts, commits or GPUs that may pass for an effect of num_envs
 spending     GPU-hours, energy and waiting that the trials took
 advice       what would move the limit that binds
 verdict      all of it, and one recommendation per arm

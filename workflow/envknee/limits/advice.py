@@ -6,7 +6,7 @@ Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
 from collections.abc import Sequence
 from typing import Literal
 
-from envknee.limits import Ranks, levers, percent
+from envknee.limits import Ranks, levers, listed, percent
 from envknee.limits.levers import Lever
 from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.throughput import ThroughputLimit
@@ -111,6 +111,11 @@ def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: Phas
             bound = (
                 f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment{of_each},"
                 f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{ranks.together}:"
+            )
+        elif limit.resumes_at:
+            bound = (
+                f"Doubling {listed(limit.resumes_at)} environments{ranks.each} gains again: measure more repeats there, and beyond."
+                " Short of that,"
             )
         else:
             bound = "More environments no longer help:"

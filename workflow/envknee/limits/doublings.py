@@ -44,12 +44,21 @@ class Level:
     """True where `log_value` is only an upper bound, because some repeats are censored."""
 
     @classmethod
-    def of(cls, num_envs: int, repeats: Sequence[float]) -> "Level":
-        """Return the level of uncensored repeats, each above 0: the logarithm of their geometric mean."""
+    def of(cls, num_envs: int, repeats: Sequence[float], step: float = 0.0) -> "Level":
+        """Return the level of uncensored repeats, each above 0: the logarithm of their geometric mean.
+
+        Args:
+            num_envs: that they were measured at
+            repeats: the values
+            step: to a multiple of which all values are rounded. Repeats that differ by less than it may all be rounded the
+                same way, so that their mean is off by as much as each: its variance is at least step^2 / 12, whatever their number.
+        """
         logs = [math.log(value) for value in repeats]
         mean = statistics.fmean(logs)
         squares = sum((log - mean) ** 2 for log in logs)
-        variance = squares / (len(logs) - 1) / len(logs) if len(logs) > 1 else None
+        variance = (
+            max(squares / (len(logs) - 1) / len(logs), (step / math.exp(mean)) ** 2 / 12) if len(logs) > 1 else None
+        )
         return cls(num_envs, mean, variance, len(logs))
 
 
@@ -141,8 +150,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def welch(one: Level, two: Level) -> tuple[float, float] | None:
     """Return variance and degrees of freedom of the difference of two levels, or None where either has one repeat.
 
-    Welch 1947 (Biometrika 34:28) and Satterthwaite 1946. Identical repeats leave no noise at all, and then the estimate
-    decides.
+    Welch 1947 (Biometrika 34:28) and Satterthwaite 1946. Identical repeats that were not rounded leave no noise at all, and
+    then the estimate decides.
     """
     if one.variance is None or two.variance is None:
         return None

@@ -9,7 +9,8 @@ covers 75% where it says 95%; the bootstrap's standard error of the logarithm in
 Seeds that never reached the target are neither zero nor left out. A trial whose budget was spent is censored at its
 training time; one that became NaN or diverged would never have arrived and counts as the whole budget at least. A cost with
 such a seed is a lower bound. A saving from N to 2N is decided on only if every seed of N arrived: at 2N a lower bound still
-errs on the safe side. Out of memory is infeasible, no cost at all.
+errs on the safe side. Out of memory is infeasible, no cost at all; where other seeds of the point ran, it is told,
+it counts among the trials that did not reach the target, and the point is not called the soonest beside others.
 """
 
 import functools
@@ -57,7 +58,7 @@ class LearningPoint(Frozen):
     """Trials that ran, whether they reached the target or not."""
     reached: int
     share_reached: float | None
-    """None where no trial ran."""
+    """Of all trials of the point, those without the memory to run among them; None where none ran."""
     timeout: int
     """Censored: the budget was spent first."""
     failed: int
@@ -69,6 +70,16 @@ class LearningPoint(Frozen):
     gpu_seconds_to_target: Cost | None
     """Wall seconds times the GPUs that train together; None on a CPU."""
     frames_to_target: Cost | None
+
+    @property
+    def without_memory(self) -> int:
+        """Trials that ran out of memory or were refused beside others that ran; 0 where none ran: that is infeasible."""
+        return self.oom + self.refused if self.seeds else 0
+
+    @property
+    def trials(self) -> int:
+        """Trials that could have reached the target: those that ran, and those without memory beside them."""
+        return self.seeds + self.without_memory
 
 
 class Saving(Frozen):
@@ -99,7 +110,26 @@ class BestPoint(Frozen):
     horizon: int
     batch_size: int | None
     seconds_to_target: Cost
+    """Of the trials that ran."""
     share_reached: float
+    """Of all trials of the point."""
+    without_memory: int = 0
+    """Trials there that ran out of memory or were refused. Such a point is named only where there is no other."""
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What sorts points, the one to name first."""
+        return self.without_memory > 0, self.seconds_to_target.value
+
+    @property
+    def caveat(self) -> str:
+        """Return what must stand behind the seconds; nothing where every trial of the point ran."""
+        trials = self.seconds_to_target.seeds + self.without_memory
+        return (
+            f" (though {self.without_memory} of {trials} trials there ran out of memory or were refused)"
+            if self.without_memory
+            else ""
+        )
 
 
 class LearningLimit(OfSeries):
@@ -145,10 +175,11 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
 
 
 def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
-    """Return the point with the fewest seconds to the target, or None when none is known."""
-    return min(
-        (limit.best for limit in limits if limit.best), key=lambda best: best.seconds_to_target.value, default=None
-    )
+    """Return the point with the fewest seconds to the target, or None when none is known.
+
+    One where some trials had no memory to run comes behind all others, however soon the rest of them got there.
+    """
+    return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
 
 
 def threshold(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> doublings.Decision:
@@ -300,7 +331,7 @@ def _point(num_envs: int, records: Sequence[Record], confidence: float) -> Learn
         num_envs=num_envs,
         seeds=ran,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / ran if ran else None,
+        share_reached=len(seconds.reached) / len(records) if ran else None,
         timeout=statuses["timeout"],
         failed=statuses["nan"] + statuses["diverged"],
         oom=statuses["oom"],
@@ -318,7 +349,7 @@ def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> 
         num_envs=num_envs,
         seeds=ran,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / ran if ran else None,
+        share_reached=len(seconds.reached) / (ran + oom) if ran else None,
         timeout=len(seconds.censored),
         failed=0,
         oom=oom,
@@ -390,21 +421,18 @@ def _saving(doubling: doublings.Doubling) -> Saving:
 
 def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
     known = [
-        (point.seconds_to_target.value, point)
+        BestPoint(
+            num_envs=point.num_envs,
+            horizon=series.horizon,
+            batch_size=series.batch_size,
+            seconds_to_target=point.seconds_to_target,
+            share_reached=point.share_reached,
+            without_memory=point.without_memory,
+        )
         for point in points
-        if point.seconds_to_target and point.reached == point.seeds
+        if point.seconds_to_target is not None and point.share_reached is not None and point.reached == point.seeds
     ]
-    if not known:
-        return None
-    _, point = min(known, key=lambda pair: pair[0])
-    assert point.seconds_to_target is not None and point.share_reached is not None
-    return BestPoint(
-        num_envs=point.num_envs,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
-        seconds_to_target=point.seconds_to_target,
-        share_reached=point.share_reached,
-    )
+    return min(known, key=lambda best: best.order, default=None)
 
 
 def _notes(points: Sequence[LearningPoint], decision: doublings.Decision, settings: Decide) -> list[str]:
@@ -436,6 +464,12 @@ def _notes(points: Sequence[LearningPoint], decision: doublings.Decision, settin
         notes.append(
             f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta:.0%}) again"
         )
+    notes += [
+        f"{point.without_memory} of {point.trials} trials at {point.num_envs:,} environments ran out of memory or were refused:"
+        " seconds there are of the others"
+        for point in ran
+        if point.without_memory
+    ]
     infeasible = [point.num_envs for point in points if not point.seeds]
     if infeasible:
         notes.append(f"infeasible (out of memory or refused): {listed(infeasible)} environments")
@@ -451,8 +485,7 @@ def _statement(
 ) -> str:
     if state == "no data":
         return "no data: no learning trial ran"
-    reached, seeds = sum(point.reached for point in ran), sum(point.seeds for point in ran)
-    share = f"{reached} of {seeds} trials reached the target"
+    share = f"{sum(point.reached for point in ran)} of {sum(point.trials for point in ran)} trials reached the target"
     if state == "too few seeds":
         most = max(point.seeds for point in ran)
         return f"{most} seed{'' if most == 1 else 's'}: too few to decide ({LEAST_SEEDS} at least); {share}"

@@ -33,7 +33,7 @@ class Saving(Frozen):
     against_hours: float
     """A lower bound where `at_least`."""
     saved: float
-    """1 - hours / against_hours; below 0 where the other point spends less."""
+    """1 - hours / against_hours; below 0 where the other point spends less. A lower bound where `at_least`."""
     saved_lower: float | None
     """Two-sided interval; None with one seed at either point, or where `at_least`."""
     saved_upper: float | None
@@ -100,8 +100,10 @@ def _saving(
     seeds = min(one.repeats, two.repeats)
     ranks = Ranks.of(first.request)
     why = " (the most FPS of these trials)" if against == "largest FPS" else ""
-    bound = "at least " if two.at_most else ""
-    more_or_less = "less" if saved >= 0.0 else "more"
+    # The other point spends its bound or more: what is saved beside the bound can only grow, and what is lost only shrink.
+    share = f"{'at least ' if two.at_most else ''}{saved:.0%} less"
+    if saved < 0.0:
+        share = f"{'at most ' if two.at_most else ''}{-saved:.0%} more"
     ends = "" if lower is None or upper is None else f"; saved {percent(lower, 0)} to {percent(upper, 0)}"
     return Saving(
         num_envs=num_envs,
@@ -119,7 +121,7 @@ def _saving(
         seeds=seeds,
         statement=(
             f"{num_envs:,} environments{ranks.each} spend {hours:.3g} {device}-hours to the target,"
-            f" {bound if saved >= 0.0 else ''}{abs(saved):.0%} {more_or_less} than {other:,}{why} with {bound}{against_hours:.3g}"
+            f" {share} than {other:,}{why} with {'at least ' if two.at_most else ''}{against_hours:.3g}"
             f" ({seeds} seed{'' if seeds == 1 else 's'}{ends})"
         ),
     )

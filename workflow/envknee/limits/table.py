@@ -7,8 +7,10 @@ Output: a `Table`, or a `UserError` that names the line, the column, the value, 
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 from envknee.errors import UserError, nearest
@@ -77,6 +79,16 @@ class TableRow:
         return self.num_envs, self.horizon, self.batch_size
 
 
+def step_of(values: Iterable[float]) -> float:
+    """Return the largest of ..., 1, 5, 10, 50, 100, ... of which every value is a multiple: what they were rounded to at most.
+
+    0 where there is no value, or none of at least 1e-6 divides them all.
+    """
+    numbers = [Decimal(repr(value)) for value in values]
+    steps = [Decimal(digit).scaleb(place) for place in range(15, -7, -1) for digit in (5, 1)]
+    return next((float(step) for step in steps if numbers and all(number % step == 0 for number in numbers)), 0.0)
+
+
 @dataclass(frozen=True)
 class Table:
     """What a file says."""
@@ -87,6 +99,11 @@ class Table:
     """By num_envs, then repeat, whatever their order in the file; at least one."""
     not_read: tuple[str, ...] = ()
     """A sentence about each column that is not one of `COLUMNS`."""
+
+    @cached_property
+    def fps_step(self) -> float:
+        """Frames per second to a multiple of which every FPS of the file is rounded, as far as they tell."""
+        return step_of(row.fps for row in self.rows if row.fps is not None)
 
 
 def decode(data: bytes, source: str) -> str:

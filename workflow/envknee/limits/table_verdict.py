@@ -6,6 +6,7 @@ The statistics are those of `throughput`, `learning` and `memory`. Rows with ano
 series. A table says less than a study: nothing of phases, devices or ranks, so nothing is said of them here either.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,9 @@ from envknee.limits.throughput import ThroughputLimit
 from envknee.record import Frozen
 
 SCHEMA_VERSION = 1
+
+WORTH_A_NOTE = 0.005
+"""From this share of the smallest FPS on, rounding is told: below it widens no interval that a reader would see."""
 
 WANTED_REPEATS = 3
 """Two can decide in principle; with three, intervals are narrow enough to."""
@@ -147,7 +151,7 @@ def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, sett
             failures.setdefault(row.num_envs, Counter())["oom"] += 1
         else:
             fps.setdefault(row.num_envs, []).append(row.fps)
-    limit = throughput.limit_of(series, fps, failures, settings)
+    limit = throughput.limit_of(series, fps, failures, settings, step=table.fps_step)
     return SeriesVerdict(
         label=_label(series, table.columns),
         throughput=limit,
@@ -215,6 +219,12 @@ def _notes(table: Table) -> list[str]:
     notes = list(table.not_read)
     if "horizon" not in table.columns:
         notes.append("no horizon column: seconds of the law are those of one step of all environments")
+    least = min((row.fps for row in table.rows if row.fps is not None), default=math.inf)
+    if any(row.repeat for row in table.rows) and table.fps_step / least >= WORTH_A_NOTE:
+        notes.append(
+            f"every fps is a multiple of {table.fps_step:,g}: repeats may hide what was rounded away, and it counts as noise."
+            " Give more digits where there are more"
+        )
     learned = [row for row in table.rows if row.seconds_to_target is not None]
     unknown = [
         row for row in table.rows if row.fps is not None and row.seconds_to_target is None and row.budget_s is None

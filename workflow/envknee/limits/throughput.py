@@ -156,15 +156,18 @@ def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> l
     return [_fps(record, measure) for record in records if record.outcome.status == "ok"]
 
 
-def threshold(fps: Mapping[int, Sequence[float]], delta: float, confidence: float) -> doublings.Decision:
+def threshold(
+    fps: Mapping[int, Sequence[float]], delta: float, confidence: float, step: float = 0.0
+) -> doublings.Decision:
     """Decide from repeats of FPS by num_envs: the statistics of this module without its records.
 
     Args:
         fps: num_envs -> one FPS per repeat, each above 0
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
+        step: to a multiple of which every FPS is rounded
     """
-    levels = [doublings.Level.of(num_envs, values) for num_envs, values in fps.items()]
+    levels = [doublings.Level.of(num_envs, values, step) for num_envs, values in fps.items()]
     return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
 
 
@@ -177,6 +180,7 @@ def limit_of(
     not_counted: Mapping[str, int] | None = None,
     ranks: Ranks = ONE_GPU,
     measure: Measure = "fps_total",
+    step: float = 0.0,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers: what `analyse` does without its records.
 
@@ -188,8 +192,9 @@ def limit_of(
         not_counted: trials that ended otherwise, by status
         ranks: that trained together; num_envs are those of each
         measure: which FPS these are
+        step: to a multiple of which every FPS is rounded
     """
-    decision = threshold(fps, settings.delta, settings.confidence)
+    decision = threshold(fps, settings.delta, settings.confidence, step)
     not_counted = dict(sorted((not_counted or {}).items()))
     infeasible = [
         InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
@@ -212,7 +217,7 @@ def limit_of(
         at_least=at_least,
         resumes_at=list(decision.resumes_at),
         points=[
-            _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence)
+            _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence, step)
             for num_envs, values in fps.items()
         ],
         infeasible=infeasible,
@@ -276,8 +281,8 @@ def _fps(record: Record, measure: Measure) -> float:
     return spread.median
 
 
-def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float) -> ThroughputPoint:
-    level = doublings.Level.of(num_envs, fps)
+def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float, step: float) -> ThroughputPoint:
+    level = doublings.Level.of(num_envs, fps, step)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)

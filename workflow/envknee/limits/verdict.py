@@ -27,6 +27,7 @@ from envknee.limits import (
     learning,
     levers,
     listed,
+    machines,
     memory,
     noise_scale,
     phase_law,
@@ -267,6 +268,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         if len(devices) > 1
         else []
     )
+    notes += machines.notes(records, limits)
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
@@ -367,7 +369,7 @@ def _saves(
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:
     where = f"{best.num_envs:,} environments{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
-    return f"{where} in {best.seconds_to_target.value:,.1f} s"
+    return f"{where} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
@@ -407,8 +409,9 @@ def _binds(
 ) -> Binds:
     if num_envs < wanted:
         return "memory"
-    learned_at = [one.threshold_num_envs for one in learned if one.threshold_num_envs is not None]
-    if learned_at and min(learned_at) < wanted:
+    # Of the recommended series alone: that learning stops early at another horizon or batch says nothing of this one.
+    learned_at = next((one.threshold_num_envs for one in learned if one.series == limit.series), None)
+    if learned_at is not None and learned_at < wanted:
         return "learning"
     if limit.threshold_num_envs is not None:
         return "throughput"

@@ -1,0 +1,100 @@
+"""Machines that look alike: an arm measured on several hosts, commits or GPUs of one name says so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from envknee.config import Decide
+from envknee.limits import machines, throughput
+from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
+
+OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
+SMALL, LARGE = {16: [100.0, 101.0, 102.0]}, {32: [103.0, 104.0, 105.0]}
+"""From one to the other gains less than delta."""
+
+OTHER_GPUS = "sizes 16 and 32 ran on different GPUs of the same kind: their difference may be the machines'"
+
+
+def found(trials: Sequence[Trial]) -> list[str]:
+    records = records_of(trials)
+    return machines.notes(records, throughput.analyse(records, Decide()))
+
+
+def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
+    """Return trials of another environment."""
+
+    def moved(trial: Trial) -> Trial:
+        before = trial.outcome.environment
+        assert before is not None
+        after = before.model_copy(update=environment)
+        return replace(trial, outcome=trial.outcome.model_copy(update={"environment": after}))
+
+    return [moved(trial) for trial in trials]
+
+
+def on_two_gpus(fps: Mapping[int, Sequence[float]], uuids: Sequence[str], first: int = 0) -> list[Trial]:
+    """Return trials of two ranks whose GPUs have these identities."""
+
+    def with_uuids(trial: Trial) -> Trial:
+        ranks = [
+            rank.model_copy(update={"device": GPU.model_copy(update={"uuid": uuid})})
+            for rank, uuid in zip(trial.outcome.ranks or [], uuids, strict=True)
+        ]
+        return replace(trial, outcome=trial.outcome.model_copy(update={"ranks": ranks}))
+
+    device = GPU.model_copy(update={"uuid": uuids[0]})
+    return [with_uuids(trial) for trial in fps_trials(fps, first=first, gpus=2, device=device)]
+
+
+def test_one_machine_says_nothing():
+    assert found(fps_trials(SMALL | LARGE, device=GPU)) == []
+    assert found([]) == []
+
+
+def test_the_ends_of_a_decided_doubling_on_different_gpus_are_named():
+    assert found([*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]) == [OTHER_GPUS]
+    other_kind = OTHER.model_copy(update={"name": "NVIDIA H200"})
+    (note,) = found([*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=other_kind)])
+    assert note.startswith("sizes 16 and 32 ran on different GPUs: ")
+
+
+def test_a_doubling_that_shares_a_gpu_or_is_not_shown_to_gain_less_is_not_named():
+    shared = [*fps_trials(SMALL, device=GPU), *fps_trials({32: [103.0, 104.0]}, first=9, device=OTHER)]
+    assert found([*shared, *fps_trials({32: [105.0]}, first=20, device=GPU)]) == []
+    assert found([*fps_trials(SMALL, device=GPU), *fps_trials({32: [199.0, 200.0]}, first=9, device=OTHER)]) == []
+
+
+def test_two_series_say_of_which_it_is():
+    one = [*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]
+    (note,) = found([*one, *fps_trials(SMALL | LARGE, first=20, device=GPU, horizon=16)])
+    assert note.startswith("sizes 16 and 32 (horizon 8, batch 128) ran on different GPUs")
+
+
+def test_gpus_of_all_ranks_count():
+    small = on_two_gpus(SMALL, ["GPU-1", "GPU-2"])
+    assert found([*small, *on_two_gpus(LARGE, ["GPU-3", "GPU-2"], first=9)]) == []
+    assert found([*small, *on_two_gpus(LARGE, ["GPU-3", "GPU-4"], first=9)]) == [OTHER_GPUS]
+
+
+def test_gpus_of_unknown_identity_and_cpus_have_no_note():
+    unknown = GPU.model_copy(update={"uuid": None})
+    assert found([*fps_trials(SMALL, device=unknown), *fps_trials(LARGE, first=9, device=OTHER)]) == []
+    assert found(fps_trials(SMALL | LARGE, device=CPU)) == []
+
+
+def test_several_hosts_and_commits_of_throughput_trials_are_told():
+    here = fps_trials(SMALL, device=GPU)
+    assert found([*here, *elsewhere(fps_trials(LARGE, first=9, device=GPU), cpu_cores=64, git_commit="1" * 40)]) == [
+        "throughput was measured on 2 kinds of host CPU (AMD EPYC, 2 cores; AMD EPYC, 64 cores):"
+        " differences of FPS may be the hosts'",
+        "throughput was measured on 2 commits (0000000, 1111111): differences of FPS may be the code's",
+    ]
+    # Another host of the same kind, an unknown commit, and learning trials elsewhere change no FPS that is compared.
+    same_kind = elsewhere(fps_trials(LARGE, first=9, device=GPU), host="node2", git_commit=None)
+    learned = elsewhere(learning_trials({16: [9.0]}, first=20, device=GPU), cpu_model="Other", git_commit="1" * 40)
+    assert found([*here, *same_kind, *learned]) == []
+
+
+def test_where_the_cpu_is_the_device_its_kinds_are_told_as_hardware():
+    moved = elsewhere(fps_trials(LARGE, first=9, device=CPU), cpu_cores=64)
+    assert found([*fps_trials(SMALL, device=CPU), *moved]) == []
