@@ -291,7 +291,14 @@ def test_the_docs_say_what_fits_a_small_card():
         line = f"| `{one.arm}` | {one.largest_num_envs} | {1 + one.fits.value:.2f} | {told} | {one.peak_gb:.2f} |"
         assert line in docs
         if one.arm == "lean":
-            assert f"lean frames let {1 + one.fits.value:.2f} times as many environments fit" in words_of("README.md")
+            told = f"with lean frames {one.shown_at} environments fit where the task's own ran out of memory"
+            assert f"{told} ({1 + one.fits.value:.2f} times as many by the model, which has no interval" in words_of(
+                "README.md"
+            )
+        assert (one.fits.lower, one.fits.upper) == (None, None), "the table's heading says so"
+    shown = [(one.arm, one.room, one.shown_at) for one in found.remedies if one.room != "not shown"]
+    assert shown == [("128-pixels", "more", 64), ("lean", "more", 64)]
+    assert "64 environments ran out of memory with the baseline, and fitted with `128-pixels` and with `lean`" in docs
     of = medians_of("cartpole-small-card", "baseline", "lean")
     (fps, _), (peak_gb, _), (rollout_gb, _) = (
         of(column, 16) for column in ("fps_total", "memory_peak_gb", "rollout_gb")
