@@ -169,7 +169,7 @@ def test_what_fits_the_baseline_alone_shows_less_room():
     ],
 )
 def test_trials_show_what_fits_where_they_do_not_contradict_each_other(own, other, shown):
-    limits = [
+    fitting, failing = (
         memory.limit_of(
             "a",
             [
@@ -180,8 +180,8 @@ def test_trials_show_what_fits_where_they_do_not_contradict_each_other(own, othe
             Decide(),
         )
         for tried in (own, other)
-    ]
-    assert remedies.shown_at(*limits, Series("a", 16, None)) == shown
+    )
+    assert remedies.shown_at(fitting, failing, Series("a", 16, None)) == shown
 
 
 def test_an_arm_of_several_settings_and_one_without_trials_are_told():
