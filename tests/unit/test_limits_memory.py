@@ -1,6 +1,7 @@
 """Memory limit: the model recovers what made the data, and says what it cannot know."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from envknee.files import canonical_json
 from envknee.limits import memory
 from envknee.limits.memory import MemoryLimit
 from envknee.limits.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
-from envknee.space import batch_transitions
+from envknee.refusals import KnownMemory
+from envknee.space import Point, batch_transitions
 from records import CPU, GPU, Trial, a_trial, records_of
 
 
@@ -101,11 +103,77 @@ def test_too_few_points_are_not_identifiable():
     assert limit.peak_gb(64, 8, 128.0) is None
 
 
-def test_as_many_unknowns_as_trials_have_no_interval():
-    limit = analyse(grid(sizes=(64, 128), horizons=(8,), batches=(128,), repeats=1))
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_as_many_points_as_unknowns_have_no_interval_however_often_they_were_repeated(repeats: int):
+    limit = analyse(grid(sizes=(64, 8192), horizons=(8,), batches=(128,), repeats=repeats, noise_gb=0.01))
     assert limit.identifiable and limit.terms[0].gb_lower is None
-    assert limit.walls[0].largest_num_envs_lower is None
-    assert "as many unknowns as trials: no intervals" in limit.notes
+    assert limit.walls[0].largest_num_envs_lower is None and limit.cards[0].largest_num_envs_lower is None
+    why = "no interval: 2 points for 2 unknowns; measure another num_envs"
+    assert why in limit.notes and limit.statement.endswith(f"at horizon 8, batch 128 ({why})")
+
+
+def test_what_the_model_misses_widens_the_interval_though_repeats_agree():
+    # An allocator that takes 2 GB more from 256 environments on, the same in every repeat.
+    bent = {64: 3.0, 128: 4.0, 256: 8.0, 512: 12.0}
+    straight = {64: 3.0, 128: 4.0, 256: 6.0, 512: 10.0}
+    widths = []
+    for peaks in (bent, straight):
+        limit = analyse(
+            [
+                a_trial(n, number=i, repeat=i % 3, memory_gb=gb, device=GPU)
+                for i, (n, gb) in enumerate([*peaks.items()] * 3)
+            ]
+        )
+        (wall,) = limit.walls
+        assert wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
+        widths.append(wall.largest_num_envs_upper - wall.largest_num_envs_lower)
+        # Beyond what was measured each environment takes 1/64 GB, beside 2 GB or, bent, 4.
+        assert (
+            wall.largest_num_envs_lower
+            <= (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
+            <= wall.largest_num_envs_upper
+        )
+    assert widths[1] <= 2 < 1000 < widths[0]
+
+
+def test_noise_of_repeats_widens_the_interval_though_their_means_fit():
+    walls = []
+    for noise_gb in (0.0, 0.5):
+        trials = [
+            a_trial(n, number=i, repeat=i % 2, memory_gb=2.0 + n / 64 + (noise_gb if i % 2 else -noise_gb), device=GPU)
+            for i, n in enumerate([64, 64, 128, 128, 256, 256])
+        ]
+        walls += analyse(trials).walls
+    exact, noisy = walls
+    assert exact.largest_num_envs_upper is not None and noisy.largest_num_envs_upper is not None
+    assert exact.largest_num_envs_lower is not None and noisy.largest_num_envs_lower is not None
+    # One more trial may be 0.5 GB off by itself, which 32 environments take.
+    assert exact.largest_num_envs_upper - exact.largest_num_envs_lower <= 2
+    assert noisy.largest_num_envs_upper - noisy.largest_num_envs_lower > 64
+
+
+def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
+    whole = grid(horizons=(8,), batches=(None,))
+    parts = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
+    parts = [replace(one, outcome=one.outcome.model_copy(update={"micro_batches": 4})) for one in parts]
+    alone, both = analyse(whole), analyse([*whole, *parts])
+    assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
+    assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
+    assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
+    assert memory.predict([memory.sample_of(one.record) for one in parts], Point(64, 8, None), 85.0, 1) is None
+
+
+def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
+    fitted = [a_trial(n, number=i, memory_gb=n / 16, device=GPU).record for i, n in enumerate([64, 64, 256, 256])]
+    point = Point(4096, 8, 128)
+    assert KnownMemory.of("stock", fitted).refusal(point) is None
+    failed = a_trial(4096, number=8, status="oom", device=GPU).record
+    assert "memory model of 4 trials" in (KnownMemory.of("stock", [*fitted, failed]).refusal(point) or "")
+    # A failure at a larger point says nothing of this one.
+    larger = a_trial(8192, number=8, status="oom", device=GPU).record
+    assert KnownMemory.of("stock", [*fitted, larger]).refusal(point) is None
+    third = a_trial(128, number=8, memory_gb=8.0, device=GPU).record
+    assert "memory model of 5 trials" in (KnownMemory.of("stock", [*fitted, third]).refusal(point) or "")
 
 
 def test_nothing_shrinks_with_more_environments():

@@ -14,6 +14,7 @@ from envknee import ask, compare, config, space
 from envknee.files import StudyFolder
 from envknee.limits import memory
 from envknee.limits.learning import best_of
+from envknee.limits.memory import MemoryLimit
 from envknee.limits.verdict import Verdict, decide, records_csv
 from envknee.record import Record, Spread, load_records, read_rows, spread
 from envknee.summary import print_summary
@@ -91,8 +92,9 @@ def test_the_readme_says_what_the_studies_say():
     assert f"beyond {limits[32].at_least:,} environments: the last doubling still gains {last.gain:.0%}" in readme
     assert last.gain_upper_one_sided is not None and f"(at most {last.gain_upper_one_sided:.0%}, two repeats)" in readme
     assert f"{headline.num_envs:,} give {headline.fps_share_of_best:.0%} of the best FPS" in readme
-    fits = {c.card.partition(" (")[0]: c.largest_num_envs for c in memory_limit.cards if c.horizon == 32}
-    assert f"{fits['8 GB']:,} environments in 8 GB, {fits['24 GB']:,} in 24 GB, {fits['80 GB']:,} in 80 GB" in readme
+    fits = fits_by_card(memory_limit, 32)
+    few, ends = fits["8 GB"].split(" ", 1)
+    assert f"{few} environments {ends} in 8 GB, {fits['24 GB']} in 24 GB, {fits['80 GB']} in 80 GB" in readme
     assert headline.phases.startswith("learning takes 80%") and "62% (60% to 64%)" in headline.phases
     assert "learning: 80% of what each added environment costs, and 62% of what few environments wait for" in readme
     doubling = next(gain for gain in limits[64].gains if gain.num_envs == 1024)
@@ -119,6 +121,17 @@ def test_the_readme_says_what_the_studies_say():
         for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
     )
     assert f"in {trials} trials" in readme
+
+
+def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
+    """Return by card what `788 (721 to 843)` stands for."""
+    return {
+        one.card.partition(" (")[
+            0
+        ]: f"{one.largest_num_envs:,} ({one.largest_num_envs_lower:,} to {one.largest_num_envs_upper:,})"
+        for one in limit.cards
+        if one.horizon == horizon
+    }
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():
@@ -161,7 +174,19 @@ def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
 def test_the_summary_has_a_line_for_other_cards(capsys):
     print_summary(verdict_of("cartpole-one-gpu"), FOLDER, Console(width=400))
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
-    assert "horizon 32, library batch" in line and "24 GB: 2,5" in line and "80 GB: 8,7" in line
+    (arm,) = verdict_of("cartpole-one-gpu").arms
+    assert arm.memory is not None
+    cards = [one for one in arm.memory.cards if one.batch_size is None]
+    assert len(cards) == len(memory.CARDS_MIB) and "(no interval)" not in line
+    for card, told in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
+        assert f" {card}: {told}" in line
+
+
+def test_the_summary_says_where_cards_have_no_interval(capsys):
+    print_summary(verdict_of("cartpole-small-card"), FOLDER, Console(width=400))
+    said = capsys.readouterr().out.partition("baseline on ")[2].splitlines()
+    line = next(line for line in said if line.startswith("  cards "))
+    assert "environments predicted to fit (no interval), horizon 16, library batch: 8 GB: 28 · 12 GB: " in line
 
 
 def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
@@ -249,8 +274,8 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     fits = []
     for arm in (stock, lean):
         assert arm.memory is not None
-        cards = {card.card.partition(" (")[0]: card.largest_num_envs for card in arm.memory.cards}
-        fits.append(f"{cards['8 GB']:,}, {cards['24 GB']:,}")
+        cards = fits_by_card(arm.memory, 32)
+        fits.append(f"{cards['8 GB']}, {cards['24 GB']}")
     assert f"| {fits[0]} environments | {fits[1]} |" in readme
     assert f"{len(records)} of {len(space.plan(config.load(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
 
@@ -303,7 +328,14 @@ def test_the_docs_say_what_fits_a_small_card():
         line = f"| `{one.arm}` | {one.largest_num_envs} | {1 + one.fits.value:.2f} | {told} | {one.peak_gb:.2f} |"
         assert line in docs
         if one.arm == "lean":
-            assert f"lean frames let {1 + one.fits.value:.2f} times as many environments fit" in words_of("README.md")
+            told = f"with lean frames {one.shown_at} environments fit where the task's own ran out of memory"
+            assert f"{told} ({1 + one.fits.value:.2f} times as many by the model, which has no interval" in words_of(
+                "README.md"
+            )
+        assert (one.fits.lower, one.fits.upper) == (None, None), "the table's heading says so"
+    shown = [(one.arm, one.room, one.shown_at) for one in found.remedies if one.room != "not shown"]
+    assert shown == [("128-pixels", "more", 64), ("lean", "more", 64)]
+    assert "64 environments ran out of memory with the baseline, and fitted with `128-pixels` and with `lean`" in docs
     of = medians_of("cartpole-small-card", "baseline", "lean")
     (fps, _), (peak_gb, _), (rollout_gb, _) = (
         of(column, 16) for column in ("fps_total", "memory_peak_gb", "rollout_gb")

@@ -3,7 +3,8 @@
 Input: the records of an arm. Output: why a point is refused, or None. Pure. A refused trial still gets a record.
 
 Three ways to know: the observations of its rollout alone exceed the device (exact, from one record), no larger a point ran
-out of memory twice, or the memory model fitted so far (`limits.memory`) says that it needs far more than there is.
+out of memory twice, or the memory model fitted so far (`limits.memory`) says that it needs far more than there is. With as
+many points as unknowns it meets each of them, however wrong it is elsewhere: then no larger a point must have failed, too.
 """
 
 from collections.abc import Iterable
@@ -121,6 +122,8 @@ class KnownMemory:
         if found is None or found.largest_error_gb > MODEL_ERROR * self.device_gb:
             return None
         if found.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
+            return None
+        if not found.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
             return None
         return (
             f"The memory model of {found.trials} trials (largest error {found.largest_error_gb:.2g} GB) says"

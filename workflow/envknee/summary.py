@@ -20,6 +20,7 @@ from envknee.errors import run_command
 from envknee.files import StudyFolder, read_model
 from envknee.limits import Ranks, Series, percent, shown_batch
 from envknee.limits.learning import LearningLimit, best_of
+from envknee.limits.memory import CardPrediction
 from envknee.limits.remedies import Remedies
 from envknee.limits.scaling import Scaling
 from envknee.limits.throughput import ThroughputLimit
@@ -200,11 +201,17 @@ def _cards(arm: ArmVerdict, headline: Headline) -> str:
     """Return how many environments fit cards of other sizes, at the recommended horizon and batch."""
     point = (headline.horizon, headline.batch_size)
     cards = [card for card in arm.memory.cards if (card.horizon, card.batch_size) == point] if arm.memory else []
-    sizes = " · ".join(f"{card.card.partition(' (')[0]}: {card.largest_num_envs:,}" for card in cards)
-    return (
-        sizes
-        and f"environments predicted to fit, horizon {headline.horizon}, {shown_batch(headline.batch_size)}: {sizes}"
-    )
+    sizes = " · ".join(f"{card.card.partition(' (')[0]}: {_fits(card)}" for card in cards)
+    unsure = "" if any(card.largest_num_envs_lower is not None for card in cards) else " (no interval)"
+    where = f"horizon {headline.horizon}, {shown_batch(headline.batch_size)}"
+    return sizes and f"environments predicted to fit{unsure}, {where}: {sizes}"
+
+
+def _fits(card: CardPrediction) -> str:
+    """Return `788 (721 to 843)`."""
+    if card.largest_num_envs_lower is None:
+        return f"{card.largest_num_envs:,}"
+    return f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {_or_more(card.largest_num_envs_upper)})"
 
 
 def _scaling(scaling: Scaling, arm: ArmVerdict) -> str:

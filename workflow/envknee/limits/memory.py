@@ -4,7 +4,13 @@ Input: records of every kind of trial. Output: one `MemoryLimit` per arm. Pure.
 
 The peak of a trial is modelled as v0 + v_env N + v_roll N T + v_batch B (N num_envs, T horizon, B the mini-batch) by
 non-negative least squares on measured peaks: no part of a trial gives memory back. On a GPU the peak is what the device
-reports as used; on a CPU it is the resident set of the process, against the memory of the host.
+reports as used; on a CPU it is the resident set of the process, against the memory of the host. Trials that learned in
+parts to fit what there was (`on_oom: retry_accumulate`) are no evidence of what whole ones take.
+
+How far the model errs shows only where more points (num_envs, horizon, batch size) were measured than it has unknowns: repeats
+of a point differ by next to nothing on a GPU, and say nothing of it. So intervals rest on how far the means of points are off
+the model, with points less unknowns for degrees of freedom, and besides on how far repeats are off their point's mean; with
+as many points as unknowns there is none.
 
 Where several ranks train together all of it is per rank: N and B are one rank's, the peak is that of the fullest rank. Each
 rank has a GPU of its own; on a CPU they share the host's memory in equal parts.
@@ -47,8 +53,9 @@ CARDS_MIB = {
 GB_PER_MIB = 2**20 / 1e9
 
 METHOD = (
-    "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval: bootstrap of"
-    " residuals, with the residual of one more trial added; it holds as far as the linear model does"
+    "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval, where there are"
+    " more points than unknowns: bootstrap of the points' residuals and of the repeats' within points, with those of one more trial"
+    " added; it holds as far as the linear model does"
 )
 
 
@@ -60,7 +67,7 @@ class MemoryTerm(Frozen):
     """GB (1e9 bytes) per unit: once, per environment, per transition of a rollout, per transition of a mini-batch (each of one
     rank)."""
     gb_lower: float | None
-    """Two-sided interval; None with too few trials for one."""
+    """Two-sided interval; None with too few points for one."""
     gb_upper: float | None
 
 
@@ -72,10 +79,10 @@ class MemoryWall(Frozen):
     largest_num_envs: int | None
     """None where the model has no term that grows with num_envs."""
     largest_num_envs_lower: int | None
-    """Two-sided prediction interval for one more trial; None: open, or too few trials for one."""
+    """Two-sided prediction interval for one more trial; None: open, or too few points for one."""
     largest_num_envs_upper: int | None
     largest_fitted: int | None
-    """Largest num_envs measured to fit at this horizon and batch size."""
+    """Largest num_envs measured to fit at this horizon and batch size, be it in parts."""
     smallest_failed: int | None
     """Smallest num_envs measured not to fit."""
     extrapolation: float | None
@@ -183,11 +190,18 @@ class Sample:
     status: Status
     peak_gb: float | None
     """Of the fullest rank; None where none was measured."""
+    in_parts: bool = False
+    """True where it learned each mini-batch in parts, for whole ones did not fit."""
+
+    @property
+    def fitted(self) -> bool:
+        """Tell whether it ran with a peak that was measured: out of memory cuts it short, whatever it says."""
+        return self.peak_gb is not None and self.status not in ("oom", "refused")
 
     @property
     def whole(self) -> bool:
-        """Tell whether the peak is that of a whole trial: out of memory cuts it short, whatever it says."""
-        return self.peak_gb is not None and self.status not in ("oom", "refused")
+        """Tell whether the peak is what a trial takes at its point: in parts it is cut to what there was."""
+        return self.fitted and not self.in_parts
 
 
 @dataclass(frozen=True)
@@ -206,6 +220,8 @@ class _Fit:
     """A fitted model and its bootstrap replicates, in GB per unit of each term in `columns`."""
 
     columns: tuple[int, ...]
+    points: int
+    """Different (num_envs, horizon, batch size) among the trials."""
     values: NDArray[np.float64]
     """Shape (4,); terms not in `columns` are 0."""
     resampled: NDArray[np.float64] | None
@@ -215,6 +231,16 @@ class _Fit:
     relative: bool
     """True where the noise grows with the peak."""
     largest_error_gb: float
+
+    @property
+    def errs_visibly(self) -> bool:
+        """Tell whether there are more points than unknowns: with as many the model meets each of them, however wrong it is."""
+        return self.points > len(self.columns)
+
+    @property
+    def no_interval(self) -> str:
+        """Why there is no interval, and what helps."""
+        return f"no interval: {self.points} points for {len(self.columns)} unknowns; measure another num_envs"
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[MemoryLimit]:
@@ -256,6 +282,9 @@ def limit_of(
     fit, why_not = _fit(measured, ranks.world_size, settings.confidence)
     notes = [f"not identifiable: {why_not}"] if why_not else []
     notes += device_notes
+    if in_parts := sum(sample.fitted and sample.in_parts for sample in samples):
+        trials = "trial" if in_parts == 1 else "trials"
+        notes.append(f"{in_parts} {trials} learned in parts, to fit what there was: not in the model")
     walls = _walls(arm, samples, measured, failed, fit, room.memory_gb, ranks.world_size, settings)
     if fit is not None:
         notes += _fit_notes(fit, measured, walls)
@@ -288,6 +317,8 @@ class Prediction(NamedTuple):
     """That fits all of the memory at this horizon and batch size; None: no limit."""
     trials: int
     largest_error_gb: float
+    errs_visibly: bool
+    """False with as many points as unknowns: the model meets each of them, however wrong it is elsewhere."""
 
 
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
@@ -305,7 +336,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     series = Series("", point.horizon, point.batch_size)
     largest, _, _ = _largest(fit, series, measured, world_size, memory_gb, Decide(memory_margin=0.0))
     peak_gb = float(np.array(_design(here, world_size)) @ fit.values)
-    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb)
+    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb, fit.errs_visibly)
 
 
 def sample_of(record: Record) -> Sample:
@@ -319,12 +350,13 @@ def sample_of(record: Record) -> Sample:
         mini_batches=record.num_mini_batches,
         status=record.outcome.status,
         peak_gb=record.memory_peak_gb,
+        in_parts=bool(record.outcome.micro_batches),
     )
 
 
 def measured_peaks(records: Sequence[Record]) -> list[Record]:
-    """Return the records whose peak is that of a whole trial: out of memory cuts it short, whatever it says."""
-    return [record for record in records if sample_of(record).whole]
+    """Return the records that ran with a peak that was measured: out of memory cuts it short, whatever it says."""
+    return [record for record in records if sample_of(record).fitted]
 
 
 def _limit(arm: str, records: Sequence[Record], settings: Decide) -> MemoryLimit:
@@ -359,7 +391,8 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -
     rows = np.array(sorted((*_design(sample, world_size), sample.peak_gb or 0.0) for sample in samples))
     design, peaks = rows[:, :-1], rows[:, -1]
     columns = _independent(design)
-    points = len(np.unique(design, axis=0))
+    different, point_of_trial, repeats = np.unique(design, axis=0, return_inverse=True, return_counts=True)
+    points = len(different)
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
     # An allocator's slack grows with what it holds, the host's noise does not: each trial counts by its own scale.
@@ -368,12 +401,18 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -
     values = _solve(design, peaks, columns, scales)
     errors = peaks - design @ values
     resampled = added = None
-    if confidence is not None and len(peaks) > len(columns):
-        drawn = residuals.draws(errors / scales, len(columns), confidence, (RESAMPLES, len(peaks) + 1))
+    if confidence is not None and points > len(columns):
+        off_model = np.bincount(point_of_trial, errors / scales) / repeats
+        drawn = residuals.draws(off_model, len(columns), confidence, (RESAMPLES, points + 1))
+        # What a point is off the model all its repeats are.
+        drawn = drawn[:, [0, *(point_of_trial + 1)]]
+        if len(peaks) > points:
+            off_mean = errors / scales - off_model[point_of_trial]
+            drawn = drawn + residuals.draws(off_mean, points, confidence, drawn.shape, seed=1)
         noisy = design @ values + drawn[:, 1:] * scales
         resampled = np.array([_solve(design, one, columns, scales) for one in noisy])
         added = drawn[:, 0]
-    return _Fit(columns, values, resampled, added, relative, float(np.abs(errors).max())), ""
+    return _Fit(columns, points, values, resampled, added, relative, float(np.abs(errors).max())), ""
 
 
 def _noise_is_relative(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> bool:
@@ -441,7 +480,7 @@ def _walls(
         largest, lower, upper = (None, None, None)
         if fit is not None and memory_gb is not None:
             largest, lower, upper = _largest(fit, series, measured, world_size, memory_gb, settings)
-        fitted = max((one.num_envs for one in _at(series, measured)), default=None)
+        fitted = max((one.num_envs for one in _at(series, samples) if one.fitted), default=None)
         broken = min((one.num_envs for one in _at(series, failed)), default=None)
         far = max((one.num_envs for one in measured), default=None)
         walls.append(
@@ -572,8 +611,8 @@ def _fit_notes(fit: _Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall
         notes.append(
             f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
         )
-    if fit.resampled is None:
-        notes.append("as many unknowns as trials: no intervals")
+    if not fit.errs_visibly:
+        notes.append(fit.no_interval)
     return notes
 
 
@@ -603,11 +642,11 @@ def _statement(
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
         return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
-    return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{_interval(tightest)}{measured}"
+    return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{_interval(tightest, fit)}{measured}"
 
 
-def _interval(wall: MemoryWall) -> str:
+def _interval(wall: MemoryWall, fit: _Fit) -> str:
     if wall.largest_num_envs_lower is None:
-        return ""
+        return "" if fit.errs_visibly else f" ({fit.no_interval})"
     upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
     return f" (interval {wall.largest_num_envs_lower:,} to {upper})"

@@ -5,11 +5,12 @@ Input: records and arms of a study that names a baseline (`decide.baseline`), an
 
 Two estimands, both at the baseline's own horizon and batch size. What fits: the largest num_envs of the arm's memory model over
 the baseline's, on the same amount of memory; its interval joins those of both by MOVER (Zou and Donner 2008, Statistics in
-Medicine 27:1693), on logarithms. Speed: FPS over the baseline's at the largest num_envs that both were timed at, by Welch's t on
-logarithms. Each interval holds for its remedy alone.
+Medicine 27:1693), on logarithms, where both have one. What was measured decides before it: where one fitted a num_envs at which
+the other ran out of memory, it makes more room, however far the models err. Speed: FPS over the baseline's at the largest
+num_envs that both were timed at, by Welch's t on logarithms. Each interval holds for its remedy alone.
 
-In simulated studies with 1% noise, two or three repeats and two or three sizes, 300 of each, intervals of 95% for what fits held
-the truth in 92 to 99%, and under 1% showed a difference where there was none (some of them: tests/unit/test_limits_remedies.py).
+In simulated studies with 1% noise, one to three repeats and three or four sizes, 200 of each, intervals of 95% for what fits held
+the truth in 99 to 100%, and none showed a difference where there was none (some: tests/unit/test_limits_remedies.py).
 """
 
 import math
@@ -48,8 +49,10 @@ class Remedy(Frozen):
     peak_gb: float | None
     """Largest measured peak at `at_num_envs`."""
     baseline_peak_gb: float | None
+    shown_at: int | None = None
+    """The num_envs that fitted one of both, and at which the other ran out of memory; None where no trials show that."""
     room: Literal["more", "less", "not shown", "not measured"]
-    """Whether more environments are shown to fit."""
+    """Whether more environments are shown to fit: by such trials, otherwise by the interval of `fits`."""
     speed: Literal["more", "less", "not shown", "not measured"]
     """Whether there are shown to be more FPS."""
     statement: str
@@ -69,8 +72,8 @@ class Remedies(Frozen):
     remedies: list[Remedy]
     """Those that make most room first."""
     method: str = (
-        "largest num_envs by each arm's memory model, ratio by MOVER on logarithms; FPS at the largest num_envs timed with both,"
-        " Welch t on ln FPS; two-sided, each remedy alone"
+        "what fitted one and not the other, else largest num_envs by each arm's memory model, ratio by MOVER on logarithms; FPS at"
+        " the largest num_envs timed with both, Welch t on ln FPS; two-sided, each remedy alone"
     )
     notes: list[str]
     statement: str
@@ -173,9 +176,10 @@ def _remedy(
 ) -> Remedy:
     own, other = limits[arm], limits[series.arm]
     walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
-    fits = None
+    fits = more = less = None
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
+        more, less = shown_at(own, other, series), shown_at(other, own, series)
     grouped = by_series(records, "throughput")
     timed, base = (
         {size: values for size, group in grouped.get(one, {}).items() if (values := measured_fps(group))}
@@ -201,7 +205,8 @@ def _remedy(
         fps=fps,
         peak_gb=peaks[0],
         baseline_peak_gb=peaks[1],
-        room=_shown(fits),
+        shown_at=more or less,
+        room="more" if more else "less" if less else _shown(fits),
         speed=_shown(fps),
         statement="",
     )
@@ -232,6 +237,24 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
     )
 
 
+def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None:
+    """Return the smallest num_envs that fitted with `own` and ran out of memory with `other`; None where trials show none.
+
+    A trial that was refused has shown nothing, and two of one arm that contradict each other neither.
+    """
+    walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
+    if walls[0] is None or walls[1] is None or walls[0].largest_fitted is None:
+        return None
+    least = (walls[1].largest_fitted or 0) + 1
+    most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
+    failed = [
+        one.num_envs
+        for one in other.infeasible
+        if (one.horizon, one.batch_size, one.status) == (series.horizon, series.batch_size, "oom")
+    ]
+    return min((size for size in failed if least <= size <= most), default=None)
+
+
 def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
     group = by_series(measured_peaks(records), "throughput").get(series, {}).get(num_envs, [])
     return max((record.memory_peak_gb for record in group if record.memory_peak_gb is not None), default=None)
@@ -255,6 +278,8 @@ def _statement(one: Remedy, base: MemoryWall | None) -> str:
         )
     else:
         parts.append("how many environments fit is not known")
+    if one.shown_at is not None:
+        parts.append(_trials_show(one))
     if one.fps is not None:
         parts.append(f"{change(one.fps)} FPS at {one.at_num_envs:,} environments")
     else:
@@ -262,6 +287,13 @@ def _statement(one: Remedy, base: MemoryWall | None) -> str:
     if one.peak_gb is not None and one.baseline_peak_gb is not None:
         parts.append(f"{one.peak_gb:.2f} instead of {one.baseline_peak_gb:.2f} GB there")
     return f"{one.arm} ({', '.join(one.differs_in) or 'the same settings'}): {'; '.join(parts)}"
+
+
+def _trials_show(one: Remedy) -> str:
+    """Return `64 fit where the baseline ran out of memory`, or the other way round."""
+    if one.room == "more":
+        return f"{one.shown_at:,} fit where the baseline ran out of memory"
+    return f"ran out of memory with {one.shown_at:,}, which fit the baseline"
 
 
 def factor(fits: Change) -> str:
@@ -297,7 +329,8 @@ def _advice(name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | No
             " measured, and what fits beyond is extrapolated."
         )
     else:
-        ends = "" if wall.largest_num_envs_lower is None else f" ({wall.largest_num_envs_lower:,} to {_or_open(wall)})"
+        known = wall.largest_num_envs_lower is not None
+        ends = f" ({wall.largest_num_envs_lower:,} to {_or_open(wall)})" if known else " (no interval)"
         first = f"{where}{name} fits {wall.largest_num_envs:,} environments{ends} at {series}."
     sentences = [first[:1].upper() + first[1:]]
     helping = [one for one in found if one.room == "more"]
@@ -321,10 +354,15 @@ def _named(group: Sequence[Remedy]) -> str:
     """Return remedies with how many times as many environments fit, and their FPS where a change is shown."""
     words = []
     for one in group:
-        parts = [f"{1 + one.fits.value:,.2f} times as many"] if one.fits is not None else []
+        parts = []
+        if one.shown_at is not None:
+            parts.append(_trials_show(one))
+        if one.fits is not None:
+            unsure = ", no interval" if one.fits.lower is None and one.fits.upper is None else ""
+            parts.append(f"{1 + one.fits.value:,.2f} times as many{unsure}")
         if one.fps is not None and one.speed in ("more", "less"):
             parts.append(f"FPS {one.fps.value:+.0%}")
-        words.append(f"{one.arm} ({', '.join(parts)})" if parts else one.arm)
+        words.append(f"{one.arm} ({'; '.join(parts)})" if parts else one.arm)
     return ", ".join(words)
 
 

@@ -11,7 +11,13 @@ from scipy.special import ndtri, stdtrit
 
 
 def draws(
-    residuals: NDArray[np.float64], unknowns: int, confidence: float, shape: tuple[int, int], *, centred: bool = True
+    residuals: NDArray[np.float64],
+    unknowns: int,
+    confidence: float,
+    shape: tuple[int, int],
+    *,
+    centred: bool = True,
+    seed: int = 0,
 ) -> NDArray[np.float64]:
     """Return residuals drawn with replacement, made large enough for a percentile interval from few of them.
 
@@ -26,10 +32,11 @@ def draws(
         shape: of the draws
         centred: take their mean away first, as after least squares. Not after a robust fit: there the mean is the outliers',
             and taking it away would shift every draw (with one straggler, intervals of the law covered 79 to 83%)
+        seed: of the draws, another one for each kind of residuals that is drawn for the same interval
     """
     free = len(residuals) - unknowns
     tail = (1.0 - confidence) / 2
     widening = math.sqrt(len(residuals) / free) * float(stdtrit(free, tail) / ndtri(tail))
     # A fixed seed: the same records give the same verdict, byte for byte.
-    drawn = np.random.default_rng(0).integers(0, len(residuals), size=shape)
+    drawn = np.random.default_rng(seed).integers(0, len(residuals), size=shape)
     return ((residuals - (residuals.mean() if centred else 0.0)) * widening)[drawn]
