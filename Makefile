@@ -56,11 +56,13 @@ setup: ## make .venv and nothing else
 	@bash workflow/setup.sh
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
+	@if [ -n "$$STUDY" ]; then echo "envknee: sweep takes CONFIG=FILE or FROM=ARCHIVE, and STUDY=$$STUDY was given. To go on with a" \
+		"study, name its file: CONFIG=$$STUDY/study.json" >&2; exit 2; fi
 	@if [ -n "$$FROM" ]; then CONFIG=$$(python -m envknee.archive --unpack "$$FROM") || exit; fi && \
 	$(measure)
 
 replay: setup ## run the recorded requests of STUDY (a results folder, or FROM=FILE) again as study NAME, and compare; IMAGE=another image
-	@if [ -n "$$FROM" ]; then STUDY=$$(dirname "$$(python -m envknee.archive --unpack "$$FROM")") || exit; fi && \
+	@if [ -n "$$FROM" ]; then STUDY=$$(python -m envknee.archive --unpack "$$FROM") || exit; STUDY=$$(dirname "$$STUDY"); fi && \
 	folder=$(study_folder) && \
 	CONFIG=$$(python -m envknee.replay "$$folder" --name "$$NAME" --image "$$IMAGE" $${PROFILE:+--cluster}) && \
 	$(measure) && python -m envknee.compare "$$folder" "results/$$study"
@@ -90,6 +92,8 @@ overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` 
 	@python -m envknee.overhead "$$CONFIG" $(ARGS)
 
 compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER:ARM, FOLDER@COMMIT); ends with 3 where B is worse
+	@if [ -z "$$A" ] || [ -z "$$B" ]; then echo "envknee: compare takes A=results/x B=results/y (or FOLDER:ARM, FOLDER@COMMIT)," \
+		"and A='$$A' B='$$B' was given" >&2; exit 2; fi
 	@python -m envknee.compare "$$A" "$$B" $(ARGS)
 
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"

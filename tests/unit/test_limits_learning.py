@@ -102,7 +102,7 @@ def test_seconds_of_several_gpus_are_paid_for_each():
     # The budget of the third counts twice as well.
     assert point.gpu_seconds_to_target.value == pytest.approx(2 * point.seconds_to_target.value)
     assert point.gpu_seconds_to_target.lower_bound
-    assert "at least 32 environments per GPU" in limit.statement
+    assert "not reached by 32 environments per GPU" in limit.statement
     (ranks_of_a_cpu,) = analyse(learning_trials({32: [10.0]}, gpus=0, cpu_ranks=2)).points
     assert ranks_of_a_cpu.gpu_seconds_to_target is None
 

@@ -33,7 +33,7 @@ def test_published_curve_is_not_reached_and_says_that_it_has_one_repeat():
     assert [round(gain.gain, 3) for gain in limit.gains] == [0.604, 0.520, 0.198]
     assert all(gain.gain_upper is None and gain.p_holm is None for gain in limit.gains)
     assert "one repeat per point" in limit.notes[0]
-    assert limit.statement.startswith("not reached: at least 1,024 environments")
+    assert limit.statement.startswith("not reached by 1,024 environments")
     assert "one repeat" in limit.statement
 
 
@@ -240,9 +240,9 @@ def test_several_gpus_are_told_per_gpu():
     limit = analyse(fps_trials(fps, gpus=2, device=GPU))
     assert limit.world_size == 2
     assert limit.law is not None and limit.law.asymptote_fps == pytest.approx(16_000)
-    assert limit.statement.startswith("not reached: at least 64 environments per GPU; ")
+    assert limit.statement.startswith("not reached by 64 environments per GPU; ")
     on_cpu = analyse([*fps_trials(fps, gpus=0, cpu_ranks=2), a_trial(128, number=9, gpus=0, cpu_ranks=2, status="oom")])
-    assert on_cpu.statement.startswith("not reached: at least 64 environments per rank; ")
+    assert on_cpu.statement.startswith("not reached by 64 environments per rank; ")
     assert "infeasible (out of memory or refused): 128 environments per rank" in on_cpu.notes
 
 

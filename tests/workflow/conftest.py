@@ -23,6 +23,8 @@ ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
 }
 
+SNAKEMAKE = shutil.which("snakemake", path=ENVIRONMENT["PATH"]) or "snakemake"
+
 # A shell's background job inherits an ignored SIGINT and would hand it on to the sweeps that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -48,7 +50,7 @@ class Workspace:
 
     def command(self, study: Path, *arguments: str) -> list[str]:
         return [
-            "snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
+            SNAKEMAKE, *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
             "--configfile", str(study),
         ]  # fmt: skip
 
@@ -109,8 +111,11 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Return the workspace of one whole tiny sweep. Tests read it; what they change they copy first (see `a_copy`)."""
     workspace = Workspace(tmp_path_factory.mktemp("swept"))
+    # As `.venv/bin/snakemake` is typed where no environment is activated.
+    workspace.environment = ENVIRONMENT | {"PATH": os.defpath}
     result = workspace.sweep(workspace.study())
     assert result.returncode == 0, result.stdout
+    workspace.environment = ENVIRONMENT
     workspace.output = result.stdout  # type: ignore[attr-defined]  # kept for the tests that look at it
     return workspace
 

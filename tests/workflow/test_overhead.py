@@ -41,6 +41,7 @@ def test_what_cannot_be_compared_is_refused(workspace: Workspace):
         (["--horizon", "3"], "does not divide"),
         (["--arm", "lean"], "the study has no arm 'lean'; it has stock"),
         (["--pairs", "0"], "must be at least 1"),
+        (["--num-envs", "0"], "--num-envs must be at least 1, and 0 was given"),
     ):
         result = workspace.module("overhead", study, *arguments)
         assert result.returncode != 0 and words in result.stdout, result.stdout

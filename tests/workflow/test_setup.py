@@ -568,6 +568,21 @@ def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_ca
     assert "<--configfile><config/config.yaml>" in make_calls.read_text()
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("sweep", "STUDY=results/mine"), "CONFIG=results/mine/study.json"),
+        (("compare", "A=results/x"), "A='results/x' B='' was given"),
+    ],
+)
+def test_what_a_target_does_not_take_is_told(
+    project: Project, make_calls: Path, command: tuple[str, ...], says: str
+) -> None:
+    status, output = project.run("make", *command)
+    assert status != 0 and says in output
+    assert not make_calls.exists()
+
+
 def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: Path) -> None:
     status, _ = project.run("make", "sweep", SNAKEMAKE_STATUS="1")
     assert status != 0

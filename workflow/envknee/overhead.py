@@ -152,6 +152,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if min(arguments.pairs, arguments.warmup, arguments.iterations) < 1:
         parser.error("--pairs, --warmup and --iterations must be at least 1")
+    for name in ("num_envs", "horizon"):
+        if (given := getattr(arguments, name)) is not None and given < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1, and {given} was given")
     study = config.load(arguments.study)
     arm = arguments.arm or next(iter(study.arms))
     points = legal_points(study.throughput, study.world_sizes) if study.throughput else []

@@ -674,12 +674,12 @@ def load_record(trial: TrialFolder) -> Record:
     Raises:
         UserError: when a file is missing, truncated, or was changed after the measurement.
     """
-    record, rebuilt = read_model(trial.record, Record, _remedy(trial)), rebuild_record(trial)
+    again = f"`python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
+    record, rebuilt = read_model(trial.record, Record, again), rebuild_record(trial)
     # What a later version has added to records follows from the same measurements.
     if any(getattr(record, name) != getattr(rebuilt, name) for name in record.model_fields_set):
         raise UserError(
-            f"{trial.record} does not follow from the files beside it: it was changed after the measurement."
-            f" `python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
+            f"{trial.record} does not follow from the files beside it: it was changed after the measurement. {again}"
         )
     return rebuilt
 

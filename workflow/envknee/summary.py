@@ -120,7 +120,7 @@ def _threshold(arm: ArmVerdict, headline: Headline) -> str:
         return f"{headline.threshold_num_envs:,} envs{arm.ranks.each}"
     series = Series(arm.arm, headline.horizon, headline.batch_size)
     largest = next((limit.at_least for limit in arm.throughput if limit.series == series), None)
-    return f"not reached: at least {largest or headline.num_envs:,} envs{arm.ranks.each}"
+    return f"not reached by {largest or headline.num_envs:,} envs{arm.ranks.each}"
 
 
 def threshold_interval(headline: Headline | ThroughputLimit | LearningLimit) -> str:

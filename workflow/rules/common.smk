@@ -10,6 +10,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
+# Rules call `python -m envknee.<module>`: the Python that runs Snakemake has it, whatever else is first on PATH.
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath)
 
 from envknee import claim, replayed, space
 from envknee import config as study_config

@@ -202,7 +202,7 @@ def _throughput_title(verdict: Verdict) -> str:
         if headline.threshold_num_envs is not None:
             return f"{headline.threshold_num_envs:,} environments{arm.ranks.each}", str(series)
         largest = next(limit.at_least for limit in arm.throughput if limit.series == series)
-        return f"not reached, at least {largest:,} environments{arm.ranks.each}", str(series)
+        return f"not reached by {largest:,} environments{arm.ranks.each}", str(series)
 
     found = {arm.arm: of(arm) for arm in verdict.arms}
     if len(found) == 1:

@@ -490,9 +490,9 @@ def _statement(
         most = max(point.seeds for point in ran)
         return f"{most} seed{'' if most == 1 else 's'}: too few to decide ({LEAST_SEEDS} at least); {share}"
     if not decision.doublings:
-        return f"not reached: at least {ran[-1].num_envs:,} environments{ranks.each}, no doubling to compare; {share}"
+        return f"not reached by {ran[-1].num_envs:,} environments{ranks.each}, no doubling to compare; {share}"
     if state == "not reached":
-        return f"not reached: at least {ran[-1].num_envs:,} environments{ranks.each}; {share}"
+        return f"not reached by {ran[-1].num_envs:,} environments{ranks.each}; {share}"
     shown = _saving(next(d for d in decision.doublings if d.num_envs == decision.threshold))
     assert shown.saving is not None and shown.saving_upper_one_sided is not None
     if shown.saving < 0:

@@ -361,14 +361,14 @@ def _statement(fps: Mapping[int, Sequence[float]], decision: doublings.Decision,
     if not fps:
         return "no data: no throughput trial was timed to its end"
     if not decision.doublings:
-        return f"not reached: at least {max(fps):,} environments{ranks.each}; {_why_no_doubling(fps)}"
+        return f"not reached by {max(fps):,} environments{ranks.each}; {_why_no_doubling(fps)}"
     shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
     gain = percent(math.expm1(shown.log_gain))
     bound = "" if shown.upper_one_sided is None else f"upper bound {percent(doublings.expm1(shown.upper_one_sided))}, "
     evidence = f"({bound}{'one repeat' if shown.repeats == 1 else f'{shown.repeats} repeats'})"
     if decision.threshold is None:
         return (
-            f"not reached: at least {max(fps):,} environments{ranks.each}; the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,},"
+            f"not reached by {max(fps):,} environments{ranks.each}; the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,},"
             f" gains {gain} {evidence}"
         )
     return (
