@@ -110,6 +110,11 @@ def gpus_here(request: Request) -> Literal["auto"] | int:
     return 1 if in_cluster(request) and request.gpus not in ("auto", 0) else request.gpus
 
 
+def own_python_first() -> None:
+    """Let `python` and the programs beside it be this process's own for all that it starts, whatever else is first on PATH."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
 def dying_with_parent() -> list[str]:
     """Return what stands before a command that is to be killed as soon as whoever starts it has ended, from its first moment on.
 

@@ -10,14 +10,16 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
-# Rules call `python -m envknee.<module>`: the Python that runs Snakemake has it, whatever else is first on PATH.
-os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath)
 
 from envknee import claim, replayed, space
 from envknee import config as study_config
 from envknee.errors import UserError
+from envknee.processes import own_python_first
 from envknee.slurm import jobs
 from envknee.tracking.beside import LiveProcess
+
+# Rules call `python -m envknee.<module>`, also where no environment is activated.
+own_python_first()
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).
 SITE_FILE = config.pop("site", None)
