@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import time
 
 from conftest import Workspace, trial_processes, wait_for
@@ -72,6 +73,24 @@ def test_publishing_again_changes_nothing(a_copy):
     assert second.returncode == 0, second.stdout
     assert runs() == before
     assert folder.published.read_text(encoding="utf-8") == published
+
+
+def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace):
+    folder = a_copy.results()
+    folder.report.unlink()
+    folder.published.unlink()
+    with socket.socket() as nobody:  # bound, and never listening
+        nobody.bind(("127.0.0.1", 0))
+        study = a_copy.study(tracking={"uri": f"http://127.0.0.1:{nobody.getsockname()[1]}"})
+        result = a_copy.sweep(study)
+    assert result.returncode != 0 and "cannot be used" in result.stdout
+    assert "stops paying" in result.stdout and folder.report.exists() and not folder.published.exists()
+
+
+def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: Workspace):
+    result = workspace.sweep(workspace.study(tracking={"uri": "nope://x"}))
+    assert result.returncode != 0 and "MLflow cannot log runs to nope:" in result.stdout
+    assert not workspace.results().trials.exists()
 
 
 def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):

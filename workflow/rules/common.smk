@@ -17,6 +17,7 @@ from envknee.errors import UserError
 from envknee.processes import own_python_first
 from envknee.slurm import jobs
 from envknee.tracking.beside import LiveProcess
+from envknee.tracking.store import locate_store
 
 # Rules call `python -m envknee.<module>`, also where no environment is activated.
 own_python_first()
@@ -71,6 +72,7 @@ onstart:
     global sweep_lock
     try:
         check_cluster()
+        locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         sweep_lock = claim.take(STUDY, FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
@@ -80,6 +82,10 @@ onstart:
 
 onerror:
     LIVE.stop(logger.warning)
+    # All is measured and drawn, and only the tracking store is away: what was found is told all the same.
+    if all(path.exists() for path in (*RECORDS, *FIGURES)) and not FOLDER.published.exists():
+        subprocess.run([sys.executable, "-m", "envknee.report", str(FOLDER.root)], check=True)
+        subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)
 
 
 onsuccess:
