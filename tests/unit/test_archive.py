@@ -41,6 +41,13 @@ def test_what_comes_out_is_what_went_in(folder: StudyFolder, tmp_path: Path):
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["demo"]
 
 
+def test_a_folder_is_no_file_to_write(folder: StudyFolder, tmp_path: Path):
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=r"is a folder, and the file to write was expected, such as .*/demo\.zip"):
+        archive.write(folder, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_the_same_results_give_the_same_bytes(folder: StudyFolder, tmp_path: Path):
     first, second = (archive.write(folder, tmp_path / name) for name in ("a.zip", "b.zip"))
     assert first.read_bytes() == second.read_bytes()

@@ -258,7 +258,9 @@ def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, 
     written = tmp_path / "found.json"
     assert command(monkeypatch, a.root, b.root, "--output", written) == 0
     note = "pairs across machines: 2 of 2"
-    assert f"note  {note}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"note  {note}" in printed
+    assert printed.endswith("passed: over all points together no loss is shown whose estimate exceeds 5%\n")
     assert json.loads(written.read_text())[0]["notes"][0].startswith(note)
 
 

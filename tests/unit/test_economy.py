@@ -4,6 +4,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +229,11 @@ def test_a_grid_with_one_repeat_cannot_be_asked_again():
         answers(study, records)
     with pytest.raises(UserError, match="has no learning trials"):
         economy_replay.answers_of(study, "learning", records)
+
+
+def test_a_column_names_its_arm_where_there_are_several(monkeypatch: pytest.MonkeyPatch, capsys):
+    folder = Path(__file__).parents[2] / "results-published/cartpole-stock-lean"
+    monkeypatch.setattr("sys.argv", ["economy_replay", str(folder)])
+    economy_replay.main()
+    (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
+    assert "lean" in heading

@@ -64,8 +64,12 @@ def write(folder: StudyFolder, target: Path) -> Path:
     """Write a study's archive and return its path.
 
     Raises:
-        UserError: when no trial has finished, or a file was changed after its measurement.
+        UserError: when no trial has finished, a file was changed after its measurement, or `target` is a folder.
     """
+    if target.is_dir():
+        raise UserError(
+            f"{target} is a folder, and the file to write was expected, such as {target / folder.root.name}.zip"
+        )
     study, records = load_measured(folder)
     content: dict[str, bytes] = {"study.json": canonical_json(study.shareable()).encode()}
     found = [path for pattern in OF_STUDIES for path in folder.root.glob(pattern)]

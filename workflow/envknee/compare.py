@@ -492,6 +492,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
             say(f"outcomes at {one}")
     for regression in found.regressions:
         console.print(f"REGRESSION {regression}", style="bold red", soft_wrap=True)
+    if not found.regressions:
+        say(f"passed: over all points together no loss is shown whose estimate exceeds {found.margin:.0%}")
 
 
 def main() -> int:
@@ -507,8 +509,9 @@ def main() -> int:
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
     arguments = parser.parse_args()
-    if not 0.0 <= arguments.margin < 1.0 or not 0.5 <= arguments.confidence < 1.0:
-        parser.error("--margin must lie in 0 .. 1 and --confidence in 0.5 .. 1")
+    for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
+        if not lowest <= (given := getattr(arguments, name)) < 1.0:
+            parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
     found = [
         compare(a, b, arguments.confidence, arguments.margin)
         for a, b in sides(Given.read(arguments.a), Given.read(arguments.b))

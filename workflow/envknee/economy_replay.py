@@ -181,7 +181,7 @@ def main() -> None:
     for heading in ("sampler", "trials", "all", "until settled"):
         table.add_column(heading, justify="left" if heading == "sampler" else "right")
     for series in grid.thresholds:
-        table.add_column(str(series))
+        table.add_column(f"{series.arm}\n{series}" if len(study.arms) > 1 else str(series))
     for one in found:
         spent = [f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in (one.device_s, one.settled_s)]
         said = [_said(one.thresholds.get(series)) for series in grid.thresholds]
