@@ -90,9 +90,9 @@ def bundle(record: Record, rows: Sequence[Row]) -> dict[str, Any] | None:
         "schema_version": SCHEMA_VERSION,
         "run": _run(record, rows),
         "versions": _versions(outcome.environment),
-        "hardware": _hardware(outcome.environment, _devices(record)),
+        "hardware": _hardware(outcome.environment, record.rank_devices),
         "runtime": _runtime(record, rows),
-        "resources": _resources(series, rows, _devices(record)),
+        "resources": _resources(series, rows, record.rank_devices),
         "learning": {
             "ema_alpha": EMA_ALPHA,
             "reward": _curve(series["learning.reward"]),
@@ -211,14 +211,6 @@ def _versions(environment: Environment) -> dict[str, Any]:
 def _total_envs(record: Record) -> int:
     """Return the environments of all ranks: what `distributed.DistributedContext.global_work` counts."""
     return record.request.num_envs * record.world_size
-
-
-def _devices(record: Record) -> list[Device]:
-    """Return each rank's device; that of the one rank that tells it, where the others had not come so far."""
-    environment = record.outcome.environment
-    assert environment is not None, "a trial with rows has run somewhere"
-    own = [rank.device for rank in record.outcome.ranks or []]
-    return own if len(own) == record.world_size else [environment.device] * record.world_size
 
 
 def _hardware(environment: Environment, devices: Sequence[Device]) -> dict[str, Any]:

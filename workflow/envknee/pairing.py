@@ -175,7 +175,7 @@ def across_machines(pairing: Pairing) -> list[str]:
         if a is None or b is None:
             continue
         told += 1
-        of_a, of_b = _gpus(pair.a, a), _gpus(pair.b, b)
+        of_a, of_b = ({gpu.uuid for gpu in record.outcome.gpus} for record in pair)
         if of_a and of_a == of_b:
             continue
         if _hosts(pair.a, a) != _hosts(pair.b, b):
@@ -189,14 +189,6 @@ def across_machines(pairing: Pairing) -> list[str]:
     if gpus:
         found.append(f"pairs across GPUs: {gpus} of {told} (of one machine, or of several that are named alike): {why}")
     return found
-
-
-def _gpus(record: Record, environment: Environment) -> set[str]:
-    """Return the UUIDs of all GPUs that a trial used; empty on a CPU."""
-    devices = [environment.device, *(rank.device for rank in record.outcome.ranks or [])]
-    if record.outcome.learner_device is not None:
-        devices.append(record.outcome.learner_device)
-    return {device.uuid for device in devices if device.uuid}
 
 
 def _hosts(record: Record, environment: Environment) -> tuple[set[str], str, int]:

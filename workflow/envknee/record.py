@@ -395,6 +395,16 @@ class Outcome(Frozen):
     ranks: list[RankResult] | None = None
     """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
 
+    @property
+    def gpus(self) -> list[Device]:
+        """Every GPU that took part and whose UUID is known, those of all ranks and of a learner apart among them; none on a CPU."""
+        found = [
+            self.environment.device if self.environment else None,
+            self.learner_device,
+            *(rank.device for rank in self.ranks or []),
+        ]
+        return [device for device in found if device is not None and device.type == "cuda" and device.uuid is not None]
+
 
 class SlurmJob(Frozen):
     """The SLURM job that a trial ran in."""
@@ -505,6 +515,14 @@ class Record(Frozen):
     def devices(self) -> int:
         """How many GPUs (on a CPU: ranks) it trained on: one for each rank, and a pipeline's second."""
         return self.world_size + (self.outcome.learner_device is not None)
+
+    @property
+    def rank_devices(self) -> list[Device]:
+        """Each rank's device; that of the one rank that tells it, where the others had not come so far. None where nothing ran."""
+        if self.outcome.environment is None:
+            return []
+        own = [rank.device for rank in self.outcome.ranks or []]
+        return own if len(own) == self.world_size else [self.outcome.environment.device] * self.world_size
 
     @property
     def rank_memory_gb(self) -> float | None:

@@ -5,11 +5,11 @@ Input: records of one arm, and its throughput limits. Output: sentences for the 
 GPUs of several kinds are told by `verdict.hardware`, and so is the CPU where it is the device; this is about what looks alike.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from envknee.limits import by_series
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import Device, Record
+from envknee.record import Record
 
 
 def notes(records: Sequence[Record], limits: Sequence[ThroughputLimit]) -> list[str]:
@@ -43,7 +43,10 @@ def _other_gpus(timed: Sequence[Record], limits: Sequence[ThroughputLimit]) -> l
     found = []
     for limit in limits:
         for gain in limit.gains:
-            ends = [_gpus(by_point[limit.series][size]) for size in (gain.num_envs, gain.doubled)]
+            ends = [
+                [gpu for record in by_point[limit.series][size] for gpu in record.outcome.gpus]
+                for size in (gain.num_envs, gain.doubled)
+            ]
             if (
                 gain.shown_below_delta
                 and all(ends)
@@ -56,17 +59,3 @@ def _other_gpus(timed: Sequence[Record], limits: Sequence[ThroughputLimit]) -> l
                     " their difference may be the machines'"
                 )
     return found
-
-
-def _gpus(records: Iterable[Record]) -> list[Device]:
-    """Return every GPU of `records` whose identity is known, those of all ranks and of a learner apart among them."""
-    devices = [
-        device
-        for record in records
-        for device in (
-            record.outcome.environment.device if record.outcome.environment else None,
-            record.outcome.learner_device,
-            *(rank.device for rank in record.outcome.ranks or []),
-        )
-    ]
-    return [device for device in devices if device is not None and device.type == "cuda" and device.uuid is not None]

@@ -238,13 +238,9 @@ def _hardware(record: Record, environment: Environment) -> str:
     if device.type == "cpu":
         shared = f"; {ranks} ranks" if ranks > 1 else ""
         return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
-    own = [rank.device for rank in record.outcome.ranks or []]
     learner = record.outcome.learner_device
-    if learner is not None:
-        own = [device, learner]
-    elif len(own) != ranks:
-        # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
-        own = [device] * ranks
+    # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
+    own = record.rank_devices if learner is None else [device, learner]
     kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in own)
     if learner is not None and len(kinds) > 1:
         sides = {"simulating": device, "learning": learner}
