@@ -108,14 +108,19 @@ def test_truncated_or_edited_files_are_named_with_a_remedy(tmp_path, name, damag
     assert load_record(folder.trial(0)).request.number == 0  # the other trial is untouched
 
 
-def test_rows_of_an_interrupted_attempt_are_kept(tmp_path):
-    metrics = tmp_path / "metrics.jsonl"
-    for attempt in ("first", "second"):
-        metrics.write_text(attempt, encoding="utf-8")
-        launch._set_aside(metrics)
-    assert not metrics.exists()
-    assert (tmp_path / "metrics.interrupted-1.jsonl").read_text(encoding="utf-8") == "first"
-    assert (tmp_path / "metrics.interrupted-2.jsonl").read_text(encoding="utf-8") == "second"
+def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
+    trial = TrialFolder(tmp_path)
+    for attempt in ("first", "second", "third"):
+        trial.log.write_text(f"{attempt} log", encoding="utf-8")
+        if attempt != "second":  # it ended before its first row
+            trial.metrics.write_text(attempt, encoding="utf-8")
+        launch._set_aside(trial)
+    launch._set_aside(trial)
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {
+        "metrics.interrupted-1.jsonl": "first", "trial.interrupted-1.log": "first log",
+        "trial.interrupted-2.log": "second log",
+        "metrics.interrupted-3.jsonl": "third", "trial.interrupted-3.log": "third log",
+    }  # fmt: skip
 
 
 def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):

@@ -106,7 +106,10 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     result = workspace.sweep(study)
     assert result.returncode == 0, result.stdout
     assert folder.trial(0).outcome.read_bytes() == measured  # not measured again
-    assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").exists()  # nothing measured is thrown away
+    for kept in ("metrics.interrupted-1.jsonl", "trial.interrupted-1.log"):
+        assert (folder.trial(1).root / kept).exists()  # nothing measured is thrown away
+    log = folder.root / "logs/trial-0001.log"
+    assert log.is_symlink() and log.samefile(folder.trial(1).log)
     records = load_records(folder)
     assert [record.outcome.status for record in records] == ["ok", "ok"]
     assert [record.lost_attempts for record in records] == [0, 1]

@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
@@ -85,7 +86,7 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
         elif request.skip is not None:
             _finish(trial, "skipped", request.skip, started_unix_s=time.time())
         else:
-            _set_aside(trial.metrics)
+            _set_aside(trial)
             on_nodes = request.nodes > 1
             spent = _measure_on_nodes(trial, request, given) if on_nodes else _measure_here(trial, request, entrance)
             write_atomically(trial.cost, canonical_json(spent))
@@ -131,13 +132,12 @@ def _only_launcher_of(trial: TrialFolder) -> Iterator[None]:
         yield
 
 
-def _set_aside(metrics: Path) -> None:
-    """Keep the rows of an interrupted attempt under another name: nothing measured is lost, nothing is mixed."""
-    if metrics.exists():
-        attempt = 1
-        while (kept := metrics.with_name(f"metrics.interrupted-{attempt}.jsonl")).exists():
-            attempt += 1
-        metrics.rename(kept)
+def _set_aside(trial: TrialFolder) -> None:
+    """Keep rows and log of an interrupted attempt under other names: nothing measured is lost, nothing is mixed."""
+    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}.*")))
+    for left in (trial.metrics, trial.log):
+        if left.exists():
+            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
 
 
 def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> Cost:
@@ -195,7 +195,7 @@ def _measure(
     for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
         left.unlink(missing_ok=True)  # of an interrupted attempt
     hang = None
-    with trial.log.open("a", encoding="utf-8") as log:
+    with trial.log.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
         while process.poll() is None:

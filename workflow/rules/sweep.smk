@@ -40,7 +40,9 @@ rule request:
         " 2>&1 | tee {log:q}"
 
 
-# The launcher keeps the trial's own log and shows progress on the terminal: nothing is redirected here.
+# The launcher keeps the trial's own log and shows progress on the terminal: nothing is redirected here. Snakemake removes a
+# rule's log before each run, and with it what a trial said that failed, or that still runs under a sweep that was killed: it
+# is given a link.
 rule trial:
     input:
         FOLDER.trials / "{number}" / "request.json",
@@ -48,7 +50,7 @@ rule trial:
     output:
         FOLDER.trials / "{number}" / "record.json",
     log:
-        FOLDER.trials / "{number}" / "trial.log",
+        FOLDER.root / "logs" / "trial-{number}.log",
     retries: TRIES
     resources:
         **resources_of(job_of_trial),
@@ -56,4 +58,5 @@ rule trial:
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
-        "python -m envknee.launch {params.trial:q} {input.image:q}"
+        "ln -sf ../trials/{wildcards.number}/trial.log {log:q}"
+        " && python -m envknee.launch {params.trial:q} {input.image:q}"
