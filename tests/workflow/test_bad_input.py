@@ -120,7 +120,7 @@ def without_trial(workspace: Workspace, number: int, disk: Path) -> StudyFolder:
             shutil.rmtree(path)
     for path in (folder.verdict, folder.report, folder.published):
         path.unlink()
-    shutil.copytree(folder.root.parent, disk, dirs_exist_ok=True)
+    shutil.copytree(folder.root.parent, disk, symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(folder.root.parent)
     folder.root.parent.symlink_to(disk)
     return folder
