@@ -44,7 +44,7 @@ def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
         assert start in text
 
 
-def test_not_reached_says_at_least_and_what_to_measure_next():
+def test_not_reached_says_by_which_size_and_what_to_measure_next():
     text = printed(fps_trials({16: [100.0], 32: [190.0]}), width=160)
     assert "not reached by 32 envs" in text
     assert "16 or more" in text

@@ -166,14 +166,16 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert "study other: 1 of 1 trials measured" in output  # what make says at the end
     assert "[1/1] throughput cpu · 4 envs · T4 · B16 · repeat 1 → ok: " in output
     assert {job["gres"] for job in asked.values()} == {"gres:gpu:h100:1", "N/A"}
-    # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time, and a job tried again for more.
-    newest_first = [asked[number] for number in sorted(asked, key=int, reverse=True)]
-    first_limits = {(job["comment"], job["gres"]): job["limit"] for job in newest_first if "trial" in job["comment"]}
-    assert set(first_limits.values()) == {"16:00", "1:11:00"}
+    # limit_s 600 and 3600, a tenth more, and 5 minutes; preparing asks for its own time.
+    trials = [job for job in asked.values() if "trial" in job["comment"]]
+    assert {job["limit"] for job in trials if job["gres"] != "N/A"} == {"16:00", "1:11:00"}
+    # The other's trial has jobs of two sweeps, whose Snakemakes look after the same files: one that stumbles is tried again, for longer.
+    assert {"16:00"} <= {job["limit"] for job in trials if job["gres"] == "N/A"} <= {"16:00", "24:00"}
 
     records = assert_whole(site.results(), 4, cluster, site)
     assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
-    assert_whole(site.results("other"), 1, cluster, site)
+    records += assert_whole(site.results("other"), 1, cluster, site)
+    assert not any(record.lost_attempts for record in records)
     assert not list(site.results("other").trials.glob("*/*.interrupted-*"))
     assert site.results("other").trial(0).log.stat().st_size > 0  # of the job whose Snakemake was killed
     assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")

@@ -80,12 +80,17 @@ onstart:
     LIVE.start(STUDY, FOLDER)
 
 
+def tell(module):
+    """Run one of our modules on the whole study, after all rules."""
+    subprocess.run([sys.executable, "-m", f"envknee.{module}", str(FOLDER.root)], check=True)
+
+
 onerror:
     LIVE.stop(logger.warning)
     # All is measured and drawn, and only the tracking store is away: what was found is told all the same.
     if all(path.exists() for path in (*RECORDS, *FIGURES)) and not FOLDER.published.exists():
-        subprocess.run([sys.executable, "-m", "envknee.report", str(FOLDER.root)], check=True)
-        subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)
+        tell("report")
+        tell("summary")
 
 
 onsuccess:
@@ -94,4 +99,4 @@ onsuccess:
         FOLLOWER.look()
     # Of a whole study, not of one file somebody asked for.
     if FOLDER.verdict.exists() and FOLDER.report.exists():
-        subprocess.run([sys.executable, "-m", "envknee.summary", str(FOLDER.root)], check=True)
+        tell("summary")
