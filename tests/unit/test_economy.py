@@ -90,7 +90,7 @@ def test_a_later_series_starts_where_the_one_before_ended():
 def test_where_doubling_pays_to_the_end_that_is_shown_and_nothing_else_is_run():
     requests, known = play(a_study(), card(1e6))
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.state, limit.at_least) == ("not reached", 8192), "the rollout of 16,384 is larger than the card"
+    assert (limit.state, limit.not_reached_by) == ("not reached", 8192), "the rollout of 16,384 is larger than the card"
     assert len(ran(requests)) <= 8
     assert "doubling still pays at 4,096 environments" in (requests[-1].skip or "")
 
@@ -99,7 +99,7 @@ def test_what_ran_out_of_memory_is_the_end_of_the_sizes():
     requests, known = play(a_study(), card(1e6, most_gb=40.0))  # 4096 x 32 fits, 8192 x 32 does not
     assert Counter(record.outcome.status for record in known.values())["oom"] <= 2
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.state, limit.at_least) == ("not reached", 4096)
+    assert (limit.state, limit.not_reached_by) == ("not reached", 4096)
     assert "doubling still pays at 2,048 environments" in (requests[-1].skip or "")
 
 

@@ -128,7 +128,7 @@ def test_a_doubling_that_costs_time_is_told_as_such():
 
 def test_fewer_than_three_seeds_never_decide():
     limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
-    assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("too few seeds", None, None)
+    assert (limit.state, limit.threshold_num_envs, limit.not_reached_by) == ("too few seeds", None, None)
     assert limit.statement.startswith("2 seeds: too few to decide")
     assert limit.notes == ["2 seeds at 16, 32: too few to decide (3 at least)"]
     assert limit.savings[0].saving_upper is not None

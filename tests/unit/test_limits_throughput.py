@@ -29,7 +29,7 @@ def analyse(trials: list[Trial], **settings: Any) -> ThroughputLimit:
 def test_published_curve_is_not_reached_and_says_that_it_has_one_repeat():
     # Isaac Lab's published cart-pole RGB camera benchmark at 128 x 128, rounded (tests/fixtures/published): one figure per point.
     limit = analyse(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
-    assert (limit.state, limit.threshold_num_envs, limit.at_least) == ("not reached", None, 1024)
+    assert (limit.state, limit.threshold_num_envs, limit.not_reached_by) == ("not reached", None, 1024)
     assert [round(gain.gain, 3) for gain in limit.gains] == [0.604, 0.520, 0.198]
     assert all(gain.gain_upper is None and gain.p_holm is None for gain in limit.gains)
     assert "one repeat per point" in limit.notes[0]
@@ -52,7 +52,7 @@ def test_reached_by_hand():
 
 def test_one_point():
     limit = analyse(fps_trials({64: [100, 101, 102]}))
-    assert (limit.state, limit.at_least, limit.gains, limit.law) == ("not reached", 64, [], None)
+    assert (limit.state, limit.not_reached_by, limit.gains, limit.law) == ("not reached", 64, [], None)
     assert limit.notes == ["one point (64 environments): a doubling needs two"]
     assert (limit.threshold_lowest, limit.threshold_highest) == (None, None)
 
@@ -72,7 +72,7 @@ def test_all_out_of_memory_is_a_result():
         a_trial(128, number=2, status="oom"),
     ]
     limit = analyse(trials)
-    assert (limit.state, limit.points, limit.at_least) == ("no data", [], None)
+    assert (limit.state, limit.points, limit.not_reached_by) == ("no data", [], None)
     assert [(point.num_envs, point.oom, point.refused) for point in limit.infeasible] == [(64, 1, 1), (128, 1, 0)]
     assert limit.notes == ["infeasible (out of memory or refused): 64, 128 environments"]
 
@@ -97,7 +97,7 @@ def test_sizes_that_are_no_powers_of_two_pair_by_exact_doubling():
 
 def test_no_exact_doubling_is_said():
     limit = analyse(fps_trials({48: [100, 101], 64: [120, 121], 100: [121, 122]}))
-    assert (limit.state, limit.at_least, limit.gains) == ("not reached", 100, [])
+    assert (limit.state, limit.not_reached_by, limit.gains) == ("not reached", 100, [])
     assert "no measured num_envs is twice another (48, 64, 100)" in limit.notes[0]
 
 

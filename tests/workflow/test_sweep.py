@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -47,6 +48,12 @@ def test_running_again_does_nothing_and_says_so(swept):
     assert result.returncode == 0
     assert "Nothing to be done" in result.stdout
     assert {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()} == before
+
+
+def test_a_dry_run_says_how_many_trials_there_are(workspace: Workspace):
+    result = workspace.sweep(workspace.study(), "-n")
+    assert result.returncode == 0 and not workspace.results().root.exists(), result.stdout
+    assert re.findall(r"^trial +(\d+)$", result.stdout, re.MULTILINE) == ["4"], result.stdout
 
 
 def test_asking_again_gives_the_same_bytes(swept):

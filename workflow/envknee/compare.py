@@ -498,7 +498,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
 
 def main() -> int:
     """Compare two studies, or two arms, trial by trial; exit 3 on a loss (shown, and estimated beyond the margin) or lost trials."""
-    parser = argparse.ArgumentParser(prog="python -m envknee.compare", description=main.__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument(
         "a", help="what was: a folder of results, FOLDER:ARM, FOLDER@COMMIT, FOLDER@IMAGE or FOLDER@COMMIT:ARM"
     )

@@ -23,6 +23,9 @@ def nearest(word: str, legal: Iterable[str]) -> str:
 
 def run_command(main: Callable[[], int | None]) -> None:
     """Run a command's `main` and exit: a `UserError` or a failed file operation becomes a message, not a traceback."""
+    # What argparse calls the program in its usage: before Python 3.14 that was the file's name, which nobody types.
+    if spec := sys.modules["__main__"].__spec__:
+        sys.argv[0] = f"python -m {spec.name.removesuffix('.__main__')}"
     try:
         status = main() or 0
     except UserError as error:

@@ -171,7 +171,7 @@ def _sentence(own: Sequence[Repeat]) -> str:
 
 def main() -> int:
     """Say whether two runs of the same trials learned the same, bit for bit."""
-    parser = argparse.ArgumentParser(prog="python -m envknee.repeats", description=main.__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("a", type=Path, help="the folder of a study")
     parser.add_argument("b", type=Path, help="the folder of the same study run again")
     given = parser.parse_args()

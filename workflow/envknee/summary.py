@@ -61,11 +61,9 @@ def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
 
 
 def where(folder: StudyFolder) -> str:
-    """Return one line: how many trials are measured, and where the results are.
-
-    Raises:
-        UserError: when the folder holds no study.
-    """
+    """Return one line: how many trials are measured, and where the results are."""
+    if not folder.study.exists():  # after a dry-run
+        return f"nothing is measured yet; results will be in {folder.root}"
     study = load_study(folder)
     measured, planned = len(folder.trial_files("record.json")), len(space.plan(study))
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
@@ -119,7 +117,7 @@ def _threshold(arm: ArmVerdict, headline: Headline) -> str:
     if headline.threshold_num_envs is not None:
         return f"{headline.threshold_num_envs:,} envs{arm.ranks.each}"
     series = Series(arm.arm, headline.horizon, headline.batch_size)
-    largest = next((limit.at_least for limit in arm.throughput if limit.series == series), None)
+    largest = next((limit.not_reached_by for limit in arm.throughput if limit.series == series), None)
     return f"not reached by {largest or headline.num_envs:,} envs{arm.ranks.each}"
 
 

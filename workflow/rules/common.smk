@@ -8,6 +8,7 @@ import sys
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
+from snakemake_interface_logger_plugins.common import LogEvent
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
@@ -38,9 +39,22 @@ except UserError as error:
 
 # Trials print a line each. Of what Snakemake says between them, this is left out: two lines per job, and that
 # the container is not used where nobody asked for it.
-logger.addFilter(
-    lambda entry: not entry.getMessage().startswith(("Select jobs to execute", "Execute ", "Singularity containers"))
-)
+LEFT_OUT = ("Select jobs to execute", "Execute ", "Singularity containers")
+TOLD = set()
+
+
+def is_told(entry):
+    """How many jobs there are is what a dry-run is for: the profile's `quiet` hides it, and Snakemake says it twice."""
+    message = entry.getMessage()
+    if workflow.dryrun and getattr(entry, "event", None) == LogEvent.RUN_INFO:
+        del entry.event
+        first = message not in TOLD
+        TOLD.add(message)
+        return first
+    return not message.startswith(LEFT_OUT)
+
+
+logger.addFilter(is_told)
 
 
 # Curves in the tracking store while trials run.

@@ -78,7 +78,6 @@ def settings_of(arguments: argparse.Namespace) -> Decide:
 def main() -> None:
     """Print where doubling num_envs stops paying, from a CSV file with any simulator's measurements."""
     parser = argparse.ArgumentParser(
-        prog="python -m envknee.limits",
         description=main.__doc__,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -144,7 +144,7 @@ class LearningLimit(OfSeries):
     threshold_lowest: int | None
     threshold_highest: int | None
     """None: the measurements set no upper end."""
-    at_least: int | None
+    not_reached_by: int | None
     resumes_at: list[int]
     points: list[LearningPoint]
     savings: list[Saving]
@@ -303,7 +303,7 @@ def limit_of(
         threshold_num_envs=decision.threshold,
         threshold_lowest=decision.lowest,
         threshold_highest=decision.highest,
-        at_least=ran[-1].num_envs if state == "not reached" else None,
+        not_reached_by=ran[-1].num_envs if state == "not reached" else None,
         resumes_at=list(decision.resumes_at),
         points=list(points),
         savings=[_saving(doubling) for doubling in decision.doublings],

@@ -596,7 +596,7 @@ def print_proof(proof: Proof, console: Console) -> None:
 
 def main() -> int:
     """Print how often verdicts are right in simulated studies with known truth; fail where a promise is not kept."""
-    parser = argparse.ArgumentParser(prog="python -m envknee.limits.prove", description=main.__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--studies", type=int, default=STUDIES, help="of each scenario (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of all noise (%(default)s)")
     parser.add_argument("--output", type=Path, help="write the table to this file too: .md or .json")

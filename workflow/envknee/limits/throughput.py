@@ -114,8 +114,8 @@ class ThroughputLimit(OfSeries):
     """The threshold's interval; None without any doubling."""
     threshold_highest: int | None
     """None: the measurements set no upper end."""
-    at_least: int | None
-    """Where not reached: the largest num_envs measured."""
+    not_reached_by: int | None
+    """The largest num_envs measured, where the threshold is not reached: it may lie above, or not be shown yet."""
     resumes_at: list[int]
     """Later num_envs whose doubling was measured to gain more than delta again."""
     points: list[ThroughputPoint]
@@ -201,7 +201,7 @@ def limit_of(
         for num_envs, failed in failures.items()
         if failed.total() and num_envs not in fps
     ]
-    at_least = max(fps, default=None) if decision.threshold is None else None
+    not_reached_by = max(fps, default=None) if decision.threshold is None else None
     return ThroughputLimit(
         arm=series.arm,
         horizon=series.horizon,
@@ -214,7 +214,7 @@ def limit_of(
         threshold_num_envs=decision.threshold,
         threshold_lowest=decision.lowest,
         threshold_highest=decision.highest,
-        at_least=at_least,
+        not_reached_by=not_reached_by,
         resumes_at=list(decision.resumes_at),
         points=[
             _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence, step)

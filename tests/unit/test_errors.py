@@ -1,0 +1,10 @@
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["envknee.replay", "envknee.limits"])
+def test_a_usage_line_can_be_typed(module):
+    told = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True).stdout
+    assert told.startswith(f"usage: python -m {module} [-h]")
