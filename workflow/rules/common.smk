@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 from envknee import claim, replayed, space
 from envknee import config as study_config
 from envknee.errors import UserError
+from envknee.files import canonical_json
 from envknee.processes import own_python_first
 from envknee.slurm import jobs
 from envknee.tracking.beside import LiveProcess
@@ -101,6 +102,8 @@ def tell(module):
 
 onerror:
     LIVE.stop(logger.warning)
+    if FOLLOWER:
+        FOLLOWER.look()
     # All is measured and drawn, and only the tracking store is away: what was found is told all the same.
     if all(path.exists() for path in (*RECORDS, *FIGURES)) and not FOLDER.published.exists():
         tell("report")
