@@ -134,7 +134,8 @@ def unpack(path: Path, into: Path) -> StudyFolder:
     """Unpack an archive that `check` finds good, and return the folder: into/<study>, as it was where it was measured.
 
     Raises:
-        UserError: as `check`; when its files do not follow from each other; or another study is unpacked there already.
+        UserError: as `check`; when its files do not follow from each other; or there is something else in that folder, which may
+            be measurements: nothing is ever written over.
     """
     content = check(path)
     into.mkdir(parents=True, exist_ok=True)
@@ -147,16 +148,27 @@ def unpack(path: Path, into: Path) -> StudyFolder:
         study = load_study(StudyFolder(unfinished))
         load_records(StudyFolder(unfinished))  # each follows from its request, metrics and outcome
         target = into / study.study
-        if (target / METADATA).exists() and (target / METADATA).read_bytes() != content[METADATA]:
-            raise UserError(
-                f"{target} holds another archive's study of that name. Move it away, or unpack elsewhere (--into)"
-            )
-        shutil.rmtree(target, ignore_errors=True)
+        if target.exists():
+            _check_unpacked(target, content)
+            return StudyFolder(target)
         unfinished.chmod(0o755)
         unfinished.replace(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return StudyFolder(target)
+
+
+def _check_unpacked(folder: Path, content: dict[str, bytes]) -> None:
+    """Make sure that a folder is this archive, unpacked before; what has been added to it since may stay."""
+    remedy = "Move it away, or unpack elsewhere (--into); nothing there was touched"
+    metadata = folder / METADATA
+    if not metadata.exists() or metadata.read_bytes() != content[METADATA]:
+        raise UserError(
+            f"{folder} holds another study of that name, which was not unpacked from this archive. {remedy}"
+        )
+    for name, data in content.items():
+        if not (folder / name).exists() or (folder / name).read_bytes() != data:
+            raise UserError(f"{folder} was unpacked from this archive, and its {name} was changed since. {remedy}")
 
 
 def _check_name(member: zipfile.ZipInfo, path: Path, remedy: str) -> None:
