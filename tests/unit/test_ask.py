@@ -846,6 +846,20 @@ def test_a_request_asked_again_by_the_command_is_the_same(folder: StudyFolder) -
         assert folder.trial(number).request.read_bytes() == before
 
 
+def test_a_trial_measured_again_changes_no_request_that_was_measured(folder: StudyFolder) -> None:
+    again = measured(Request.model_validate_json(folder.trial(9).request.read_bytes()), fps=1e6)
+    shutil.rmtree(folder.trial(9).root)
+    written = write_study(folder.root / "again", config.load(folder.study), [again])
+    written.trial(9).root.rename(folder.trial(9).root)
+    _, findings = asking.verify(folder)
+    assert findings, "what trial 9 gives now has a say"
+    for number in range(10, 18):
+        before = folder.trial(number).request.read_bytes()
+        folder.trial(number).request.unlink()
+        next_request(folder, number)
+        assert folder.trial(number).request.read_bytes() == before, number
+
+
 def test_a_missing_request_is_named_with_the_next_step(folder: StudyFolder) -> None:
     folder.trial(5).request.unlink()
     with pytest.raises(UserError, match=r"0005/request.json does not exist, .*ask for this one first"):

@@ -14,6 +14,7 @@ that another study recorded (`envknee.replay`); only whether one cannot fit the 
 
 import argparse
 import difflib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 from envknee import config, designs, replayed, samplers, space
 from envknee.config import Kind, Learning, Study, Sweep, Throughput
 from envknee.errors import UserError, run_command
-from envknee.files import StudyFolder, canonical_json, read_model, write_atomically
+from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, write_atomically
 from envknee.record import Record, Request, load_record
 from envknee.refusals import KnownMemory
 from envknee.samplers import point_of
@@ -199,7 +200,7 @@ def _sweep(study: Study, kind: Kind) -> Sweep:
 
 
 def write_request(study: Study, folder: StudyFolder, number: int) -> None:
-    """Ask for one request and write it to its trial's folder, which is made.
+    """Ask for one request and write it to its trial's folder, which is made; of a trial with a record it is the one measured.
 
     Raises:
         UserError: when an earlier request or a record that it needs is missing, truncated or changed.
@@ -214,7 +215,20 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)
     trial.root.mkdir(parents=True, exist_ok=True)
-    write_atomically(trial.request, canonical_json(request))
+    write_atomically(trial.request, _measured_with(trial) or canonical_json(request))
+
+
+def _measured_with(trial: TrialFolder) -> str | None:
+    """Return the request that a trial was measured with, as it was written; None before it has a record.
+
+    Snakemake removes a request before it asks for it anew, which it does when a trial before it is measured again. What that one
+    says now must not turn this one's measurement into that of another request.
+    """
+    if not trial.record.exists():
+        return None
+    record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
+    text = canonical_json(record.request)
+    return text if hashlib.sha256(text.encode()).hexdigest() == record.outcome.request_sha256 else None
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
