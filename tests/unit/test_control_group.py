@@ -43,6 +43,7 @@ def test_limit_and_kills_are_the_groups_own_and_not_the_machines(tmp_path: Path,
     root = a_root(tmp_path, files)
     assert control_group.memory_limit_bytes(root) == 16_000_000_000
     assert control_group.oom_kills(root) == 2
+    assert control_group.oom_kills(root, anywhere=True) == 50
 
 
 def test_without_a_group_the_machine_counts_and_nothing_limits(tmp_path: Path):

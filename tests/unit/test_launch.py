@@ -1,9 +1,11 @@
 """What the launcher decides without starting a simulation: results are taken as they are, and edits are noticed."""
 
 import json
+import os
+from itertools import count
 
 import pytest
-from envknee import launch
+from envknee import control_group, launch
 from envknee.errors import UserError
 from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
 from envknee.record import Outcome, load_record, load_records
@@ -121,6 +123,25 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
         "trial.interrupted-2.log": "second log",
         "metrics.interrupted-3.jsonl": "third", "trial.interrupted-3.log": "third log",
     }  # fmt: skip
+
+
+def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, monkeypatch):
+    """It is in a control group of its own: the machine counts the kill, and the launcher's group does not."""
+    kills = count()
+    said = {"cgroup": "0::/session\n", "memory.events": "oom_kill 0\n"}
+    monkeypatch.setattr(
+        control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n"
+    )  # what is left is vmstat
+    monkeypatch.setattr(launch, "entrance_for", lambda *_: None)
+    monkeypatch.setattr(launch, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
+    request = a_trial(4, gpus=0).request
+    for runtime in ("host", "docker"):
+        trial = TrialFolder(tmp_path / runtime)
+        trial.root.mkdir()
+        write_atomically(trial.request, canonical_json(request.model_copy(update={"runtime": runtime})))
+    with pytest.raises(UserError, match="ended without a result"):
+        launch.launch(TrialFolder(tmp_path / "host"))
+    assert launch.launch(TrialFolder(tmp_path / "docker")).outcome.status == "oom"
 
 
 def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):

@@ -19,9 +19,12 @@ def memory_limit_bytes(root: Path = ROOT) -> int | None:
     return min((number for number in numbers if number < NO_LIMIT_BYTES), default=None)
 
 
-def oom_kills(root: Path = ROOT) -> int:
-    """Return how often the kernel has killed a process of this group for memory; of the whole machine where no group counts."""
-    for group in _groups(root):
+def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:
+    """Return how often the kernel has killed a process of this group for memory.
+
+    Of the whole machine where no group counts, and with `anywhere`: for processes that are in groups of their own.
+    """
+    for group in [] if anywhere else _groups(root):
         for name in ("memory.events", "memory.oom_control"):
             counted = _oom_kill_of(_read(group / name))
             if counted is not None:

@@ -191,7 +191,9 @@ def _measure(
     command, variables = started_by
     started = time.monotonic()
     started_unix_s = time.time()
-    kernel_kills_before = control_group.oom_kills()
+    # Docker and Podman give a container a group of its own, and so does srun what it starts.
+    anywhere = request.runtime == "docker" or request.nodes > 1
+    kernel_kills_before = control_group.oom_kills(anywhere=anywhere)
     for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
         left.unlink(missing_ok=True)  # of an interrupted attempt
     hang = None
@@ -223,7 +225,7 @@ def _measure(
         raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
     if is_late:
         _finish(trial, "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped", started_unix_s)
-    elif killed and control_group.oom_kills() > kernel_kills_before:
+    elif killed and control_group.oom_kills(anywhere=anywhere) > kernel_kills_before:
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
     else:
         raise UserError(
