@@ -89,7 +89,7 @@ class LivePublisher:
     def _news(self) -> list[TrialFolder]:
         """Return the trials that have something to deliver, oldest first."""
         found = []
-        for path in sorted(self.folder.trials.glob("*/request.json")):
+        for path in self.folder.trial_files("request.json"):
             trial = TrialFolder(path.parent)
             name = trial.root.name
             if name in self._done:
