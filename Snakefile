@@ -36,6 +36,8 @@ include: "workflow/rules/tracking.smk"
 rule all:
     default_target: True
     input:
+        # One by one, too: a trial that was deleted, to be measured again, leaves nothing out of date that was drawn of it.
+        RECORDS,
         FOLDER.verdict,
         FIGURES,
         FOLDER.published,

@@ -1,6 +1,7 @@
 """Bad input and bad disks: a clear error, a failure status, and finished trials as they were."""
 
 import contextlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -94,6 +95,12 @@ def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: 
     assert result.returncode == 0, result.stdout
     assert {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)} == others
     assert len(load_records(folder)) == 4
+
+
+def test_a_trial_that_was_deleted_is_missed_in_a_finished_study(a_copy: Workspace):
+    shutil.rmtree(a_copy.results().trial(1).root)
+    planned = a_copy.sweep(a_copy.study(), "-n")
+    assert re.search(r"^trial +[1-9]", planned.stdout, re.MULTILINE), planned.stdout
 
 
 @pytest.fixture
