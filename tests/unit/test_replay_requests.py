@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envknee import ask, claim, config, keep, replay, space
+from envknee import archive, ask, claim, config, keep, replay, replayed, space
 from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits.verdict import decide
@@ -88,6 +88,20 @@ def test_it_goes_on_where_it_was_and_never_takes_another_studys_folder(tmp_path:
     assert len(space.plan(part)) == 20 and there.root == Path("results/part")
     with pytest.raises(UserError, match="holds no trials"):
         replay.prepare(there, None)
+
+
+def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    study, folder = replay.prepare(GOLDEN, "again")
+    one = a_trial(64)
+    made = write_study(tmp_path / "made", study, [Trial(asked(folder, range(1))[0], one.rows, one.outcome)])
+    shutil.copyfile(folder.replayed, made.replayed)
+    packed = archive.write(made, tmp_path / "again.zip")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr("sys.argv", ["archive", "--unpack", str(packed)])
+    for _ in range(2):
+        archive.main()
+        assert len(replayed.read(study, claim.folder_of(study))) == 35
 
 
 def test_a_study_is_not_its_own_replay(tmp_path: Path):

@@ -23,8 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from envknee import claim
 from envknee.errors import UserError, run_command
-from envknee.files import StudyFolder, canonical_json
+from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits.verdict import hardware, load_measured, load_study
 from envknee.record import Record, load_records
 
@@ -158,6 +159,15 @@ def unpack(path: Path, into: Path) -> StudyFolder:
     return StudyFolder(target)
 
 
+def hand_over_requests(unpacked: StudyFolder) -> None:
+    """Give a replay's own results folder, where there is none yet, the requests that it is to run: it asks for no others."""
+    study = load_study(unpacked)
+    own = claim.folder_of(study)
+    if study.replay is not None and not own.replayed.exists():
+        own.root.mkdir(parents=True, exist_ok=True)
+        write_atomically(own.replayed, unpacked.replayed.read_bytes())
+
+
 def _check_unpacked(folder: Path, content: dict[str, bytes]) -> None:
     """Make sure that a folder is this archive, unpacked before; what has been added to it since may stay."""
     remedy = "Move it away, or unpack elsewhere (--into); nothing there was touched"
@@ -261,7 +271,9 @@ def main() -> None:
     if given.check:
         print(f"{given.check}: {len(check(given.check))} files, all as they were when it was made")
     elif given.unpack:
-        print(unpack(given.unpack, given.into).study)
+        unpacked = unpack(given.unpack, given.into)
+        hand_over_requests(unpacked)
+        print(unpacked.study)
     else:
         folder = Path(os.path.normpath(given.folder))
         print(write(StudyFolder(folder), given.to or folder.with_name(f"{folder.name}.zip")))
