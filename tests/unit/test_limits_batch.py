@@ -98,6 +98,18 @@ def test_a_censored_batch_size_is_a_bound_and_no_point_of_the_fit():
     assert any("left out of the fit" in note and "4,096 (2 of 3)" in note for note in law.notes)
 
 
+def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
+    level = {size: [30_000] * 3 for size in SIZES}
+    law = analyse(trials_of({**level, 4096: [None] * 2}))
+    assert law.used and law.b_noise is None
+    assert law.statement.startswith(
+        "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it"
+    )
+    assert "(5 batch sizes, 3 seeds or more each" in law.statement
+    bent = analyse(trials_of({**three(), 4096: [None] * 2}))
+    assert "at batch 2,048 frames are" in bent.statement and "(5 batch sizes, 3 seeds or more each" in bent.statement
+
+
 def test_a_bound_above_what_the_law_expects_contradicts_it():
     law = analyse(trials_of({**three(), 4096: [None] * 3}, spent=3 * needed(4096)))
     assert not law.used and law.statement.startswith("not used: ")

@@ -282,9 +282,10 @@ def _statement(law: BatchLaw, ranks: Ranks) -> str:
     if law.state != "fitted":
         known = [point.batch_size for point in law.points if point.reached == point.seeds]
         return f"{_measured(known)}: {what_to_measure(law)}"
-    largest = law.points[-1].batch_size
-    seeds = min(point.seeds for point in law.points)
-    evidence = f"{len(law.points)} batch sizes, {seeds} seed{'' if seeds == 1 else 's'} or more each; {where}"
+    fitted = [point for point in law.points if point.reached == point.seeds]
+    largest = fitted[-1].batch_size
+    seeds = min(point.seeds for point in fitted)
+    evidence = f"{len(fitted)} batch sizes, {seeds} seed{'' if seeds == 1 else 's'} or more each; {where}"
     unused = "" if law.used else "not used: "
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
