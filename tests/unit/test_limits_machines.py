@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from envknee.config import Decide
-from envknee.limits import machines, throughput
+from envknee.limits import learning, machines, throughput
 from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
@@ -17,7 +17,8 @@ OTHER_GPUS = "sizes 16 and 32 ran on different GPUs of the same kind: their diff
 
 def found(trials: Sequence[Trial]) -> list[str]:
     records = records_of(trials)
-    return machines.notes(records, throughput.analyse(records, Decide()))
+    settings = Decide()
+    return machines.notes(records, throughput.analyse(records, settings), learning.analyse(records, settings))
 
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
@@ -93,6 +94,19 @@ def test_several_hosts_and_commits_of_throughput_trials_are_told():
     same_kind = elsewhere(fps_trials(LARGE, first=9, device=GPU), host="node2", git_commit=None)
     learned = elsewhere(learning_trials({16: [9.0]}, first=20, device=GPU), cpu_model="Other", git_commit="1" * 40)
     assert found([*here, *same_kind, *learned]) == []
+
+
+def test_several_hosts_commits_and_gpus_of_learning_trials_are_told():
+    soon, late = {16: [9.0, 9.1, 9.2]}, {32: [9.5, 9.6, 9.7]}
+    here = learning_trials(soon, device=GPU)
+    assert found([*here, *learning_trials(late, first=9, device=GPU)]) == []
+    there = elsewhere(learning_trials(late, first=9, device=OTHER), cpu_cores=64, git_commit="1" * 40)
+    assert found([*here, *there]) == [
+        "learning was measured on 2 kinds of host CPU (AMD EPYC, 2 cores; AMD EPYC, 64 cores):"
+        " differences of seconds to the target may be the hosts'",
+        "learning was measured on 2 commits (0000000, 1111111): differences of seconds to the target may be the code's",
+        f"learning at {OTHER_GPUS}",
+    ]
 
 
 def test_where_the_cpu_is_the_device_its_kinds_are_told_as_hardware():

@@ -264,7 +264,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         if len(devices) > 1
         else []
     )
-    notes += machines.notes(records, limits)
+    notes += machines.notes(records, limits, learned)
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
