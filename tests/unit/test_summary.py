@@ -112,6 +112,27 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
     assert "16 envs, horizon" in row and "to the target" in row and "target in 20" in row
 
 
+@pytest.mark.parametrize(
+    ("seconds", "row", "line"),
+    [
+        ({16: [20.0], 32: [10.0]}, "too few seeds", "too few seeds to decide; 2 of 2"),
+        ({16: [20.0, 21.0, 22.0]}, "not reached by 16 envs  no doubling measured", "no doubling to compare; 3 of 3"),
+        ({16: [20.0] * 3, 32: [10.0] * 3}, "not reached by 32 envs  32 or more", "no threshold is reached; 6 of 6"),
+        ({16: [None] * 3, 32: [None] * 3}, "not reached by 32 envs  16 or more", "no threshold is reached; 0 of 6"),
+    ],
+)
+def test_an_open_learning_threshold_says_why(seconds: dict[int, list[float | None]], row: str, line: str):
+    lines = printed(learning_trials(seconds), width=200).splitlines()
+    (told,) = [one for one in lines if one.startswith("stock  ")]
+    assert "  ".join(cell.strip() for cell in told.split("  ") if cell.strip()).startswith(f"stock  {row}")
+    assert any(one.startswith(f"  learning    {line} trials reached the target") for one in lines)
+
+
+def test_learning_trials_without_memory_are_no_seeds():
+    text = printed([a_trial(64, kind="learning", status="oom")])
+    assert "nothing timed yet" in text and "  learning    no data: no learning trial ran" in text
+
+
 def test_a_learning_threshold_of_several_series_says_of_which_it_is():
     flat = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}, horizon=4)
     steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=20)

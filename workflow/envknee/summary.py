@@ -94,15 +94,19 @@ def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
 
     The threshold of the soonest point's series is told where there is one, and else another's, which is named.
     """
-    best = best_of(arm.learning)
-    if best is None:
+    ran = [limit for limit in arm.learning if limit.state != "no data"]
+    if not ran:
         return "nothing timed yet", "", ""
-    run = (
-        f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
-        f" target in {best.seconds_to_target.value:,.1f} s{best.caveat}"
-    )
-    soonest = Series(arm.arm, best.horizon, best.batch_size)
-    for limit in sorted(arm.learning, key=lambda limit: limit.series != soonest):
+    best = best_of(ran)
+    run, soonest = "", ran[0].series
+    if best is not None:
+        soonest = Series(arm.arm, best.horizon, best.batch_size)
+        run = (
+            f"{best.num_envs:,} envs{arm.ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}:"
+            f" target in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+        )
+    ran.sort(key=lambda limit: limit.series != soonest)
+    for limit in ran:
         if limit.threshold_num_envs is not None:
             of = limit.series if len(arm.learning) > 1 else f"horizon {limit.horizon}"
             return (
@@ -110,7 +114,10 @@ def _learning_row(arm: ArmVerdict) -> tuple[str, str, str]:
                 threshold_interval(limit),
                 run,
             )
-    return "not reached", "", run
+    first = ran[0]
+    if first.not_reached_by is None:
+        return "too few seeds", "", run
+    return f"not reached by {first.not_reached_by:,} envs{arm.ranks.each}", threshold_interval(first), run
 
 
 def _threshold(arm: ArmVerdict, headline: Headline) -> str:
@@ -228,8 +235,12 @@ def _learning(limits: list[LearningLimit], ranks: Ranks) -> str:
     seeds = sum(point.trials for limit in limits for point in limit.points)
     parts = [f"{limit.statement} ({limit.series})" for limit in decided]
     if not parts:
-        few = all(limit.state in ("too few seeds", "no data") for limit in limits)
-        why = "too few seeds to decide" if few else "not reached"
+        ran = [limit for limit in limits if limit.state != "no data"]
+        if not ran:
+            return limits[0].statement
+        few = all(limit.state == "too few seeds" for limit in ran)
+        compared = any(limit.savings for limit in ran)
+        why = "too few seeds to decide" if few else "no threshold is reached" if compared else "no doubling to compare"
         parts.append(f"{why}; {reached} of {seeds} trials reached the target")
     best = best_of(limits)
     if best is not None:
