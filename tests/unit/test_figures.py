@@ -73,6 +73,15 @@ def test_points_that_did_not_fit_are_crosses_at_their_size():
     assert figure.axes[1].get_xlim()[1] > 256
 
 
+def test_what_did_not_fit_below_every_measured_size_is_within_the_axis():
+    trials = [*fps_trials(PLATEAU), a_trial(4, number=30, horizon=512, status="oom")]
+    verdict, records = judged(trials)
+    for figure in (draw_throughput(verdict), draw_memory(verdict, records)):
+        left, right = figure.axes[-1].get_xlim()
+        assert left < 4 and right > 64
+        assert 4 in figure.axes[-1].xaxis.get_ticklocs()
+
+
 def test_sizes_of_which_none_is_twice_another_have_no_panel_of_gains():
     verdict, _ = judged(fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}))
     figure = draw_throughput(verdict)

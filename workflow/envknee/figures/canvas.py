@@ -117,14 +117,16 @@ def png_of(figure: Figure) -> bytes:
 def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
     """Make the x axis logarithmic with the measured num_envs as its ticks, thinned where they would touch."""
     axes.set_xscale("log", base=2)
+    every = sorted({*sizes, *failed})
+    least, most = every[0], every[-1]
     ticks: list[int] = []
-    for size in sorted({*sizes, *failed}):
-        if not ticks or math.log2(size / ticks[-1]) >= math.log2(max(*sizes, *failed, 2) / sizes[0]) / 12:
+    for size in every:
+        if not ticks or math.log2(size / ticks[-1]) >= math.log2(max(most, 2) / least) / 12:
             ticks.append(size)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
-    axes.set_xlim(sizes[0] / 2**0.4, max([*sizes, *failed]) * 2**0.4)
+    axes.set_xlim(least / 2**0.4, most * 2**0.4)
 
 
 def num_envs_label(verdict: Verdict) -> str:
