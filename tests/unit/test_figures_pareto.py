@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from drawn import judged, marks, texts
 from envknee.figures import draw_pareto, svg_of
 from envknee.figures.labels import Offset, places
 from envknee.figures.pareto import pareto_front
+from envknee.record import Status
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from records import GPU, Trial, a_study, a_trial, learning_trials
@@ -54,8 +56,21 @@ def test_a_censored_run_is_an_open_arrow_at_its_budget_and_its_point_is_not_on_t
     (arrow,) = [line for line in axes.lines if line.get_marker() == "^"]
     assert arrow.get_markerfacecolor() == "white"
     assert marks(axes, "o") == [(4.0, 40.5)]
-    assert "64/8/128 alone on the front" in texts(figure) and "budget spent first" in texts(figure)
+    assert "64/8/128 alone on the front" in texts(figure) and "target not reached" in texts(figure)
     assert any(isinstance(text, Annotation) and text.arrow_patch is not None for text in axes.texts)
+
+
+def test_a_run_that_broke_stands_at_its_budget_and_one_without_memory_nowhere():
+    """As in the learning limit: what became NaN would never have arrived, and out of memory is no cost and no peak."""
+
+    def ended(status: Status, memory_gb: float, number: int) -> Trial:
+        trial = a_trial(
+            32, number=number, kind="learning", seconds=None, memory_gb=memory_gb, device=GPU, repeat=number
+        )
+        return replace(trial, rows=trial.rows[:4], outcome=trial.outcome.model_copy(update={"status": status}))
+
+    trials = [*points((32, 2.0, [30.0])), ended("nan", 2.0, 1), ended("oom", 5.0, 2)]
+    assert marks(draw_pareto(*judged(trials)).axes[0], "^") == [(2.0, 60.0)]
 
 
 def test_nothing_but_censored_runs_has_no_front():

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from envknee.figures import labels
 from envknee.figures.canvas import canvas, in_words, key, legend, thousands, up_arrow
 from envknee.figures.style import COLOURS, GREY, INK, MARKERS, Look, wrapped
-from envknee.limits.learning import Cost
+from envknee.limits.learning import Cost, seconds_of, that_ran
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
 
@@ -26,7 +26,7 @@ class _Point(NamedTuple):
     """Largest peak of its trials, of the fullest rank."""
     cost: Cost
     spent_s: list[float]
-    """Of each trial that did not reach the target."""
+    """Of each trial that did not reach the target: the least that it would have taken, as in `learning`."""
 
 
 def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
@@ -82,7 +82,7 @@ def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(Line2D([], [], color=GREY, linewidth=1.3, label=f"{verdict.confidence:.0%} interval over seeds"))
     if any(point.spent_s for point in points):
-        keys.append(key("^", GREY, "budget spent first: the time\nto target lies above", hollow=True))
+        keys.append(key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
     if unlabelled:
         keys.append(
             Line2D(
@@ -115,12 +115,13 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
     for arm in verdict.arms:
         for limit in arm.learning:
             for point in limit.points:
-                own = by_place.get((arm.arm, point.num_envs, limit.horizon, limit.batch_size), [])
+                # What ran out of memory has cut its own peak short, and spent nothing.
+                own = that_ran(by_place.get((arm.arm, point.num_envs, limit.horizon, limit.batch_size), []))
                 peaks = [record.memory_peak_gb for record in own if record.memory_peak_gb is not None]
                 if point.seconds_to_target is None or not peaks:
                     continue
                 batch = "lib" if limit.batch_size is None else f"{limit.batch_size:,}"
-                spent = [r.train_s for r in own if r.seconds_to_target is None and r.memory_peak_gb is not None]
+                spent = seconds_of([record for record in own if record.memory_peak_gb is not None]).censored
                 found.append(
                     _Point(
                         arm.arm,
