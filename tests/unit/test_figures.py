@@ -73,6 +73,14 @@ def test_points_that_did_not_fit_are_crosses_at_their_size():
     assert figure.axes[1].get_xlim()[1] > 256
 
 
+def test_no_series_is_marked_as_out_of_memory():
+    study = a_study(arms={f"arm-{i}": {} for i in range(8)})
+    trials = [trial for i in range(8) for trial in fps_trials(PLATEAU, arm=f"arm-{i}", first=20 * i)]
+    verdict, records = judged([*trials, a_trial(128, number=200, arm="arm-0", status="oom")], study)
+    for figure in (draw_throughput(verdict), draw_memory(verdict, records)):
+        assert len(marks(figure.axes[0], "X")) == 1
+
+
 def test_what_did_not_fit_below_every_measured_size_is_within_the_axis():
     trials = [*fps_trials(PLATEAU), a_trial(4, number=30, horizon=512, status="oom")]
     verdict, records = judged(trials)

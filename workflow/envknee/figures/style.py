@@ -11,7 +11,8 @@ from envknee.record import Phase, Record
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 """Okabe and Ito's palette: told apart with any common colour blindness. Markers differ as well."""
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "<")
+"""Of series. None is the cross of a trial that ran out of memory, which stands among them."""
 
 DASHES: tuple[tuple[float, tuple[float, ...]], ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
 """Solid, dashed, dotted: for more lines than colours."""
