@@ -129,6 +129,18 @@ def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_s
     assert points.lower is not None and points.change == "worse"
 
 
+def test_a_loss_that_too_few_pairs_leave_open_is_told_where_the_gate_passes(tmp_path: Path, monkeypatch, capsys):
+    a = write_study(tmp_path / "a", a_study(), fps_trials({16: [100.0]}))
+    b = write_study(tmp_path / "b", a_study(), fps_trials({16: [50.0]}))
+    assert command(monkeypatch, a.root, b.root) == 0
+    assert "estimated beyond 5% and not shown, more repeats would tell: FPS, total: -50.0% (one pair)" in (
+        capsys.readouterr().out
+    )
+    assert not found_in(fps_trials({16: [50.0]}), fps_trials({16: [100.0]})).not_shown, "a gain is no loss"
+    assert not found_in(fps_trials({16: [100.0]}), fps_trials({16: [96.0]})).not_shown, "within the margin"
+    assert not found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2))).not_shown, "shown"
+
+
 def test_the_phase_that_changed_is_named():
     def of(observation_s: float) -> list[Trial]:
         phases: Any = {

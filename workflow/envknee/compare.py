@@ -141,6 +141,8 @@ class Comparison(Frozen):
     notes: list[str]
     """What else the ratios may come from."""
     regressions: list[str]
+    not_shown: list[str] = []
+    """Losses whose estimate exceeds the margin, of which noise may be all: too few pairs, or too unlike each other."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,14 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         found = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
         by_place += _corrected(found, confidence)
     worse = [one for one in overall if one.change == "worse" and one.loss > margin]
+    more_is_better = {measure.name: measure.more_is_better for measure in MEASURES}
+    unsure = [
+        one
+        for one in overall
+        if one.change == "none shown"
+        and (one.ratio < 1.0) == more_is_better[one.measure]
+        and abs(one.ratio - 1.0) > margin
+    ]
     ended = outcomes(pairing)
     return Comparison(
         a=a.name,
@@ -197,6 +207,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
             *(f"beyond {margin:.0%}: {one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in worse),
             *(f"in outcomes: {one}" for one in ended if one.fewer),
         ],
+        not_shown=[f"{one.measure}: {_percent_change(one.ratio)} ({_interval(one)})" for one in unsure],
     )
 
 
@@ -490,6 +501,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for one in found.outcomes:
         if not one.fewer:  # those are told as what they are, below
             say(f"outcomes at {one}")
+    if found.not_shown:
+        say(f"estimated beyond {found.margin:.0%} and not shown, more repeats would tell: {'; '.join(found.not_shown)}")
     for regression in found.regressions:
         console.print(f"REGRESSION {regression}", style="bold red", soft_wrap=True)
     if not found.regressions:
