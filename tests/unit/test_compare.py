@@ -154,6 +154,18 @@ def test_the_phase_that_changed_is_named():
     assert {one.phase: one.share for one in found.phases}["learning"] == pytest.approx(0.0)
 
 
+def test_phases_are_those_of_the_pairs():
+    """What A alone repeated, on a slow day, is no phase that got faster."""
+
+    def of(*learning_s: float) -> list[Trial]:
+        phases: Any = {16: [dict.fromkeys(PHASES, 0.0) | {"learning": seconds} for seconds in learning_s]}
+        return phase_trials(phases)
+
+    found = found_in(of(2.0, 2.0, 3.0, 3.0), of(2.0, 2.0))
+    assert (overall(found, "FPS, total").ratio, overall(found, "FPS, total").pairs) == (1.0, 2)
+    assert [one.share for one in found.phases] == [0.0] * len(PHASES)
+
+
 def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_others():
     a = learning_trials({16: [10.0, 11.0, 12.0], 32: [20.0, 21.0, None]}, device=GPU)
     b = learning_trials({16: [20.0, 22.0, 24.0], 32: [40.0, 42.0, 44.0]}, device=GPU)

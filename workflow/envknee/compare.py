@@ -45,7 +45,17 @@ from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, canonical_json, write_atomically
 from envknee.limits import doublings, percent, shown_batch
 from envknee.limits.verdict import ArmVerdict, decide, hardware, load_measured
-from envknee.pairing import Outcomes, Pairing, Place, across_machines, outcomes, paired, succeeded, without_counterpart
+from envknee.pairing import (
+    Outcomes,
+    Pair,
+    Pairing,
+    Place,
+    across_machines,
+    outcomes,
+    paired,
+    succeeded,
+    without_counterpart,
+)
 from envknee.record import PHASES, Frozen, Record, without_skipped
 from envknee.summary import threshold_interval
 
@@ -198,7 +208,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         differs=_differences(a.records, b.records),
         overall=overall,
         by_place=by_place,
-        phases=_phases(a.records, b.records),
+        phases=_phases([pair for own in pairing.pairs.values() for pair in own if pair.succeeded]),
         thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
         left_out=without_counterpart(pairing, a.name, b.name),
         outcomes=ended,
@@ -381,13 +391,16 @@ def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
     return found
 
 
-def _phases(a: Sequence[Record], b: Sequence[Record]) -> list[PhaseShift]:
-    """Return what each phase adds to or takes from an iteration, the largest first; none where either side tells no phases."""
+def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
+    """Return what each phase adds to or takes from an iteration, the largest first; none where either side tells no phases.
+
+    Of the same pairs as the ratios: what one side alone measured, maybe on another machine, would pass for a phase's doing.
+    """
 
     def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
         told: dict[Place, list[Record]] = {}
         for record in records:
-            if record.request.kind == "throughput" and record.outcome.status == "ok" and record.phases_s:
+            if record.request.kind == "throughput" and record.phases_s:
                 told.setdefault(Place.of(record), []).append(record)
         return {
             place: {
@@ -396,7 +409,8 @@ def _phases(a: Sequence[Record], b: Sequence[Record]) -> list[PhaseShift]:
             for place, group in told.items()
         }
 
-    of_a, of_b = seconds(a), seconds(b)
+    told = [pair for pair in pairs if pair.a.phases_s and pair.b.phases_s]
+    of_a, of_b = seconds([pair.a for pair in told]), seconds([pair.b for pair in told])
     common = sorted(of_a.keys() & of_b.keys(), key=str)
     shifts = [
         PhaseShift(
