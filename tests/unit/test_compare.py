@@ -248,6 +248,20 @@ def test_other_hardware_is_said():
     assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in found.differs)
 
 
+def test_other_settings_and_another_target_are_said():
+    """Seconds to another reward are no gain, and an arm of the same name may hold other settings."""
+
+    def asked(trials: list[Trial], **changes: Any) -> list[Trial]:
+        return [replace(trial, request=trial.request.model_copy(update=changes)) for trial in trials]
+
+    a, b = learning_trials({16: [20.0] * 3}, target_reward=4.0), learning_trials({16: [10.0] * 3}, target_reward=2.0)
+    assert found_in(a, b).differs == ["target: reward 4 over 10 episodes → reward 2 over 10 episodes"]
+    timed = fps_trials({16: [100.0, 101.0]})
+    assert found_in([*timed, *a], timed).differs == [], "one side alone learned"
+    changed = asked(timed, observations="lean", overrides={"env.decimation": 4})
+    assert found_in(timed, changed).differs == ["observations: stock → lean", "env.decimation: none → 4"]
+
+
 def moved(trial: Trial, **changes: Any) -> Trial:
     """Return a trial that ran somewhere else: fields of its environment, and `uuid` of its GPU."""
     environment = trial.outcome.environment

@@ -62,6 +62,9 @@ from envknee.summary import threshold_interval
 REGRESSION = 3
 """Exit status where a loss is shown and its estimate exceeds the margin, or fewer trials succeed."""
 
+SETTINGS = ("trainer", "world_size", "observations", "strategy", "sync_every", "deterministic", "phases")
+"""Of a request: told where the sides differ in them."""
+
 SHORTEST_HASH = 4
 """Digits that name a commit or an image."""
 
@@ -139,7 +142,7 @@ class Comparison(Frozen):
     confidence: float
     margin: float
     differs: list[str]
-    """What else is not the same on both sides: hardware, versions, commits."""
+    """What else is not the same on both sides: what was asked beside the points, hardware, versions, commits."""
     overall: list[Ratio]
     by_place: list[Ratio]
     phases: list[PhaseShift]
@@ -440,12 +443,32 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
             found[name] = ", ".join(sorted({one.packages.get(name, "none") for one in machines}))
         return found
 
-    of_a, of_b = told(a), told(b)
+    of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
+    if not ("target" in of_a and "target" in of_b):  # one side alone learned: nothing of that is compared
+        for asked in (of_a, of_b):
+            asked.pop("target", None)
     return [
         f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
         for name in dict.fromkeys([*of_a, *of_b])
         if of_a.get(name) != of_b.get(name)
     ]
+
+
+def _asked(records: Sequence[Record]) -> dict[str, str]:
+    """Return what trials were asked beside their point, by name: the task, how an arm treats it, and the target."""
+    found: dict[str, set[str]] = {}
+    for request in (record.request for record in records):
+        plain: dict[str, object] = {
+            "task": request.task_id,
+            **{name: getattr(request, name) for name in SETTINGS},
+            **{f"memory.{name}": value for name, value in request.memory},
+            **request.overrides,
+        }
+        if request.target_reward is not None:
+            plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
+        for name, value in plain.items():
+            found.setdefault(name, set()).add(str(value))
+    return {name: ", ".join(sorted(values)) for name, values in found.items()}
 
 
 def _threshold(verdict: ArmVerdict) -> str:
