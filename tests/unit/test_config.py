@@ -214,6 +214,7 @@ KEYS_IN_ORDER = (
 ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, strategy, sync_every, overrides, memory"
 ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, strategy, sync_every, trainer"
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
+ADAPTIVE = "confidence, delta, probes, trials, within"
 DECIDE = "baseline, confidence, delta, memory_margin"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
@@ -238,6 +239,11 @@ NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
         ({"arms": {"a": {"memory": {"on_om": "x"}}}}, f"arms.a.memory.on_om: unknown key (did you mean 'on_oom'?). Legal here: {MEMORY}"),
         ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, id, inject, overrides"),
         ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: " + DECIDE),
+        (
+            {"throughput__adaptive": {"detla": 0.1}},
+            f"throughput.adaptive.detla: unknown key (did you mean 'delta'?). Legal here: {ADAPTIVE}",
+        ),
+        ({"arms": {"memory": {"gpu": 1}}}, f"arms.memory.gpu: unknown key (did you mean 'gpus'?). Legal here: {ARM}"),
         ({"tracking__url": ""}, "tracking.url: unknown key (did you mean 'uri'?). Legal here: uri"),
     ],
 )  # fmt: skip
@@ -281,6 +287,14 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ),
         ({"learning": NO_BUDGET}, "learning.budget_s: this key is needed, and is not there"),
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
+        (
+            {"throughput__adaptive": None},
+            "throughput.adaptive: expected keys with values: delta, confidence, within, probes, trials (got None)",
+        ),
+        (
+            {"throughput__sampler": "adaptive", "throughput__repeats": 1},
+            "throughput: repeats 1: sampler adaptive needs at least 2 of a point to decide anything",
+        ),
         ({"arms": {"a": None}}, f"arms.a: expected keys with values: {ARM_IN_ORDER} (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),
         ({"arms": {"x": {"gpus": -2}}}, "arms.x.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got -2)"),

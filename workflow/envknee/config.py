@@ -622,7 +622,7 @@ def _explain(problem: Any) -> str:
     elif problem["type"] == "too_short":
         message = "expected at least one"
     # What a whole section does wrong names its values itself.
-    is_section = location == ["learning"] or (len(location) == 2 and location[0] == "arms")
+    is_section = location in (["throughput"], ["learning"]) or (len(location) == 2 and location[0] == "arms")
     of_a_section = problem["type"] == "value_error" and isinstance(problem["input"], dict) and is_section
     value = f" (got {problem['input']!r})" if location and not of_a_section else ""
     return f"{key or 'study'}: {message}{value}"
@@ -635,10 +635,11 @@ def _legal_keys(location: list[str]) -> list[str]:
         "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
         "replay": Replay,
     }  # fmt: skip
+    parts: dict[str, type[BaseModel]] = {"inject": Inject, "memory": Memory, "adaptive": Adaptive}
     if location:
-        model = sections.get(location[0], Arm)
-        model = Inject if location[-1] == "inject" else model
-        model = Memory if location[-1] == "memory" else model
+        # An arm may be called like a part: its own parts stand one place further on.
+        within = location[2:] if location[0] == "arms" else location[1:]
+        model = parts[within[0]] if within else sections.get(location[0], Arm)
     return list(model.model_fields)
 
 
