@@ -252,8 +252,9 @@ def main() -> None:
     """Print what an image is."""
     parser = argparse.ArgumentParser(description="Print what an image is: hashes and labels.")
     parser.add_argument("image", type=Path, help="a SIF file, such as containers/isaaclab.sif")
+    arguments = parser.parse_args()
     require_apptainer()
-    print(canonical_json(describe(parser.parse_args().image)), end="")
+    print(canonical_json(describe(arguments.image)), end="")
 
 
 if __name__ == "__main__":
