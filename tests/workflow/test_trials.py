@@ -248,6 +248,23 @@ def test_what_is_wrong_is_found_before_anything_runs(changes, words):
         assert word in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "field"),
+    [
+        ("rsl_rl", "env.scene.num_envs"), ("rsl_rl", "env.seed"), ("rsl_rl", "env.sim.device"),
+        ("rsl_rl", "agent.num_steps_per_env"), ("rsl_rl", "agent.seed"), ("rsl_rl", "agent.device"),
+        ("rl_games", "agent.params.seed"), ("skrl", "agent.agent.rollouts"), ("skrl", "agent.memory.memory_size"),
+        ("sb3", "agent.n_steps"), ("sb3", "agent.batch_size"), ("torchrl", "agent.num_steps_per_env"), ("torchrl", "agent.seed"),
+    ],
+)  # fmt: skip
+def test_what_the_study_decides_is_not_overridden(trainer, field):
+    if trainer != "rsl_rl":
+        pytest.importorskip({"sb3": "stable_baselines3"}.get(trainer, trainer))
+    with pytest.raises(UserError) as error:
+        resolve_arms(a_study(arms={"a": {"gpus": 0, "trainer": trainer, "overrides": {field: 3}}}))
+    assert f"arms.a: override {field}: 3: a trial's sizes, seed and device are the study's" in str(error.value)
+
+
 def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")

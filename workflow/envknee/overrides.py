@@ -30,6 +30,19 @@ def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overr
     return sorted_overrides
 
 
+def refuse_the_studys(overrides: Overrides, fields: Iterable[str], root: str) -> None:
+    """Refuse to set what a request decides: its record would tell of another trial than the one that ran.
+
+    Raises:
+        UserError: names the first of `fields` that is set, its value, and the keys of a study that are there for it.
+    """
+    for name in sorted(set(fields) & overrides.keys()):
+        raise UserError(
+            f"override {root}.{name}: {overrides[name]!r}: a trial's sizes, seed and device are the study's"
+            " (num_envs, horizon, batch_size, seed, gpus). Take the override out"
+        )
+
+
 def apply_overrides(config: Any, overrides: Overrides, root: str) -> None:
     """Set each named field of `config`; `root` ('env' or 'agent') only names the configuration in errors.
 

@@ -14,7 +14,7 @@ import gymnasium
 from envknee.config import Observations, Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.phases import Timeline
 from envknee.tasks import assets
 
@@ -105,9 +105,10 @@ def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, see
     """Complete an environment's configuration in place: asset, overrides, size, seed and device ('cpu' or 'cuda:0').
 
     Raises:
-        UserError: when the asset is missing or broken, an override names no field, the scene needs a file that is not on this
-            machine, or the task as configured needs Isaac Sim.
+        UserError: when the asset is missing or broken, an override names no field or one that the study decides, the scene needs
+            a file that is not on this machine, or the task as configured needs Isaac Sim.
     """
+    refuse_the_studys(overrides, ("scene.num_envs", "seed", "sim.device"), "env")
     env_cfg.scene.num_envs = num_envs
     env_cfg.seed = seed
     env_cfg.sim.device = device

@@ -21,7 +21,7 @@ from envknee import determinism, space
 from envknee.config import Overrides
 from envknee.errors import UserError
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.record import Request
 from envknee.trainers import TrialConfig, shared
 from envknee.trainers.traced import save_policy
@@ -67,12 +67,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     params["torch_threads"] = 0  # RL-Games would set PyTorch's threads, which are the launcher's affair
     apply_overrides(agent_cfg, agent_overrides, "agent")
     asked = requested_fields(request, device)
-    if both := asked.keys() & agent_overrides.keys():
-        name = min(both)
-        raise UserError(
-            f"override agent.{name}: {agent_overrides[name]!r}: a trial's sizes, seed and device are the study's"
-            " (num_envs, horizon, batch_size, seed, gpus). Take the override out"
-        )
+    refuse_the_studys(agent_overrides, asked, "agent")
     apply_overrides(agent_cfg, asked, "agent")
     if request.memory.mixed_precision:
         params["config"]["mixed_precision"] = True

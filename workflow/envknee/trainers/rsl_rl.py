@@ -21,7 +21,7 @@ from tensordict import TensorDict
 from envknee.config import OverrideValue
 from envknee.memory_watch import is_out_of_memory
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
 from envknee.trainers.accumulate import AccumulatingPPO
@@ -68,6 +68,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
+    refuse_the_studys(agent_overrides, ("device", "seed", "num_steps_per_env"), "agent")
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
     algorithm.num_mini_batches = shared.num_mini_batches(request, algorithm.num_mini_batches)

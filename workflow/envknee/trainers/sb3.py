@@ -28,7 +28,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from envknee import determinism, space
 from envknee.errors import UserError
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
 from envknee.trainers.traced import save_policy
@@ -72,6 +72,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     batch_size = _batch_size(request, settings)
     for field in UPSTREAMS_OWN:
         settings.pop(field, None)
+    refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
     apply_overrides(settings, overrides, "agent")
     check_settings(settings)
     settings |= {

@@ -16,7 +16,7 @@ from skrl.utils.runner.torch import Runner
 from envknee import determinism
 from envknee.errors import UserError
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.record import Phase, Request
 from envknee.trainers import TrialConfig, shared
 from envknee.trainers.traced import save_policy
@@ -48,6 +48,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """
     shared.refuse(request, UNSUPPORTED)
     env_cfg, agent_cfg, overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+    refuse_the_studys(overrides, ("seed", "agent.rollouts", "memory.memory_size"), "agent")
     apply_overrides(agent_cfg, overrides, "agent")
     agent = agent_cfg["agent"]
     if str(agent["class"]).upper() != "PPO":

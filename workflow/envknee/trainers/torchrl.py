@@ -20,7 +20,7 @@ from torchrl.modules import IndependentNormal
 
 from envknee.errors import UserError
 from envknee.meter import Meter
-from envknee.overrides import apply_overrides
+from envknee.overrides import apply_overrides, refuse_the_studys
 from envknee.record import Request
 from envknee.trainers import TrialConfig, rsl_rl, shared, torchrl_async, torchrl_ray
 from envknee.trainers.torchrl_learner import Learner
@@ -56,6 +56,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     cfg.device = device
     cfg.seed = request.seed + rank
     cfg.num_steps_per_env = request.horizon
+    refuse_the_studys(agent_overrides, ("device", "seed", "num_steps_per_env"), "agent")
     apply_overrides(cfg, agent_overrides, "agent")
     cfg.num_mini_batches = shared.num_mini_batches(request, cfg.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, cfg)
