@@ -34,6 +34,14 @@ def test_fields_are_set_at_any_depth_and_keep_their_type():
     assert isinstance(config.rate, float)
 
 
+def test_a_number_that_yaml_took_for_a_text_is_one():
+    config = {"config": {"learning_rate": "1e-4"}}  # as RL-Games' file of the camera cart-pole is read
+    with pytest.raises(UserError, match=r"'fast' is str, and float was expected \(now 0\.0001\)"):
+        apply_overrides(config, {"config.learning_rate": "fast"}, "agent.params")
+    apply_overrides(config, {"config.learning_rate": 3e-4}, "agent.params")
+    assert config == {"config": {"learning_rate": 3e-4}}
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

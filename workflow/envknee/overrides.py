@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from envknee.config import Overrides, OverrideValue
+from envknee.config import EXPONENT, Overrides, OverrideValue
 from envknee.errors import UserError, nearest
 
 
@@ -78,6 +78,8 @@ def _converted(value: OverrideValue, current: Any, name: str) -> Any:
     """Return `value` in the type of the field's `current` value: 1 for 1.0, a list for a tuple; None fits everywhere."""
     if current is None or current is dataclasses.MISSING or value is None:
         return value
+    if isinstance(current, str) and EXPONENT.fullmatch(current):
+        current = float(current)  # a task's own YAML: PyYAML takes 1e-4 for a text
     if isinstance(current, float) and type(value) is int:
         return float(value)
     if isinstance(current, tuple) and isinstance(value, list):
