@@ -190,13 +190,24 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
 
 
 def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
-    # 8 pixels are fewer than the network's kernels need: PyTorch raises, and that is nobody's result.
-    trial = a_trial(
-        tmp_path / "broken", overrides={"env.scene.tiled_camera.width": 8, "env.scene.tiled_camera.height": 8}
-    )
-    with pytest.raises(UserError, match="(?s)ended without a result.*Kernel size") as error:
+    # A network without a layer's units: PyTorch raises, and that is nobody's result.
+    trial = a_trial(tmp_path / "broken", overrides={"agent.actor.hidden_dims": [-8]})
+    with pytest.raises(UserError, match="(?s)ended without a result.*negative dimension") as error:
         launch.launch(trial)
     assert str(trial.log) in str(error.value)
+    assert not trial.record.exists() and not trial.outcome.exists()
+
+
+@pytest.mark.parametrize(("trainer", "pixels"), [("rsl_rl", 8), ("skrl", 35), ("rl_games", 35)])
+def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, trainer, pixels):
+    if trainer != "rsl_rl":
+        pytest.importorskip(trainer)
+    size = {f"env.scene.tiled_camera.{side}": pixels for side in ("width", "height")}
+    trial = a_trial(tmp_path / "small", trainer=trainer, overrides=size)
+    with pytest.raises(UserError) as error:
+        launch.launch(trial)
+    assert f"without a result. trainer: {trainer}: images are too small" in str(error.value)
+    assert "Make them larger (task.overrides" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
 
 

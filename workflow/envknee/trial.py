@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envknee import determinism, docker, environment, image, keepsakes, ranks, trainers
-from envknee.errors import run_command
+from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.kernel_cache import OneCompiles, key_of
 from envknee.memory_watch import is_out_of_memory, requested_gb
@@ -29,12 +29,15 @@ from envknee.record import Environment, Failure, Outcome, Request
 LEAN_KERNELS = Path(__file__).with_name("lean") / "kernels.py"
 """Compiled besides Isaac Lab's for `observations: lean`."""
 
+TOO_SMALL = "Kernel size can't be greater than actual input size"
+"""What PyTorch says of it, whichever library makes the network: before the first step, and so before the first trial."""
+
 
 def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
 
     Raises:
-        UserError: when the request cannot be run here at all (no GPU, unknown task, wrong override, another runtime).
+        UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
     started_unix_s = time.time()
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
@@ -60,6 +63,11 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     except TrialDone as done:
         end = done
     except Exception as error:
+        if TOO_SMALL in str(error):
+            raise UserError(
+                f"trainer: {request.trainer}: images are too small for the convolutions of its network ({error}). Make them larger"
+                " (task.overrides, such as env.scene.tiled_camera.width and height), or use a trainer with a smaller network"
+            ) from error
         if not is_out_of_memory(error):
             raise
         failure = Failure(
