@@ -1,5 +1,7 @@
 """One folder, one study, one sweep at a time."""
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -59,6 +61,15 @@ def test_a_second_sweep_is_told_who_holds_the_study(tmp_path):
     ):
         claim.take(a_study(), folder)
     claim.take(a_study(), folder).close()  # free again
+
+
+def test_a_file_system_without_locks_is_named_with_what_has_them(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))  # Lustre, mounted without -o flock
+
+    monkeypatch.setattr(claim.fcntl, "flock", refuse)
+    with pytest.raises(UserError, match=r"demo is on a file system without file locks \(Function not.*-o flock"):
+        claim.take(a_study(), StudyFolder(tmp_path / "demo"))
 
 
 def test_the_lock_does_not_outlive_a_killed_sweep(tmp_path):

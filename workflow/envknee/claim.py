@@ -42,7 +42,7 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
     """Write study.json and lock the folder; the lock lasts as long as the returned file stays open.
 
     Raises:
-        UserError: when the folder belongs to another study, or another sweep works in it.
+        UserError: when the folder belongs to another study, another sweep works in it, or its file system has no locks.
     """
     check(study, folder)
     folder.root.mkdir(parents=True, exist_ok=True)
@@ -54,6 +54,11 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
         raise UserError(
             f"study {study.study!r} is already being swept by {lock.read().strip() or 'another process'}."
             " Wait for it, stop it with Ctrl-C there, or give this study another name."
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"{folder.root} is on a file system without file locks ({error.strerror}), which keep two sweeps apart."
+            " Have it mounted with them (NFS 4; Lustre with -o flock), or put results/ on another one."
         ) from error
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
