@@ -9,8 +9,8 @@ Input: request.json in a trial's folder. Output: record.json. A result already m
 The image is entered here, around the trial's process alone, and not by Snakemake around the launcher: locks on GPUs, the time
 limit and the ends of all processes stay on the host, where nothing needs Snakemake's option --sdm to be right.
 
-Exit 0: record.json is there, whatever its status. Exit 2: something to mend. Exit 1: the trial broke without a result
-(see trial.log) and may be tried again. Exit 130 or 143: interrupted.
+Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log)
+and may be tried again. Exit 130 or 143: interrupted.
 """
 
 import argparse
