@@ -1,9 +1,11 @@
 """One folder, one study, one sweep at a time."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from envknee import claim, config
@@ -61,6 +63,19 @@ def test_a_second_sweep_is_told_who_holds_the_study(tmp_path):
     ):
         claim.take(a_study(), folder)
     claim.take(a_study(), folder).close()  # free again
+
+
+def test_a_trial_that_outlived_its_sweep_is_waited_for(tmp_path, capsys):
+    folder = folder_with_a_trial(tmp_path)
+    stream = folder.trial(0).lock.open("w")
+    fcntl.flock(stream, fcntl.LOCK_EX)
+    ended = threading.Timer(0.5, stream.close)
+    ended.start()
+    claim.wait_for_trials(folder)
+    assert stream.closed
+    assert "trials/0000: still running under an earlier sweep; waiting for it" in capsys.readouterr().err
+    claim.wait_for_trials(folder)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_system_without_locks_is_named_with_what_has_them(tmp_path, monkeypatch):

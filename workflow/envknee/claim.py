@@ -7,13 +7,14 @@ import fcntl
 import json
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import IO, Any
 
 from envknee import config
 from envknee.config import Study
 from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
 
 
 def check(study: Study, folder: StudyFolder) -> None:
@@ -67,6 +68,24 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
     if not folder.study.exists() or folder.study.read_text(encoding="utf-8") != text:
         write_atomically(folder.study, text, 0o600 if study.tracking.may_hold_password else 0o644)
     return lock
+
+
+def wait_for_trials(folder: StudyFolder) -> None:
+    """Wait for trials of this study that still run here under a sweep that was killed: others beside them would be measured wrongly.
+
+    GPUs are locked by the trial that has them (see gpus), and a CPU is not.
+    """
+    for path in folder.trial_files(".lock"):
+        if TrialFolder(path.parent).record.exists():
+            continue
+        with path.open("a", encoding="ascii") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(
+                    f"{path.parent}: still running under an earlier sweep; waiting for it", file=sys.stderr, flush=True
+                )
+                fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def _differences(measured: Any, now: Any, key: str) -> list[str]:

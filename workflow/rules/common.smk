@@ -89,6 +89,8 @@ onstart:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         sweep_lock = claim.take(STUDY, FOLDER)
+        if SITE is None:
+            claim.wait_for_trials(FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
     follow_jobs()
