@@ -5,11 +5,11 @@ import os
 from itertools import count
 
 import pytest
-from envknee import control_group, launch
+from envknee import attempts, control_group, launch
 from envknee.errors import UserError
 from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
-from envknee.record import Outcome, load_record, load_records
-from records import a_trial
+from envknee.record import Lost, Outcome, load_record, load_records
+from records import GPU, a_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
@@ -142,6 +142,16 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
     with pytest.raises(UserError, match="ended without a result"):
         launch.launch(TrialFolder(tmp_path / "host"))
     assert launch.launch(TrialFolder(tmp_path / "docker")).outcome.status == "oom"
+
+
+def test_a_launcher_stopped_before_it_wrote_the_cost_loses_no_lost_attempt(tmp_path):
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"), device=GPU)
+    running = attempts.Attempts(began_unix_s=1000.0, lost=Lost(attempts=2, held_s=3600.0))
+    write_atomically(trial.attempts, canonical_json(running))
+    os.utime(trial.attempts, (2800.0, 2800.0))
+    record = launch.launch(trial)
+    assert (record.lost_attempts, record.lost_gpu_hours, record.gpu_hours) == (2, 1.0, 0.5)
+    assert not trial.attempts.exists() and load_record(trial) == record
 
 
 def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):

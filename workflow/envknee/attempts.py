@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from envknee.files import TrialFolder, canonical_json, read_model, write_atomically
-from envknee.record import Frozen, Lost
+from envknee.record import Cost, Frozen, Lost
 
 SIGN_OF_LIFE_S = 20.0
 """How often a running attempt marks that it is alive: what is counted of a lost one is short by so much at most."""
@@ -32,9 +32,8 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
     now_unix_s = time.time()
     before = Lost()
     if trial.attempts.exists():
-        old = read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
-        lived_s = max(0.0, trial.attempts.stat().st_mtime - old.began_unix_s)
-        before = Lost(attempts=old.lost.attempts + 1, held_s=old.lost.held_s + lived_s)
+        lost, lived_s = _newest(trial)
+        before = Lost(attempts=lost.attempts + 1, held_s=lost.held_s + lived_s)
     write_atomically(trial.attempts, canonical_json(Attempts(began_unix_s=now_unix_s, lost=before)))
     marked_s = time.monotonic()
 
@@ -50,3 +49,22 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
         os.utime(trial.attempts)
     if trial.outcome.exists():
         trial.attempts.unlink()
+
+
+def settle(trial: TrialFolder, gpus: int) -> None:
+    """Write what is known of the cost of a trial that came to an outcome and whose launcher was stopped before it wrote the cost.
+
+    That is neither energy nor the job. `gpus` is how many took part.
+    """
+    if not trial.attempts.exists():
+        return
+    if not trial.cost.exists():
+        lost, lived_s = _newest(trial)
+        write_atomically(trial.cost, canonical_json(Cost(gpus=gpus, held_s=lived_s, energy_j=None, lost=lost)))
+    trial.attempts.unlink()
+
+
+def _newest(trial: TrialFolder) -> tuple[Lost, float]:
+    """Return what attempts before the newest have lost, and how many seconds that one is known to have lived."""
+    old = read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
+    return old.lost, max(0.0, trial.attempts.stat().st_mtime - old.began_unix_s)

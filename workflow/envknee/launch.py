@@ -35,7 +35,6 @@ from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, 
 from envknee.hang_watch import HangWatch, beats_here
 from envknee.processes import GRACE_S, command_of, end_all, gpus_here, in_cluster
 from envknee.record import (
-    Cost,
     Environment,
     Failure,
     Image,
@@ -81,15 +80,17 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
                     " Delete that folder to measure this trial again; no other trial is touched."
                 )
             _check_measured_in(trial, outcome, entrance.image if entrance else None)
+            attempts.settle(trial, gpus=len({device.uuid for device in outcome.gpus}))
         elif request.refusal is not None:
             _finish(trial, "refused", request.refusal, started_unix_s=time.time())
         elif request.skip is not None:
             _finish(trial, "skipped", request.skip, started_unix_s=time.time())
         else:
             _set_aside(trial)
-            on_nodes = request.nodes > 1
-            spent = _measure_on_nodes(trial, request, given) if on_nodes else _measure_here(trial, request, entrance)
-            write_atomically(trial.cost, canonical_json(spent))
+            if request.nodes > 1:
+                _measure_on_nodes(trial, request, given)
+            else:
+                _measure_here(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
@@ -140,8 +141,8 @@ def _set_aside(trial: TrialFolder) -> None:
             left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
 
 
-def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> Cost:
-    """Measure a trial on this machine, and return its cost."""
+def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
+    """Measure a trial on this machine, and write its cost."""
     with (
         gpus.reserved_for(gpus_here(request), most=2 if request.strategy == "async2" else 1) as uuids,
         attempts.counted(trial) as (lost, alive),
@@ -157,17 +158,18 @@ def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | Non
                 leave(entrance, meeting)
         # Collectors in a cluster of Ray's have GPUs of other machines, whose counters are not read.
         elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
-        return spent().model_copy(update={"lost": lost, **elsewhere})
+        write_atomically(trial.cost, canonical_json(spent().model_copy(update={"lost": lost, **elsewhere})))
 
 
-def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> Cost:
-    """Measure a trial on all nodes of this SLURM job, and return what it cost on all of them."""
+def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
+    """Measure a trial on all nodes of this SLURM job, and write what it cost on all of them."""
     with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
         spent = cost.start([])
         watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
         # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
         _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, alive, grace_s=GRACE_S)
-        return nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
+        whole = nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
+        write_atomically(trial.cost, canonical_json(whole))
 
 
 def _measure(
