@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from envknee import attempts, control_group, launch
 from envknee.errors import UserError
-from envknee.files import StudyFolder, TrialFolder, canonical_json, sha256_of, write_atomically
+from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.record import Lost, Outcome, load_record, load_records
 from records import GPU, a_trial
 
@@ -152,6 +152,19 @@ def test_a_launcher_stopped_before_it_wrote_the_cost_loses_no_lost_attempt(tmp_p
     record = launch.launch(trial)
     assert (record.lost_attempts, record.lost_gpu_hours, record.gpu_hours) == (2, 1.0, 0.5)
     assert not trial.attempts.exists() and load_record(trial) == record
+
+
+def test_a_launcher_stopped_before_it_put_ranks_together_loses_no_measurement(tmp_path):
+    """Rank 0 tells how it ended and then exports what it has learned, for seconds."""
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"), device=GPU, gpus=2)
+    whole = read_model(trial.outcome, Outcome, "")
+    trial.outcome.unlink()
+    write_atomically(trial.attempts, canonical_json(attempts.Attempts(began_unix_s=1000.0, lost=Lost())))
+    for rank in range(2):
+        write_atomically(trial.rank_outcome(rank), canonical_json(whole.model_copy(update={"ranks": None})))
+    record = launch.launch(trial)
+    assert record.outcome == whole and len(record.outcome.ranks or []) == 2
+    assert not trial.log.exists()  # no process was started
 
 
 def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):

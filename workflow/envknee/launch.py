@@ -72,6 +72,7 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
     entrance = entrance_for(request.runtime, given)
     with _only_launcher_of(trial):
+        _take_what_ranks_left(trial, request)
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
             if outcome.request_sha256 != sha256_of(trial.request):
@@ -246,6 +247,16 @@ def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
         time.sleep(POLL_S)
     if outcome is not None:
         write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
+    """Write the outcome of ranks that had all come to their end when their launcher was stopped: it was about to."""
+    if request.processes == 1 or trial.outcome.exists() or not trial.attempts.exists():
+        return
+    outcomes = ranks.read_outcomes(trial, request.processes)
+    told = [one.request_sha256 == sha256_of(trial.request) for one in outcomes.values()]
+    if len(told) == request.processes and all(told):
+        _merge_ranks(trial, request, wait_s=0.0)
 
 
 def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: float) -> None:
