@@ -9,7 +9,7 @@ from envknee import attempts, control_group, launch
 from envknee.errors import UserError
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
 from envknee.record import Lost, Outcome, load_record, load_records
-from records import GPU, a_trial
+from records import GPU, a_study, a_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
@@ -47,6 +47,15 @@ def test_a_refused_trial_gets_a_record_and_no_process(tmp_path):
     assert record.outcome.environment is None and record.fps_total is None
     assert not trial.log.exists() and not trial.metrics.exists()
     assert load_record(trial) == record
+
+
+def test_a_damaged_outcome_of_another_trial_fails_none(tmp_path, capsys):
+    folder = StudyFolder(tmp_path)
+    write_atomically(folder.study, canonical_json(a_study()))
+    records = [launch.launch(a_measured_trial(folder.trial(number), number=number)) for number in range(2)]
+    write_atomically(folder.trial(0).outcome, "{")
+    launch._say_progress(folder, records[1])
+    assert capsys.readouterr().out.startswith("[ 1/15] throughput stock")
 
 
 def test_a_missing_or_truncated_request_is_an_error(tmp_path):

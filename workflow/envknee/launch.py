@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -319,9 +319,12 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
     if folder.study.exists():
         study = config.load(folder.study)
         slots = space.plan(study)
-        seconds = {
-            int(path.parent.name): read_model(path, Outcome, "").total_s for path in folder.trial_files("outcome.json")
-        }
+        seconds = {}
+        for path in folder.trial_files("outcome.json"):
+            with suppress(
+                UserError
+            ):  # another trial's that is damaged is told by what needs it, and this one is measured
+                seconds[int(path.parent.name)] = read_model(path, Outcome, "").total_s
         left_s = progress.time_left_s(slots, seconds, study.slots)
         print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
     else:
