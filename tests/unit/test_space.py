@@ -125,6 +125,17 @@ def test_the_plan_does_not_depend_on_the_order_in_which_arms_are_listed() -> Non
     assert space.plan(study(arms={"stock": {}, "lean": {}})) == space.plan(study(arms={"lean": {}, "stock": {}}))
 
 
+def test_points_that_are_not_legal_are_told() -> None:
+    must = "points are not measured, because batch_size must divide num_envs x horizon"
+    assert space.left_out(study()) == [f"throughput: 1 of 8 {must} and does not: 256 of 16 x 8"]
+    assert space.left_out(study(throughput=throughput(batch_size=128))) == []
+    assert space.left_out(study(throughput=throughput(batch_size="library"))) == []
+    assert space.left_out(study(arms={"two": {"gpus": 2}}, throughput=throughput(batch_size=[512, 1024]))) == [
+        f"throughput: 4 of 8 {must}, in equal parts of each rank, and does not:"
+        " 512 of 16 x 8, 1024 of 16 x 8, 1024 of 16 x 16 and 1 more"
+    ]
+
+
 @pytest.mark.parametrize("kind", ["throughput", "learning"])
 def test_a_section_without_a_legal_point_says_so_with_the_sizes_and_the_way_out(kind: str) -> None:
     section = {"num_envs": [16, 20], "horizon": [8], "batch_size": [256, 1000]}

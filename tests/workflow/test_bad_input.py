@@ -66,6 +66,15 @@ def test_more_gpus_than_there_are_and_a_cap_below_the_simulation_are_found_befor
     assert not list((workspace.folder / "results/tiny/trials").glob("*"))
 
 
+def test_points_that_are_not_measured_are_told_before_the_first_trial(workspace: Workspace):
+    study = workspace.study(task="Isaac-None", throughput={"num_envs": [4, 8], "horizon": 4, "batch_size": 32})
+    assert_refused(
+        workspace.sweep(study),
+        "envknee: throughput: 1 of 2 points are not measured, because batch_size must divide num_envs x horizon and does not: 32 of 4 x 4",
+        "'Isaac-None' is not a registered Isaac Lab task",
+    )
+
+
 def test_what_the_simulation_refuses_is_found_before_the_first_trial(workspace: Workspace):
     study = workspace.study(task={"overrides": {"env.scene.tiled_camera.widht": 24}})
     assert_refused(workspace.sweep(study), "env.scene.tiled_camera.widht names no field", "did you mean 'width'?")

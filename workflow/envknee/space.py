@@ -93,8 +93,29 @@ def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Poin
 
     All arms run the same points, so that they are compared point by point.
     """
-    every = itertools.starmap(Point, itertools.product(*axes(sweep)))
-    return [point for point in every if is_legal(point, world_sizes)]
+    return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
+
+
+def _every_point(sweep: Sweep) -> list[Point]:
+    return list(itertools.starmap(Point, itertools.product(*axes(sweep))))
+
+
+def left_out(study: Study) -> list[str]:
+    """Return a sentence for each section of a study that lists points which are not legal: they are not measured."""
+    told = []
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        every = _every_point(sweep) if sweep else []
+        illegal = [point for point in every if not is_legal(point, study.world_sizes)]
+        if illegal:
+            named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
+            more = f" and {len(illegal) - 3} more" if len(illegal) > 3 else ""
+            ranks = "" if study.world_sizes == {1} else ", in equal parts of each rank,"
+            told.append(
+                f"{kind}: {len(illegal)} of {len(every)} points are not measured, because batch_size must divide num_envs x"
+                f" horizon{ranks} and does not: {', '.join(named)}{more}"
+            )
+    return told
 
 
 @dataclass(frozen=True)

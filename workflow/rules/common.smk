@@ -93,6 +93,8 @@ onstart:
             claim.wait_for_trials(FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
+    for line in space.left_out(STUDY):
+        logger.warning(f"envknee: {line}")
     follow_jobs()
     LIVE.start(STUDY, FOLDER)
 
