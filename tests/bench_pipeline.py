@@ -95,6 +95,11 @@ class Bench:
         torch.manual_seed(0)
         actor, critic = make_networks(specs, cfg)
         self.learner = Learner(actor, critic, cfg, seed=0)
+        self.streams = {
+            name: torch.cuda.Stream(learner, priority=level)
+            for name, level in PRIORITIES.items()
+            if learner.type == "cuda"
+        }
         self.pace = Pace()
         self.learner.optimizer.register_step_post_hook(self.pace)
         steps = [self._a_step(actor, critic, shapes, num_envs) for _ in range(horizon)]
@@ -115,7 +120,8 @@ class Bench:
     def run(self, storage: str, priority: str, pace: str | None, updates: int, pause_s: float, found: Found) -> None:
         """Store steps while `updates` are made, or, where there is no pace, as many as a rollout has."""
         if self.device.type == "cuda":
-            torch.cuda.set_stream(torch.cuda.Stream(self.device, priority=PRIORITIES[priority]))
+            torch.cuda.empty_cache()  # what was made on another stream is of no use on this one
+            torch.cuda.set_stream(self.streams[priority])
             torch.cuda.set_device(self.source if self.source.type == "cuda" else self.device)
         buffer = ReplayBuffer(storage=STORAGES[storage](self.horizon, device=self.device))
         for _ in range(self.horizon):
