@@ -259,6 +259,20 @@ def test_what_is_wrong_is_found_before_anything_runs(changes, words):
         assert word in str(error.value)
 
 
+def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "needy_task.py").write_text("import isaaclab.not_there\n")
+    with pytest.raises(UserError, match=r"module 'needy_task' imports 'isaaclab\.not_there', which is not installed"):
+        resolve_arms(a_study(task={"id": "needy_task:Own"}))
+    (tmp_path / "bare_task.py").write_text(
+        "import gymnasium\ngymnasium.register('Own-Bare', entry_point='bare_task:Env')\n"
+    )
+    with pytest.raises(
+        UserError, match=r"It registers none for any trainer: add one to the kwargs of gymnasium\.register"
+    ):
+        resolve_arms(a_study(task={"id": "bare_task:Own-Bare"}))
+
+
 @pytest.mark.parametrize(
     ("trainer", "field"),
     [

@@ -69,8 +69,12 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     if agent_entry_point is not None and agent_entry_point not in known:
         trainers = sorted(key.removesuffix(AGENT) for key in known if key.endswith(AGENT) and key != f"env{AGENT}")
         raise UserError(
-            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. Registered are"
-            f" configurations for {', '.join(trainers) or 'no trainer at all'}: use one of those trainers, or another task"
+            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. "
+            + (
+                f"Registered are configurations for {', '.join(trainers)}: use one of those trainers, or another task"
+                if trainers
+                else "It registers none for any trainer: add one to the kwargs of gymnasium.register (docs/extending.md)"
+            )
         )
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -95,6 +99,11 @@ def _register(module: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise UserError(
+                f"task.id: module {module!r} imports {error.name!r}, which is not installed. Install it where trials run, or mend"
+                " the import"
+            ) from error
         raise UserError(
             f"task.id: there is no module {error.name!r}. Expected MODULE:TASK with a module that Python finds (PYTHONPATH, or"
             " installed), or the name of a registered task alone"
