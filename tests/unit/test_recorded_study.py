@@ -372,6 +372,10 @@ def test_the_docs_say_how_lean_frames_learned():
 def test_the_docs_say_what_the_study_of_trainers_says():
     docs = (ROOT / "docs/trainers.md").read_text()
     found: dict[str, list[tuple[float, int]]] = {}
+    outcomes = [record.outcome for record in records_of("cartpole-trainers")]
+    ended_unix_s = max(outcome.started_unix_s + outcome.total_s for outcome in outcomes)
+    minutes = (ended_unix_s - min(outcome.started_unix_s for outcome in outcomes)) / 60
+    assert f"three seeds each, in {minutes:.0f} minutes on two cores" in docs
     for record in records_of("cartpole-trainers"):
         assert record.seconds_to_target is not None and record.frames_to_target is not None
         found.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
