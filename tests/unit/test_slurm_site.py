@@ -62,6 +62,8 @@ def test_the_site_that_ships_is_legal_and_has_every_key():
         ("{partition: gpu, constraint: '$(x)'}", ["constraint: expected features"]),
         ("{partition: gpu, slurm_extra: '--mail-user=a@b.c; x'}", ["slurm_extra: expected options", "'--mail-user=a@b.c;' is none"]),
         ("{partition: gpu, slurm_extra: --gres=gpu:1}", ["--gres=gpu:1 is decided by other lines"]),
+        ("{partition: gpu, slurm_extra: --gpus-per-node=4}", ["--gpus-per-node=4 is decided by other lines"]),
+        ("{partition: gpu, slurm_extra: --mem-per-gpu=8G}", ["--mem-per-gpu=8G is decided by other lines"]),
         ("{partition: gpu, max_gpus: 0}", ["max_gpus: input should be greater than or equal to 1 (got 0)"]),
         ("partition: [", ["is not YAML"]),
         ("partition: gpu\nqos: long\npartition: urgent", ["is not YAML", "the key partition stands there twice", "line 3"]),

@@ -28,6 +28,7 @@ MANAGED = {
     "--job-name", "--output", "--error", "--parsable", "--export", "--comment", "--chdir", "--workdir", "--account",
     "--partition", "--mem", "--mem-per-cpu", "--ntasks", "--ntasks-per-gpu", "--cpus-per-task", "--cpus-per-gpu", "--time",
     "--constraint", "--qos", "--nodes", "--clusters", "--gres", "--gpus", "--requeue", "--no-requeue", "--wrap", "--array",
+    "--gpus-per-node", "--gpus-per-task", "--mem-per-gpu", "--ntasks-per-node",
 }  # fmt: skip
 """Options of sbatch that other lines, the study or the executor plugin decide (its validation.py refuses most)."""
 
