@@ -128,6 +128,10 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
     assert record.outcome.setup_s == pytest.approx(sum(record.outcome.startup_s.model_dump().values()))
+    timed_s = sum(
+        row.iteration_s or 0.0 for row in read_rows(trial)[1:]
+    )  # the first one's first step belongs to the start
+    assert record.outcome.setup_s + timed_s < record.outcome.total_s
 
     record = launch.launch(a_trial(tmp_path / "off", phases="off"))
     assert record.phases_s is None and record.fps_env_step is not None

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from envknee import determinism, docker, environment, image, keepsakes, ranks, trainers
 from envknee.errors import UserError, run_command
 from envknee.files import TrialFolder, canonical_json, read_model, sha256_of, write_atomically
@@ -39,7 +41,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
     Raises:
         UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
-    started_unix_s = time.time()
+    started_unix_s = psutil.Process().create_time()  # imports take seconds, of the device's time too
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     image.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
     device = environment.choose_device(gpus_here(request), this.local_rank)
