@@ -9,7 +9,7 @@ import pytest
 from envknee.config import Decide
 from envknee.files import canonical_json
 from envknee.limits import memory
-from envknee.limits.memory import MemoryLimit
+from envknee.limits.memory import MemoryLimit, Room, Sample
 from envknee.limits.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 from envknee.refusals import KnownMemory
 from envknee.space import Point, batch_transitions
@@ -262,6 +262,25 @@ def test_prediction_interval_covers():
         assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
         covered += wall.largest_num_envs_lower <= truth <= wall.largest_num_envs_upper
     assert covered >= 52  # 95% of 60 is 57, and three standard errors below it 52
+
+
+@pytest.mark.parametrize(("room_gb", "least"), [(8.0, 0.93), (150.0, 0.85)])
+def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_it_is(room_gb: float, least: float):
+    """Five points, each 2% off: where absolute errors looked likelier by chance, intervals at the largest covered 36%, and 78% in all."""
+    generator = np.random.default_rng(1)
+    per_env, covered, studies = 0.0085, 0, 200
+    for _ in range(studies):
+        samples = [
+            Sample(
+                "throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * (1.0 + 0.02 * generator.standard_normal())
+            )
+            for n in (1024, 2048, 4096, 8192, 16384)
+        ]
+        met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
+        wall = memory.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None)
+        assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
+        covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
+    assert covered >= least * studies
 
 
 def test_order_of_records_changes_nothing():

@@ -10,12 +10,14 @@ parts to fit what there was (`on_oom: retry_accumulate`) are no evidence of what
 How far the model errs shows only where more points (num_envs, horizon, batch size) were measured than it has unknowns: repeats
 of a point differ by next to nothing on a GPU, and say nothing of it. So intervals rest on how far the means of points are off
 the model, with points less unknowns for degrees of freedom, and besides on how far repeats are off their point's mean; with
-as many points as unknowns there is none.
+as many points as unknowns there is none. Whether errors grow with the peak or not matters where a card is much smaller or larger
+than what was measured, and few points hardly tell: unless one is 7 times as likely as the other, intervals span those of both.
 
 Where several ranks train together all of it is per rank: N and B are one rank's, the peak is that of the fullest rank. Each
 rank has a GPU of its own; on a CPU they share the host's memory in equal parts.
 """
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -32,6 +34,9 @@ from envknee.record import Frozen, Record, Status
 from envknee.space import Point, batch_transitions, rollout_size
 
 RESAMPLES = 500
+
+DECISIVE = 2.0
+"""Difference of log-likelihoods from which on trials tell whether their noise is absolute or relative: 7 times as likely."""
 
 FAR_BEYOND = 4.0
 """A largest num_envs this many times the largest measured one is called an extrapolation."""
@@ -55,7 +60,7 @@ GB_PER_MIB = 2**20 / 1e9
 METHOD = (
     "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval, where there are"
     " more points than unknowns: bootstrap of the points' residuals and of the repeats' within points, with those of one more trial"
-    " added; it holds as far as the linear model does"
+    " added, by both kinds of errors where neither is much likelier; it holds as far as the linear model does"
 )
 
 
@@ -231,6 +236,8 @@ class _Fit:
     relative: bool
     """True where the noise grows with the peak."""
     largest_error_gb: float
+    other: "_Fit | None" = None
+    """By the other kind of errors, where the trials leave open which kind is theirs: intervals span both."""
 
     @property
     def errs_visibly(self) -> bool:
@@ -391,12 +398,28 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -
     rows = np.array(sorted((*_design(sample, world_size), sample.peak_gb or 0.0) for sample in samples))
     design, peaks = rows[:, :-1], rows[:, -1]
     columns = _independent(design)
-    different, point_of_trial, repeats = np.unique(design, axis=0, return_inverse=True, return_counts=True)
-    points = len(different)
+    points = len(np.unique(design, axis=0))
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
+    evidence = _relative_over_absolute(design, peaks, columns)
+    found = _fitted(design, peaks, columns, evidence > 0.0, confidence)
+    # Repeats that agree tell nothing of how points err: the evidence is that of as many trials as points.
+    if found.resampled is not None and abs(evidence) * points / len(peaks) < DECISIVE:
+        found = dataclasses.replace(found, other=_fitted(design, peaks, columns, not found.relative, confidence))
+    return found, ""
+
+
+def _fitted(
+    design: NDArray[np.float64],
+    peaks: NDArray[np.float64],
+    columns: tuple[int, ...],
+    relative: bool,
+    confidence: float | None,
+) -> _Fit:
+    """Return the model that errs least, by absolute errors or relative ones."""
+    different, point_of_trial, repeats = np.unique(design, axis=0, return_inverse=True, return_counts=True)
+    points = len(different)
     # An allocator's slack grows with what it holds, the host's noise does not: each trial counts by its own scale.
-    relative = _noise_is_relative(design, peaks, columns)
     scales = peaks if relative else np.ones(len(peaks))
     values = _solve(design, peaks, columns, scales)
     errors = peaks - design @ values
@@ -412,13 +435,16 @@ def _fit(samples: Sequence[Sample], world_size: int, confidence: float | None) -
         noisy = design @ values + drawn[:, 1:] * scales
         resampled = np.array([_solve(design, one, columns, scales) for one in noisy])
         added = drawn[:, 0]
-    return _Fit(columns, points, values, resampled, added, relative, float(np.abs(errors).max())), ""
+    return _Fit(columns, points, values, resampled, added, relative, float(np.abs(errors).max()))
 
 
-def _noise_is_relative(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> bool:
-    """Tell which is likelier: noise in proportion to the peak, or the same for all (Gaussian likelihoods, maximized)."""
+def _relative_over_absolute(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> float:
+    """Return how much likelier noise in proportion to the peak is than the same for all: a difference of log-likelihoods.
+
+    Gaussian, maximized; 0 where there are no more trials than unknowns.
+    """
     if len(peaks) <= len(columns):
-        return False
+        return 0.0
 
     def log_likelihood(scales: NDArray[np.float64]) -> float:
         errors = (peaks - design @ _solve(design, peaks, columns, scales)) / scales
@@ -426,7 +452,7 @@ def _noise_is_relative(design: NDArray[np.float64], peaks: NDArray[np.float64], 
         variance = max(float(np.square(errors).mean()), float(np.square(1e-6 * peaks / scales).mean()))
         return -0.5 * len(peaks) * math.log(variance) - float(np.log(scales).sum())
 
-    return log_likelihood(peaks) > log_likelihood(np.ones(len(peaks)))
+    return log_likelihood(peaks) - log_likelihood(np.ones(len(peaks)))
 
 
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
@@ -454,12 +480,17 @@ def _solve(
 
 def _terms(fit: _Fit, confidence: float) -> list[MemoryTerm]:
     tail = (1.0 - confidence) / 2
+    resampled = [one.resampled for one in (fit, fit.other) if one is not None and one.resampled is not None]
+
+    def ends(column: int, share: float) -> list[float]:
+        return [float(np.quantile(draws[:, column], share)) for draws in resampled]
+
     return [
         MemoryTerm(
             name=NAMES[column],
             gb=float(fit.values[column]),
-            gb_lower=None if fit.resampled is None else float(np.quantile(fit.resampled[:, column], tail)),
-            gb_upper=None if fit.resampled is None else float(np.quantile(fit.resampled[:, column], 1.0 - tail)),
+            gb_lower=min(ends(column, tail), default=None),
+            gb_upper=max(ends(column, 1.0 - tail), default=None),
         )
         for column in fit.columns
     ]
@@ -572,12 +603,13 @@ def _largest(
         return int(num_envs) if math.isfinite(num_envs) else None
 
     largest = whole(float(solve(fit.values, 0.0)))
-    if fit.resampled is None or fit.added_residuals is None:
-        return largest, None, None
     tail = (1.0 - settings.confidence) / 2
-    replicates = solve(fit.resampled, fit.added_residuals * (available_gb if fit.relative else 1.0))
-    lower, upper = (float(np.quantile(replicates, share, method="nearest")) for share in (tail, 1.0 - tail))
-    return largest, whole(lower), whole(upper)
+    ends = []
+    for one in (fit, fit.other):
+        if one is not None and one.resampled is not None and one.added_residuals is not None:
+            replicates = solve(one.resampled, one.added_residuals * (available_gb if one.relative else 1.0))
+            ends += [float(np.quantile(replicates, share, method="nearest")) for share in (tail, 1.0 - tail)]
+    return (largest, whole(min(ends)), whole(max(ends))) if ends else (largest, None, None)
 
 
 def _infeasible(failed: Sequence[Sample]) -> list[InfeasibleTrial]:
