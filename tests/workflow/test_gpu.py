@@ -118,8 +118,10 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     parts_gb = found.rollout_gb + found.collecting_gb + found.model_gb + found.learner_gb
     assert parts_gb <= newest.torch_peak_allocated_gb < found.static_gb + parts_gb + 0.05
     assert found.other_processes_gb is not None and found.other_processes_gb < 0.1
+    assert newest.device_used_gb is not None and newest.device_used_gb <= found.device_used_gb + 0.01  # of the peak
     if newest.process_gb is not None:
-        assert newest.process_gb == pytest.approx(found.device_used_gb - (found.other_processes_gb or 0.0), rel=0.1)
+        # Both are of now: PyTorch may have given back since what a convolution's search took once.
+        assert newest.process_gb == pytest.approx(newest.device_used_gb - found.other_processes_gb, abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -128,10 +128,9 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
     assert record.outcome.setup_s == pytest.approx(sum(record.outcome.startup_s.model_dump().values()))
-    timed_s = sum(
-        row.iteration_s or 0.0 for row in read_rows(trial)[1:]
-    )  # the first one's first step belongs to the start
-    assert record.outcome.setup_s + timed_s < record.outcome.total_s
+    # The first iteration's first step belongs to the start.
+    later_s = sum(row.iteration_s or 0.0 for row in read_rows(trial)[1:])
+    assert record.outcome.setup_s is not None and record.outcome.setup_s + later_s < record.outcome.total_s
 
     record = launch.launch(a_trial(tmp_path / "off", phases="off"))
     assert record.phases_s is None and record.fps_env_step is not None
@@ -288,7 +287,7 @@ def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_what_the_study_decides_is_not_overridden(trainer, field):
     if trainer != "rsl_rl":
-        pytest.importorskip({"sb3": "stable_baselines3"}.get(trainer, trainer))
+        pytest.importorskip("stable_baselines3" if trainer == "sb3" else trainer)
     with pytest.raises(UserError) as error:
         resolve_arms(a_study(arms={"a": {"gpus": 0, "trainer": trainer, "overrides": {field: 3}}}))
     assert f"arms.a: override {field}: 3: a trial's sizes, seed and device are the study's" in str(error.value)
