@@ -321,9 +321,7 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
         slots = space.plan(study)
         seconds = {}
         for path in folder.trial_files("outcome.json"):
-            with suppress(
-                UserError
-            ):  # another trial's that is damaged is told by what needs it, and this one is measured
+            with suppress(UserError):  # one that is damaged is told by what needs it
                 seconds[int(path.parent.name)] = read_model(path, Outcome, "").total_s
         left_s = progress.time_left_s(slots, seconds, study.slots)
         print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
