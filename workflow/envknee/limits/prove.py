@@ -536,6 +536,9 @@ SHARES: Mapping[str, str] = {
 
 HEADINGS = ("limit", "scenario", "repeats", *SHARES.values(), "CPU ms", "")
 
+LEAST_WIDTH = 180
+"""Characters of the table in a terminal, with whole words in its columns."""
+
 
 def cells(row: ProofRow) -> list[str]:
     """Return a row's cells, in the order of `HEADINGS`; a missed promise is marked with !."""
@@ -614,7 +617,9 @@ def main() -> int:
             progress.print(f"{row.limit}: {row.scenario}, {row.repeats} repeats, {row.ms_per_verdict:.1f} ms each")
 
     proof = prove(arguments.studies, arguments.seed, tell)
-    print_proof(proof, Console(markup=False, highlight=False, emoji=False))
+    console = Console(markup=False, highlight=False, emoji=False)
+    console.width = max(console.width, LEAST_WIDTH)  # a narrower terminal, or a pipe, would split words
+    print_proof(proof, console)
     if output is not None:
         write_atomically(output, canonical_json(proof) if output.suffix == ".json" else as_markdown(proof))
     return int(any(row.missed for row in proof.rows if row.in_scope))
