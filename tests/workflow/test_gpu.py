@@ -61,10 +61,10 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
     arms = {"stock": {"gpus": 1}, "per-frame": {"gpus": 1, "observations": "per_frame"}}
     overrides = {f"env.scene.tiled_camera.{side}": 256 for side in ("width", "height")}
     overrides["agent.algorithm.num_learning_epochs"] = 1
-    sweep = {"num_envs": 1024, "horizon": 4, "batch_size": "library", "repeats": 5, "iterations": 8}
+    sweep = {"num_envs": 1024, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 8}
     study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
     # Only the trials: a GPU host without MLflow can measure them, too.
-    trials = [workspace.results().trial(number).record for number in range(10)]
+    trials = [workspace.results().trial(number).record for number in range(6)]
     result = workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580)
     assert result.returncode == 0, result.stdout
     folder = str(workspace.results().root)
