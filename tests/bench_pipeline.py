@@ -70,7 +70,7 @@ class Pace:
 class Bench:
     """A learner with its rollout, and a step to be stored beside it."""
 
-    def __init__(self, num_envs: int, horizon: int, pixels: int, batch_size: int, learner: torch.device) -> None:
+    def __init__(self, num_envs: int, horizon: int, pixels: int, mini_batches: int, learner: torch.device) -> None:
         """Fill a rollout with random frames and what the networks say of them."""
         self.device, self.horizon = learner, horizon
         others = torch.cuda.device_count() - 1 if learner.type == "cuda" else 0
@@ -86,7 +86,7 @@ class Bench:
             device=learner,
         )
         cfg = LikeRslRlCfg(
-            num_learning_epochs=4, num_mini_batches=num_envs * horizon // batch_size, activation="elu", value_loss_coef=2.0,
+            num_learning_epochs=4, num_mini_batches=mini_batches, activation="elu", value_loss_coef=2.0,
             learning_rate=3e-4, gamma=0.99, lam=0.95, clip_param=0.2, use_clipped_value_loss=True, desired_kl=None,
             entropy_coef=0.0, max_grad_norm=1.0, init_noise_std=1.0,
             actor_hidden_dims=[64], critic_hidden_dims=[32, 32], actor_groups=["policy"], critic_groups=["critic"],
@@ -173,8 +173,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each variant runs (default: %(default)s)")
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu", help="that learns")
     sizes = parser.parse_args()
-    batch_size = sizes.num_envs * sizes.horizon // sizes.mini_batches
-    bench = Bench(sizes.num_envs, sizes.horizon, sizes.pixels, batch_size, torch.device(sizes.device))
+    bench = Bench(sizes.num_envs, sizes.horizon, sizes.pixels, sizes.mini_batches, torch.device(sizes.device))
     on_gpu = bench.device.type == "cuda"
     busy: list[tuple[str, str, str | None]] = list(
         itertools.product(STORAGES, PRIORITIES if on_gpu else ["same priority"], PACES if on_gpu else ["ahead"])

@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,22 +72,32 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
     return lock
 
 
+@contextmanager
+def only_launcher_of(trial: TrialFolder) -> Iterator[None]:
+    """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
+    with trial.lock.open("a", encoding="ascii") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(
+                f"{trial.root}: still running under an earlier sweep; waiting for its result",
+                file=sys.stderr,
+                flush=True,
+            )
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
 def wait_for_trials(folder: StudyFolder) -> None:
     """Wait for trials of this study that still run here under a sweep that was killed: others beside them would be measured wrongly.
 
     GPUs are locked by the trial that has them (see gpus), and a CPU is not.
     """
     for path in folder.trial_files(".lock"):
-        if TrialFolder(path.parent).record.exists():
-            continue
-        with path.open("a", encoding="ascii") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print(
-                    f"{path.parent}: still running under an earlier sweep; waiting for it", file=sys.stderr, flush=True
-                )
-                fcntl.flock(stream, fcntl.LOCK_EX)
+        trial = TrialFolder(path.parent)
+        if not trial.record.exists():
+            with only_launcher_of(trial):
+                pass
 
 
 def _differences(measured: Any, now: Any, key: str) -> list[str]:

@@ -14,7 +14,6 @@ and may be tried again. Exit 130 or 143: interrupted.
 """
 
 import argparse
-import fcntl
 import os
 import shutil
 import signal
@@ -22,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
 
-from envknee import attempts, bundle, config, control_group, cost, gpus, nodes, progress, ranks, scratch, space
+from envknee import attempts, bundle, claim, config, control_group, cost, gpus, nodes, progress, ranks, scratch, space
 from envknee.enter import Entrance, entrance_for, leave
 from envknee.errors import UserError, run_command
 from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
@@ -71,7 +70,7 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
     entrance = entrance_for(request.runtime, given)
-    with _only_launcher_of(trial):
+    with claim.only_launcher_of(trial):
         _take_what_ranks_left(trial, request)
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
@@ -116,22 +115,6 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
             f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
             " the old image back. Nothing measured was touched."
         )
-
-
-@contextmanager
-def _only_launcher_of(trial: TrialFolder) -> Iterator[None]:
-    """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
-    with trial.lock.open("a", encoding="ascii") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(
-                f"{trial.root}: still running under an earlier sweep; waiting for its result",
-                file=sys.stderr,
-                flush=True,
-            )
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _set_aside(trial: TrialFolder) -> None:
