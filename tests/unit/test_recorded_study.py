@@ -421,7 +421,7 @@ def test_the_docs_say_what_a_pipeline_gains():
         [seconds / 32 * 1e3 for seconds in pipeline_and_turns(column, 1024)] for column in ("collect_s", "storage_s")
     )
     assert f"it took {collect_ms:.1f} ms a step instead of {own_ms:.1f} in turns, {store_ms:.1f} of them" in docs
-    assert f"for storing there what takes {own_store_ms:.1f}." in docs
+    assert f"for storing there what takes {own_store_ms:.1f}:" in docs
     few, many = (
         round(num_envs * 32 / max(pipeline_and_turns(column, num_envs)[1] for column in ("learn_s", "collect_s")), -3)
         for num_envs in (1024, 4096)

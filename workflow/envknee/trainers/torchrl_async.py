@@ -107,10 +107,9 @@ def use(device: torch.device) -> None:
 
 
 def separate_streams(learner: torch.device, simulation: torch.device) -> None:
-    """Let what the main thread does on the learner's GPU not queue up behind the kernels of the learning there.
+    """Let what the main thread copies to the learner's GPU not queue up behind the kernels of the learning there.
 
-    A copy between GPUs waits for the current streams of both, and so would the simulation wait for it. A higher priority of that
-    stream gains nothing where steps go straight into their places (tests/bench_pipeline.py on an H100).
+    A copy between GPUs waits for the current streams of both, and so would the simulation wait for it.
     """
     if learner != simulation:
         torch.cuda.set_stream(torch.cuda.Stream(learner))

@@ -38,7 +38,7 @@ class Rollouts:
         policy = TensorDictSequential(acting, critic)
         self.actor, self.critic = actor, critic
         self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
-        self._buffer = ReplayBuffer(storage=StraightStorage(kept * self._horizon, device=device))
+        self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
         self._collector = make_collector(
             env,
             policy,
@@ -100,22 +100,6 @@ class Rollouts:
         stored = self._buffer.storage[:]
         self._buffer.empty()  # from the first place on; the tensors stay
         return stored
-
-
-class StraightStorage(LazyTensorStorage):
-    """A storage into whose places a step is copied straight from where it was collected.
-
-    `LazyTensorStorage` brings it to its own device first, and copies it from there into its place. Where that device learns
-    meanwhile, each of those second copies waits for one of the learner's kernels to end, and the next step for the copies.
-    """
-
-    def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - upstream has one per PyTorch
-        """Write `data` [num_envs], on any device, to place `cursor`, and whatever else upstream's `set` does."""
-        if self.initialized and isinstance(cursor, int):
-            place: Any = self._storage[cursor]
-            place.update_(data)
-            data = data.exclude(*place.keys(include_nested=True, leaves_only=True))  # what is left, if anything, is new
-        super().set(cursor, data, set_cursor=set_cursor)
 
 
 class SampledActor(TensorDictModuleBase):
