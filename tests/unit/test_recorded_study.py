@@ -296,6 +296,30 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     assert f"{len(records)} of {len(space.plan(config.load(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
 
 
+def test_the_docs_say_what_lean_frames_gain_on_an_h100():
+    name = "cartpole-stock-lean-4096"
+    docs, of = words_of("docs/lean.md"), medians_of(name, "stock", "lean")
+    (pair,) = compare.sides(*(compare.Given.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
+    found = next(
+        one for one in compare.compare(*pair, confidence=0.95, margin=0.05).overall if one.measure == "FPS, total"
+    )
+    assert [len(side.records) for side in pair] == [4, 5] and found.pairs == 4
+    assert len({uuid_of(record) for record in records_of(name)}) == 1
+    assert "{:,.0f} and {:,.0f} FPS.".format(*of("fps_total", 4096)) in docs
+    assert f"By pairs that is {found.ratio:.2f} times ({found.lower:.2f} to {found.upper:.2f} at 95%)" in docs
+    stock_gb, lean_gb = of("memory_peak_gb", 4096)
+    assert f"at 95%), {stock_gb:.2f} and {lean_gb:.2f} GB" in docs and lean_gb < stock_gb / 6
+    step_ms = [4096 / fps * 1e3 for fps in of("fps_env_step", 4096)]
+    told = [f"An environment step took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there, in which"]
+    frames_ms, render_ms, physics_ms = (
+        [seconds / 32 * 1e3 for seconds in of(f"{phase}_s", 4096)] for phase in ("observation", "render", "physics")
+    )
+    told.append(f"frames take {frames_ms[0]:.2f} and {frames_ms[1]:.2f}, rendering {render_ms[0]:.2f} and")
+    told.append(f"{render_ms[1]:.2f}, physics {physics_ms[0]:.2f} and {physics_ms[1]:.2f}:")
+    assert " ".join(told) in docs
+    assert f"frames that cost nothing would gain {step_ms[0] / (step_ms[0] - frames_ms[0]):.2f} times." in docs
+
+
 def test_the_readme_says_what_measuring_costs_and_how_well_phases_add_up():
     found = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
     readme = words_of("README.md")
