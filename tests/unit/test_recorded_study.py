@@ -163,7 +163,7 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
     assert len(cards) == len(memory.CARDS_MIB) and sizes == sorted(set(sizes))
     h100 = next(card for card in cards if "H100)" in card.card)
     assert h100.largest_num_envs_lower is not None and h100.largest_num_envs_upper is not None
-    # 8,192 environments fitted, 16,384 did not.
+    # 8,192 environments fitted, 16,384 did not; one more trial's noise may be larger (memory._largest).
     assert h100.largest_num_envs_lower <= h100.largest_num_envs <= h100.largest_num_envs_upper < 16384
     assert h100.largest_num_envs > 8192
     wall = limit.wall(32, None)

@@ -586,7 +586,11 @@ def _largest(
     memory_gb: float,
     settings: Decide,
 ) -> tuple[int | None, int | None, int | None]:
-    """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval."""
+    """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval.
+
+    The interval may reach below what was measured to fit: it is of one more trial, whose noise is its own. Cut off there, it held
+    the limit in 48 instead of 85% of simulated studies with one trial per point, 2% of noise, and a size that just fits.
+    """
     usual = _usual_mini_batches(_at(series, measured))
     available_gb = memory_gb * (1.0 - settings.memory_margin)
     # The library's batch grows with num_envs, a fixed one does not.
