@@ -51,6 +51,13 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
     assert upper.get_ylim()[0] == 0.0
 
 
+def test_throughput_at_one_size_claims_no_threshold():
+    verdict, _ = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
+    words = texts(draw_throughput(verdict))
+    assert "Throughput threshold: no doubling measured" in words
+    assert "not reached" not in words
+
+
 def test_gains_are_filled_only_where_they_are_shown_to_be_below_delta():
     verdict, _ = judged(fps_trials(PLATEAU))
     lower = draw_throughput(verdict).axes[1]

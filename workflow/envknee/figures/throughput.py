@@ -201,8 +201,10 @@ def _throughput_title(verdict: Verdict) -> str:
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         if headline.threshold_num_envs is not None:
             return f"{headline.threshold_num_envs:,} environments{arm.ranks.each}", str(series)
-        largest = next(limit.not_reached_by for limit in arm.throughput if limit.series == series)
-        return f"not reached by {largest:,} environments{arm.ranks.each}", str(series)
+        limit = next(limit for limit in arm.throughput if limit.series == series)
+        if not limit.gains:
+            return "no doubling measured", str(series)
+        return f"not reached by {limit.not_reached_by:,} environments{arm.ranks.each}", str(series)
 
     found = {arm.arm: of(arm) for arm in verdict.arms}
     if len(found) == 1:
