@@ -49,6 +49,14 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
     assert "from 30.5 s with 2.00 GB (32/8/128) to 20.5 s with 4.00 GB (64/8/128)" in texts(figure).replace("\n", " ")
 
 
+def test_a_point_where_some_seeds_had_no_memory_is_told_apart():
+    trials = points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]))
+    oom = a_trial(64, number=99, repeat=2, kind="learning", status="oom", device=GPU)
+    assert "64/8/128*" in labels_of(draw_pareto(*judged([*trials, oom])))
+    assert "some trials there ran out" in texts(draw_pareto(*judged([*trials, oom])))
+    assert "*" not in texts(draw_pareto(*judged(trials)))
+
+
 def test_a_censored_run_is_an_open_arrow_at_its_budget_and_its_point_is_not_on_the_front():
     figure = draw_pareto(*judged(points((32, 2.0, [30.0, None]), (64, 4.0, [40.0, 41.0]))))
     (axes,) = figure.axes

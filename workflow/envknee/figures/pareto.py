@@ -16,6 +16,9 @@ from envknee.limits.learning import Cost, seconds_of, that_ran
 from envknee.limits.verdict import Verdict
 from envknee.record import Record
 
+WITHOUT_MEMORY = "*"
+"""Behind the label of a point at which not every trial had the memory to run."""
+
 
 class _Point(NamedTuple):
     """One num_envs, horizon and batch size of one arm."""
@@ -83,6 +86,9 @@ def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
         keys.append(Line2D([], [], color=GREY, linewidth=1.3, label=f"{verdict.confidence:.0%} interval over seeds"))
     if any(point.spent_s for point in points):
         keys.append(key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
+    if any(point.label.endswith(WITHOUT_MEMORY) for point in points):
+        words = f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"
+        keys.append(Line2D([], [], linestyle="none", label=words))
     if unlabelled:
         keys.append(
             Line2D(
@@ -125,7 +131,7 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
                 found.append(
                     _Point(
                         arm.arm,
-                        f"{point.num_envs:,}/{limit.horizon}/{batch}",
+                        f"{point.num_envs:,}/{limit.horizon}/{batch}{WITHOUT_MEMORY if point.without_memory else ''}",
                         max(peaks),
                         point.seconds_to_target,
                         sorted(set(spent)),
