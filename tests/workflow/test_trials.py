@@ -198,6 +198,7 @@ def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
     with pytest.raises(UserError, match="(?s)ended without a result.*negative dimension") as error:
         launch.launch(trial)
     assert str(trial.log) in str(error.value)
+    assert "look at what the study overrides" in str(error.value) and "hidden_dims: [-8]" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
 
 

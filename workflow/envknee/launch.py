@@ -215,7 +215,7 @@ def _measure(
         _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s)
     else:
         raise UserError(
-            f"{progress.parameters(request)}: ended without a result. {_last_words(trial, process.returncode)}"
+            f"{progress.parameters(request)}: ended without a result. {_last_words(trial, request, process.returncode)}"
         )
 
 
@@ -263,7 +263,7 @@ def _finish(trial: TrialFolder, status: Status, reason: str, started_unix_s: flo
     write_atomically(trial.outcome, canonical_json(outcome))
 
 
-def _last_words(trial: TrialFolder, returncode: int) -> str:
+def _last_words(trial: TrialFolder, request: Request, returncode: int) -> str:
     """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
     free_bytes = shutil.disk_usage(trial.root).free
     if free_bytes < FULL_DISK_BYTES:
@@ -273,7 +273,11 @@ def _last_words(trial: TrialFolder, returncode: int) -> str:
     if said:  # the last thing that a trial says, over as many lines as it takes
         return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
     tail = "\n    ".join(line for line in lines[-5:] if line.strip())
-    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\nRun the sweep again to try once more."
+    again = "Run the sweep again to try once more."
+    if request.overrides:
+        changed = ", ".join(f"{name}: {value}" for name, value in request.overrides.items())
+        again += f" If it says the same again, look at what the study overrides ({changed})."
+    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\n{again}"
 
 
 def _show_live(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
