@@ -105,10 +105,11 @@ test: setup ## all tests that this machine can run; ARGS="..." goes to pytest as
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
 
-check: setup ## format, lint and types
+check: setup ## format, lint and types (those of every trainer: make setup TRAINERS=ray first)
 	@ruff format --check .
 	@ruff check .
-	@pyright
+	@pyright || { echo "envknee: every trainer's types are checked; imports that could not be resolved come with" \
+		"make setup TRAINERS=ray" >&2; exit 1; }
 	@snakefmt --check Snakefile workflow/rules
 	@snakemake --lint
 
