@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -227,6 +227,22 @@ def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> lis
     return [one / other for one, other in zip(numerators, denominators, strict=True)]
 
 
+def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float], str, float]:
+    """Return of 4,096 environments and 32 steps the ms of a step by arm, its parts in words, and what free frames would gain."""
+    step_ms = [4096 / fps * 1e3 for fps in of("fps_env_step", 4096)]
+    frames, render, physics = (
+        [seconds / 32 * 1e3 for seconds in of(f"{phase}_s", 4096)] for phase in ("observation", "render", "physics")
+    )
+    parts = {"frames take": frames, "rendering": render, "physics": physics}
+    told = ", ".join(f"{name} {one:.2f} and {other:.2f}" for name, (one, other) in parts.items())
+    return step_ms, told, step_ms[0] / (step_ms[0] - frames[0])
+
+
+def ratio_of(pair: Iterable[compare.Side], measure: str) -> compare.Ratio:
+    found = compare.compare(*pair, confidence=0.95, margin=0.05)
+    return next(one for one in found.overall if one.measure == measure)
+
+
 def words_of(name: str) -> str:
     return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())
 
@@ -263,18 +279,10 @@ def test_readme_and_docs_say_what_lean_frames_gain():
             assert f"{gains} times {'as many ' if num_envs == 4096 else ''}with {num_envs:,}" in readme
     told = " and ".join(f"{min(left):.1f} to {max(left):.1f} ms" for left in left_ms)
     assert f"What is left, {told} on the two machines" in docs
-    stock_ms, lean_ms = (4096 / fps * 1e3 for fps in on_each[1]("fps_env_step", 4096))
+    (stock_ms, lean_ms), told, _ = in_parts(on_each[1])
     assert f"of {stock_ms:.1f} ms with stock frames and {lean_ms:.1f} ms" in docs
-    frames, render, physics = (
-        [seconds / 32 * 1e3 for seconds in on_each[1](f"{phase}_s", 4096)]
-        for phase in ("observation", "render", "physics")
-    )
-    told = f"frames take {frames[0]:.2f} and {frames[1]:.2f}, rendering {render[0]:.2f} and {render[1]:.2f},"
-    assert f"{told} physics {physics[0]:.2f} and {physics[1]:.2f}" in docs
-    free = []
-    for of in on_each:
-        step_s, frames_s = 4096 / of("fps_env_step", 4096)[0], of("observation_s", 4096)[0] / 32
-        free.append(step_s / (step_s - frames_s))
+    assert told in docs
+    free = [in_parts(of)[2] for of in on_each]
     assert f"frames that cost nothing would gain {free[0]:.2f} and {free[1]:.2f} times" in docs
 
     lean, stock = verdict_of("cartpole-stock-lean").arms
@@ -300,9 +308,7 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     name = "cartpole-stock-lean-4096"
     docs, of = words_of("docs/lean.md"), medians_of(name, "stock", "lean")
     (pair,) = compare.sides(*(compare.Given.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
-    found = next(
-        one for one in compare.compare(*pair, confidence=0.95, margin=0.05).overall if one.measure == "FPS, total"
-    )
+    found = ratio_of(pair, "FPS, total")
     assert [len(side.records) for side in pair] == [4, 5] and found.pairs == 4
     assert len({uuid_of(record) for record in records_of(name)}) == 1
     assert "{:,.0f} and {:,.0f} FPS, of".format(*of("fps_total", 4096)) in docs
@@ -314,15 +320,9 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     assert f"By pairs it is {found.ratio:.2f} times ({found.lower:.2f} to {found.upper:.2f} at 95%)" in docs
     stock_gb, lean_gb = of("memory_peak_gb", 4096)
     assert f"at 95%), {stock_gb:.2f} and {lean_gb:.2f} GB" in docs and lean_gb < stock_gb / 6
-    step_ms = [4096 / fps * 1e3 for fps in of("fps_env_step", 4096)]
-    told = [f"An environment step took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there, in which"]
-    frames_ms, render_ms, physics_ms = (
-        [seconds / 32 * 1e3 for seconds in of(f"{phase}_s", 4096)] for phase in ("observation", "render", "physics")
-    )
-    told.append(f"frames take {frames_ms[0]:.2f} and {frames_ms[1]:.2f}, rendering {render_ms[0]:.2f} and")
-    told.append(f"{render_ms[1]:.2f}, physics {physics_ms[0]:.2f} and {physics_ms[1]:.2f}:")
-    assert " ".join(told) in docs
-    assert f"frames that cost nothing would gain {step_ms[0] / (step_ms[0] - frames_ms[0]):.2f} times." in docs
+    step_ms, told, free = in_parts(of)
+    assert f"An environment step took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there, in which {told}:" in docs
+    assert f"frames that cost nothing would gain {free:.2f} times." in docs
 
 
 def test_the_readme_says_what_measuring_costs_and_how_well_phases_add_up():
@@ -397,8 +397,7 @@ def test_the_docs_say_how_lean_frames_learned():
 
     def ratio(measure: str, repeats: set[int]) -> compare.Ratio:
         pair = (replace(side, records=[one for one in side.records if one.request.repeat in repeats]) for side in both)
-        found = compare.compare(*pair, confidence=0.95, margin=0.05)
-        return next(one for one in found.overall if one.measure == measure)
+        return ratio_of(pair, measure)
 
     frames, seconds = ratio("frames to target", set(machines[0])), ratio("seconds to target", on_one)
     assert frames.lower is not None and frames.upper is not None and (frames.pairs, seconds.pairs) == (5, 4)

@@ -30,6 +30,8 @@ class _Point(NamedTuple):
     cost: Cost
     spent_s: list[float]
     """Of each trial that did not reach the target: the least that it would have taken, as in `learning`."""
+    without_memory: int
+    """Trials that ran out of memory or were refused beside those."""
 
 
 def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
@@ -86,7 +88,7 @@ def draw_pareto(verdict: Verdict, records: Sequence[Record]) -> Figure:
         keys.append(Line2D([], [], color=GREY, linewidth=1.3, label=f"{verdict.confidence:.0%} interval over seeds"))
     if any(point.spent_s for point in points):
         keys.append(key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
-    if any(point.label.endswith(WITHOUT_MEMORY) for point in points):
+    if any(point.without_memory for point in points):
         words = f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"
         keys.append(Line2D([], [], linestyle="none", label=words))
     if unlabelled:
@@ -135,6 +137,7 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
                         max(peaks),
                         point.seconds_to_target,
                         sorted(set(spent)),
+                        point.without_memory,
                     )
                 )
     return found
