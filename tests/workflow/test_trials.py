@@ -284,6 +284,9 @@ def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
         ("rsl_rl", "agent.num_steps_per_env"), ("rsl_rl", "agent.seed"), ("rsl_rl", "agent.device"),
         ("rl_games", "agent.params.seed"), ("skrl", "agent.agent.rollouts"), ("skrl", "agent.memory.memory_size"),
         ("sb3", "agent.n_steps"), ("sb3", "agent.batch_size"), ("torchrl", "agent.num_steps_per_env"), ("torchrl", "agent.seed"),
+        # What batch_size decides; with batch_size: library it is the override's.
+        ("rsl_rl", "agent.algorithm.num_mini_batches"), ("skrl", "agent.agent.mini_batches"),
+        ("torchrl", "agent.num_mini_batches"),
     ],
 )  # fmt: skip
 def test_what_the_study_decides_is_not_overridden(trainer, field):
@@ -292,6 +295,16 @@ def test_what_the_study_decides_is_not_overridden(trainer, field):
     with pytest.raises(UserError) as error:
         resolve_arms(a_study(arms={"a": {"gpus": 0, "trainer": trainer, "overrides": {field: 3}}}))
     assert f"arms.a: override {field}: 3: a trial's sizes, seed and device are the study's" in str(error.value)
+
+
+def test_how_many_mini_batches_the_library_has_may_be_overridden():
+    found = resolve_arms(
+        a_study(
+            throughput={"num_envs": [16], "horizon": [8], "batch_size": "library", "repeats": 3},
+            arms={"a": {"gpus": 0, "overrides": {"agent.algorithm.num_mini_batches": 4}}},
+        )
+    )
+    assert found["a"]["agent"]["algorithm"]["num_mini_batches"] == 4
 
 
 def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):

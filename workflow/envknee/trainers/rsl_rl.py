@@ -68,7 +68,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
-    refuse_the_studys(agent_overrides, ("device", "seed", "num_steps_per_env"), "agent")
+    decided = ("device", "seed", "num_steps_per_env", *shared.own_mini_batches(request, "algorithm.num_mini_batches"))
+    refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
     algorithm.num_mini_batches = shared.num_mini_batches(request, algorithm.num_mini_batches)

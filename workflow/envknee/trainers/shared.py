@@ -37,6 +37,11 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
     return env_cfg, agent_cfg, overrides["agent"]
 
 
+def own_mini_batches(request: Request, field: str) -> tuple[str, ...]:
+    """Return the `field` that says how many mini-batches there are, where a request's batch size decides it: nobody else may."""
+    return () if request.batch_size is None else (field,)
+
+
 def num_mini_batches(request: Request, default: int) -> int:
     """Return the optimizer steps per epoch: what `batch_size` makes it, or the library's `default`.
 

@@ -48,7 +48,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """
     shared.refuse(request, UNSUPPORTED)
     env_cfg, agent_cfg, overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
-    refuse_the_studys(overrides, ("seed", "agent.rollouts", "memory.memory_size"), "agent")
+    decided = ("seed", "agent.rollouts", "memory.memory_size", *shared.own_mini_batches(request, "agent.mini_batches"))
+    refuse_the_studys(overrides, decided, "agent")
     apply_overrides(agent_cfg, overrides, "agent")
     agent = agent_cfg["agent"]
     if str(agent["class"]).upper() != "PPO":

@@ -56,7 +56,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     cfg.device = device
     cfg.seed = request.seed + rank
     cfg.num_steps_per_env = request.horizon
-    refuse_the_studys(agent_overrides, ("device", "seed", "num_steps_per_env"), "agent")
+    decided = ("device", "seed", "num_steps_per_env", *shared.own_mini_batches(request, "num_mini_batches"))
+    refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(cfg, agent_overrides, "agent")
     cfg.num_mini_batches = shared.num_mini_batches(request, cfg.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, cfg)
