@@ -12,7 +12,7 @@ from envknee.errors import UserError
 from envknee.files import StudyFolder, canonical_json
 from envknee.limits import verdict
 from envknee.limits.verdict import ArmVerdict, Headline, Verdict, decide, load_study, records_csv
-from envknee.record import Phase
+from envknee.record import Phase, Status
 from records import (
     CPU,
     GPU,
@@ -67,6 +67,24 @@ def test_not_reached_recommends_the_largest_and_asks_for_more():
     assert headline.what_would_move_it.startswith(
         "Measure 128 environments: the last doubling measured, 32 to 64, still gained"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("nan", "once they no longer become NaN or infinite"),
+        ("diverged", "once learning no longer diverges there"),
+        ("timeout", "with a larger throughput.limit_s"),
+    ],
+)
+def test_what_was_tried_in_vain_is_not_simply_asked_for(status: Status, words: str):
+    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status=status)])
+    assert headline.num_envs == 64
+    told = headline.what_would_move_it
+    assert told.startswith(f"Measure 128 environments again, {words} (")
+    assert "): the last doubling measured, 32 to 64, still gained" in told
+    one_of_two = [*fps_trials(CLIMB), a_trial(128, number=20, status=status), a_trial(128, number=21, fps=395.0)]
+    assert "environments again" not in the_headline(one_of_two).what_would_move_it
 
 
 def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():

@@ -3,14 +3,14 @@
 Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from envknee.limits import Ranks, levers, listed, percent
 from envknee.limits.levers import Lever
 from envknee.limits.phase_law import PhaseLaws
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import Phase
+from envknee.record import Phase, Status
 
 Binds = Literal[
     "throughput",
@@ -37,6 +37,13 @@ CHEAPER: dict[Phase, str] = {
 ONCE_PER_ITERATION = frozenset({"learning"})
 """Phases that run once per iteration: a longer horizon spreads what they cost whatever num_envs. The others run once per step."""
 
+BROKE: dict[Status, str] = {
+    "nan": "once they no longer become NaN or infinite (record.json names the tensor)",
+    "diverged": "once learning no longer diverges there (record.json names what grew)",
+    "timeout": "with a larger throughput.limit_s (their time ran out)",
+}
+"""By how trials ended that have no FPS, when to measure them again."""
+
 MOST = 0.5
 """From this share of an iteration on, what does not grow with num_envs is said to bind."""
 
@@ -49,6 +56,7 @@ def what_would_move_it(
     laws: PhaseLaws | None,
     turned: Sequence[Lever],
     is_lean: bool,
+    without_fps: Mapping[int, Status],
 ) -> str:
     """Return what to change, or to measure, so that the limit lies elsewhere.
 
@@ -60,8 +68,9 @@ def what_would_move_it(
         laws: of the phases of that series, where they are known
         turned: what a longer horizon, a larger batch and more GPUs were measured to give
         is_lean: whether frames stay uint8 already
+        without_fps: num_envs of that series of which no trial was timed to its end, and how the last of each ended
     """
-    sentences = [_first_of_all(limit, binds, ranks, laws, is_lean)]
+    sentences = [_first_of_all(limit, binds, ranks, laws, is_lean, without_fps)]
     waits = _waits(num_envs, ranks, laws)
     if waits:
         sentences.append(waits)
@@ -91,7 +100,14 @@ def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
     )
 
 
-def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: PhaseLaws | None, is_lean: bool) -> str:
+def _first_of_all(
+    limit: ThroughputLimit,
+    binds: Binds,
+    ranks: Ranks,
+    laws: PhaseLaws | None,
+    is_lean: bool,
+    without_fps: Mapping[int, Status],
+) -> str:
     largest = limit.points[-1].num_envs
     lean = "" if is_lean else LEAN
     if binds == "memory":
@@ -141,6 +157,8 @@ def _first_of_all(limit: ThroughputLimit, binds: Binds, ranks: Ranks, laws: Phas
         why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
     else:
         why = "no doubling is measured yet"
-    more = f"Measure {2 * largest:,} environments{ranks.each}: {why}"
+    broke = BROKE.get(without_fps.get(2 * largest, "ok"))
+    again = f" again, {broke}" if broke else ""
+    more = f"Measure {2 * largest:,} environments{ranks.each}{again}: {why}"
     few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
     return f"{more}{few}."
