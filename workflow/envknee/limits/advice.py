@@ -3,7 +3,7 @@
 Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from envknee.limits import Ranks, levers, listed, percent
@@ -56,7 +56,7 @@ def what_would_move_it(
     laws: PhaseLaws | None,
     turned: Sequence[Lever],
     is_lean: bool,
-    without_fps: Mapping[int, Status],
+    doubled_ended: Status | None,
 ) -> str:
     """Return what to change, or to measure, so that the limit lies elsewhere.
 
@@ -68,9 +68,9 @@ def what_would_move_it(
         laws: of the phases of that series, where they are known
         turned: what a longer horizon, a larger batch and more GPUs were measured to give
         is_lean: whether frames stay uint8 already
-        without_fps: num_envs of that series of which no trial was timed to its end, and how the last of each ended
+        doubled_ended: how the last trial at twice its largest num_envs ended, of which none was timed; None: none was tried
     """
-    sentences = [_first_of_all(limit, binds, ranks, laws, is_lean, without_fps)]
+    sentences = [_first_of_all(limit, binds, ranks, laws, is_lean, doubled_ended)]
     waits = _waits(num_envs, ranks, laws)
     if waits:
         sentences.append(waits)
@@ -106,7 +106,7 @@ def _first_of_all(
     ranks: Ranks,
     laws: PhaseLaws | None,
     is_lean: bool,
-    without_fps: Mapping[int, Status],
+    doubled_ended: Status | None,
 ) -> str:
     largest = limit.points[-1].num_envs
     lean = "" if is_lean else LEAN
@@ -157,8 +157,7 @@ def _first_of_all(
         why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
     else:
         why = "no doubling is measured yet"
-    broke = BROKE.get(without_fps.get(2 * largest, "ok"))
-    again = f" again, {broke}" if broke else ""
+    again = f" again, {BROKE[doubled_ended]}" if doubled_ended in BROKE else ""
     more = f"Measure {2 * largest:,} environments{ranks.each}{again}: {why}"
     few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
     return f"{more}{few}."

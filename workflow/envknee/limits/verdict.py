@@ -52,7 +52,7 @@ from envknee.limits.savings import Saving
 from envknee.limits.scaling import Scaling
 from envknee.limits.spending import Spending
 from envknee.limits.throughput import ThroughputLimit
-from envknee.record import PHASES, Environment, Frozen, Record, Status, load_records, without_skipped
+from envknee.record import PHASES, Environment, Frozen, Record, load_records, without_skipped
 
 SCHEMA_VERSION = 1
 
@@ -317,11 +317,8 @@ def _headline(
     of_series = next((one for one in laws if one.series == best.series), None)
     turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
     share = point.fps / best_fps
-    without_fps: dict[int, Status] = {
-        size: tried[-1].outcome.status
-        for size, tried in by_series(records, "throughput")[best.series].items()
-        if all(record.outcome.status != "ok" for record in tried)
-    }
+    doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
+    doubled_ended = doubled[-1].outcome.status if doubled else None
     return Headline(
         state="reached" if best.threshold_num_envs is not None else "not reached",
         threshold_num_envs=best.threshold_num_envs,
@@ -343,7 +340,7 @@ def _headline(
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
         what_would_move_it=what_would_move_it(
-            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", without_fps
+            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
         ),
         phases=of_series.statement if of_series else None,
         saves=_saves(records, best.series, num_envs, soonest, study),

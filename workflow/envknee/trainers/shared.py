@@ -38,7 +38,7 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
 
 
 def own_mini_batches(request: Request, field: str) -> tuple[str, ...]:
-    """Return the `field` that says how many mini-batches there are, where a request's batch size decides it: nobody else may."""
+    """Return the `field` that says how many mini-batches there are, where a request's batch size decides it; else nothing."""
     return () if request.batch_size is None else (field,)
 
 
