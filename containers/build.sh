@@ -4,7 +4,7 @@
 #     bash containers/build.sh IMAGE
 #
 # In:     Apptainer 1.2 or newer; root, or a user with ranges in /etc/subuid and /etc/subgid; a network
-# Out:    IMAGE, whole or not at all; exit 2 and one sentence when that could not be done
+# Out:    IMAGE, whole or not at all, and IMAGE.cdx.json: its packages in CycloneDX's words; exit 2 and one sentence when that could not be done
 # BASE    ubuntu (Docker Hub's image, Python 3.12) or debian (debootstrap, Python 3.11); without it ubuntu
 # TORCH   cuda or cpu: the build of PyTorch; without it cuda on ubuntu and cpu on debian
 # ARCHITECTURES  GPUs that kernels are compiled for, such as "90 100" for sm_90 and sm_100, or "" for none; without it those of
@@ -79,4 +79,5 @@ APPTAINER_NO_MOUNT=tmp,home APPTAINER_TMPDIR=${APPTAINER_TMPDIR:-$stage/tmp} \
   --mksquashfs-args="-all-time $time -mkfs-time $time -comp zstd -Xcompression-level 3" \
   "$stage/image.sif" "$here/isaaclab.def" >"$log" 2>&1 ||
   fail "the image could not be built: $(grep -E 'FATAL|envknee:|rror' "$log" | tail -n 1). All that was said is in $log"
+mv "$stage/mnt/sbom.cdx.json" "$image.cdx.json"
 mv "$stage/image.sif" "$image"
