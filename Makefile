@@ -2,7 +2,7 @@
 #
 #     make sweep                                       the default study
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
-#     make sweep FROM=study.zip                        the study of an archive, measured here
+#     make sweep FROM=study.zip                        the study of an archive, measured here (TRUST=1: whatever it runs and reads)
 #     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
@@ -17,7 +17,6 @@ FROM =
 NAME =
 IMAGE =
 PROFILE =
-SERVER = config/server.yaml
 
 # Rules call `python -m envknee.<module>`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -34,19 +33,20 @@ override FROM := $(value FROM)
 override NAME := $(value NAME)
 override IMAGE := $(value IMAGE)
 override PROFILE := $(value PROFILE)
-override SERVER := $(value SERVER)
-export CONFIG STUDY A B FROM NAME IMAGE PROFILE SERVER
+export CONFIG STUDY A B FROM NAME IMAGE PROFILE
 # Set by ROS and others, these would put foreign packages before .venv's; without .pyc files each trial starts 5 s later.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
+# Nothing is imported from the working directory, where results of others may lie.
+export PYTHONSAFEPATH := 1
 
-study_name = python -m envknee.config "$$CONFIG"
+study_name = python -m envknee check "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
-	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee.gpus); fi && \
+	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee gpus); fi && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
-	python -m envknee.summary --where "results/$$study"
+	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove test gpu-test check schema
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,49 +58,54 @@ setup: ## make .venv and nothing else
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@if [ -n "$$STUDY" ]; then echo "envknee: sweep takes CONFIG=FILE or FROM=ARCHIVE, and STUDY=$$STUDY was given. To go on with a" \
 		"study, name its file: CONFIG=$$STUDY/study.json" >&2; exit 2; fi
-	@if [ -n "$$FROM" ]; then CONFIG=$$(python -m envknee.archive --unpack "$$FROM") || exit; fi && \
+	@if [ -n "$$FROM" ]; then CONFIG=$$(python -m envknee archive --unpack "$$FROM") || exit; fi && \
 	$(measure)
 
 replay: setup ## run the recorded requests of STUDY (a results folder, or FROM=FILE) again as study NAME, and compare; IMAGE=another image
-	@if [ -n "$$FROM" ]; then STUDY=$$(python -m envknee.archive --unpack "$$FROM") || exit; STUDY=$$(dirname "$$STUDY"); fi && \
+	@if [ -n "$$FROM" ]; then STUDY=$$(python -m envknee archive --unpack "$$FROM") || exit; STUDY=$$(dirname "$$STUDY"); fi && \
 	folder=$(study_folder) && \
-	CONFIG=$$(python -m envknee.replay "$$folder" --name "$$NAME" --image "$$IMAGE" $${PROFILE:+--cluster}) && \
-	$(measure) && python -m envknee.compare "$$folder" "results/$$study"
+	CONFIG=$$(python -m envknee replay "$$folder" --name "$$NAME" --image "$$IMAGE" $${PROFILE:+--cluster}) && \
+	$(measure) && { python -m envknee compare "$$folder" "results/$$study" || [ $$? -eq 4 ]; } # 4: too few repeats, or another machine
 
 ui: setup ## open the runs of CONFIG in MLflow's web page
-	@python -m envknee.tracking --ui --config "$$CONFIG"
+	@python -m envknee publish --ui --config "$$CONFIG"
 
-server: setup ## start the tracking server that SERVER (config/server.yaml) describes, for a group
-	@exec python -m envknee.tracking.server "$$SERVER"
+server: setup ## start a tracking server for a group; ARGS="--host 0.0.0.0 --name mlflow.lab.example:5000" for other machines
+	@exec python -m envknee server $(ARGS)
 
 publish: setup ## put the records of CONFIG, or of STUDY, into its tracking store; again changes nothing
-	@folder=$(study_folder) && file=$(published_as) && python -m envknee.tracking "$$folder" --config "$${file:-$$CONFIG}"
+	@folder=$(study_folder) && file=$(published_as) && python -m envknee publish "$$folder" --config "$${file:-$$CONFIG}"
 
 verify: setup ## recompute the decisions of STUDY (a results folder): requests, records and verdict must come out the same
-	@folder=$(study_folder) && python -m envknee.replay --verify "$$folder"
+	@folder=$(study_folder) && python -m envknee replay --verify "$$folder"
 
 keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
-	@folder=$(study_folder) && python -m envknee.keep "$$folder"
+	@folder=$(study_folder) && python -m envknee keep "$$folder"
 
 archive: setup ## write STUDY (a results folder) as one file, to be checked, read and run again elsewhere: sweep FROM=FILE
-	@folder=$(study_folder) && python -m envknee.archive "$$folder"
+	@folder=$(study_folder) && python -m envknee archive "$$folder"
 
 optuna: setup ## write STUDY (a results folder) as a journal for Optuna's own tools: optuna.load_study, optuna-dashboard
-	@folder=$(study_folder) && python -m envknee.optuna_export "$$folder"
+	@folder=$(study_folder) && python -m envknee optuna "$$folder"
 
 overhead: setup ## what measuring costs: CONFIG's task through `isaaclab train` and through trials, in turns
-	@python -m envknee.overhead "$$CONFIG" $(ARGS)
+	@python -m envknee overhead "$$CONFIG" $(ARGS)
 
 compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER:ARM, FOLDER@COMMIT); ends with 3 where B is worse
 	@if [ -z "$$A" ] || [ -z "$$B" ]; then echo "envknee: compare takes A=results/x B=results/y (or FOLDER:ARM, FOLDER@COMMIT)," \
 		"and A='$$A' B='$$B' was given" >&2; exit 2; fi
-	@python -m envknee.compare "$$A" "$$B" $(ARGS)
+	@python -m envknee compare "$$A" "$$B" $(ARGS)
 
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"
-	@python -m envknee.limits.prove $(ARGS)
+	@python -m envknee prove $(ARGS)
 
-test: setup ## all tests that this machine can run; ARGS="..." goes to pytest as it stands
-	@env -u MAKEFLAGS -u MFLAGS pytest $(ARGS) # tests that call make would get these ARGS, too
+drill: setup ## kill processes of a real sweep at random: nothing may be lost, doubled or left behind; ARGS="--kills 5"
+	@python -m envknee drill $(ARGS)
+
+# A worker for each core, two at least and five at most. Tests that call make would get MAKEFLAGS, and so these ARGS.
+test: setup ## all tests that this machine can run, side by side; ARGS="..." goes to pytest as it stands
+	@cores=$$(nproc) && env -u MAKEFLAGS -u MFLAGS \
+		pytest -n $$((cores < 2 ? 2 : cores > 5 ? 5 : cores)) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
@@ -110,8 +115,9 @@ check: setup ## format, lint and types (those of every trainer: make setup TRAIN
 	@ruff check .
 	@pyright || { echo "envknee: every trainer's types are checked; imports that could not be resolved come with" \
 		"make setup TRAINERS=ray" >&2; exit 1; }
+	@PYTHONPATH=workflow lint-imports --no-logo --no-cache
 	@snakefmt --check Snakefile workflow/rules
 	@snakemake --lint
 
 schema: setup ## write workflow/schemas again from envknee.config
-	@python -m envknee.config --schema >workflow/schemas/study.schema.json
+	@python -m envknee check --schema >workflow/schemas/study.schema.json

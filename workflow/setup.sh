@@ -59,6 +59,12 @@ make_venv() {
   output=$("$PYTHON" -m venv --clear .venv 2>&1) || fail "could not make .venv: $(tail -n 1 <<<"$output")"
 }
 
+write_command() {
+  printf '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" -m envknee "$@"\n' >.venv/bin/envknee.new
+  chmod +x .venv/bin/envknee.new
+  mv .venv/bin/envknee.new .venv/bin/envknee # two set-ups may write it at once
+}
+
 discard_incomplete() {
   [ -f .venv/complete ] || { [ -d .venv ] && find .venv/ -mindepth 1 -delete && rmdir .venv; } 2>/dev/null || true
 }
@@ -68,7 +74,11 @@ case ${TRAINERS:-none} in
   *) fail "TRAINERS=$TRAINERS: expected TRAINERS=all (every trainer's packages), TRAINERS=ray (Ray, too) or TRAINERS=none" \
     "(RSL-RL alone)." ;;
 esac
-if is_complete; then exit 0; fi
+if is_complete; then
+  # One that an earlier version made has no command. Somebody else's, which cannot be written to, goes without.
+  if [ ! -x .venv/bin/envknee ] && [ -w .venv/bin ]; then write_command; fi
+  exit 0
+fi
 version_of_python3=$(version_of python3 || true)
 choose_python
 [ -w . ] || fail "no permission to write to $PWD, where .venv belongs. Use a copy of the project that is yours."
@@ -97,4 +107,5 @@ mkdir .venv/tmp
 TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requirements.lock "${optional[@]}"
 rmdir .venv/tmp
 echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
+write_command
 printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" >.venv/complete

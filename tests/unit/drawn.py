@@ -1,24 +1,26 @@
 """What tests of figures have in common: a verdict over trials, and what a figure says and marks."""
 
-from envknee.config import Study
-from envknee.figures import Curve, curve_of
-from envknee.limits.verdict import Verdict, decide
-from envknee.record import Record, reward_averages
+from envknee.record.read import load_records
+from envknee.show.evidence import Evidence
+from envknee.study.files import canonical_json
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
+from envknee.verdict.read import load_study
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from records import Trial, a_study, records_of
 
 
-def judged(trials: list[Trial], study: Study | None = None) -> tuple[Verdict, list[Record]]:
-    records = records_of(trials)
-    return decide(records, study or a_study()), records
+def judged(trials: list[Trial], study: Study | None = None) -> Evidence:
+    records, rows = records_of(trials), {trial.request.number: trial.rows for trial in trials}
+    return Evidence(decide(records, study or a_study()), records, lambda record: rows[record.request.number])
 
 
-def curves_of(trials: list[Trial]) -> list[Curve]:
-    return [
-        curve_of(t.record, [r.frames for r in t.rows], [r.wall_s for r in t.rows], reward_averages(t.rows, 10))
-        for t in trials
-    ]
+def with_verdict(folder: StudyFolder) -> StudyFolder:
+    """Write a study's verdict.json, as a sweep does."""
+    folder.verdict.write_text(canonical_json(decide(load_records(folder), load_study(folder))), encoding="utf-8")
+    return folder
 
 
 def texts(figure: Figure) -> str:

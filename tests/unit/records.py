@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from envknee import config
-from envknee.config import Kind, Study
-from envknee.files import StudyFolder, canonical_json, sha256_of
-from envknee.record import (
+from envknee.record.build import build_record
+from envknee.record.schema import (
     Device,
     Environment,
     MemoryUse,
@@ -24,8 +22,13 @@ from envknee.record import (
     Request,
     Row,
     Status,
-    build_record,
 )
+from envknee.study.files import canonical_json, sha256_of
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.study.rules import Kind
+from envknee.study.strategies import world_size
 
 GPU = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0)
 CPU = Device(type="cpu", name="AMD EPYC", uuid=None, memory_gb=25.3)
@@ -54,7 +57,7 @@ def a_study(**sections: Any) -> Study:
         "arms": {"stock": {}},
         "throughput": {"num_envs": {"from": 16, "to": 256}, "horizon": [8], "batch_size": 128, "repeats": 3},
     }
-    return config.parse(plain | sections)
+    return parse_study(plain | sections)
 
 
 def a_trial(
@@ -75,6 +78,7 @@ def a_trial(
     device: Device = CPU,
     gpus: Literal["auto"] | int = "auto",
     cpu_ranks: int = 1,
+    nodes: int = 1,
     slowdown: Sequence[float] = (),
     phases_s: Mapping[Phase, float] | None = None,
     frames: int | None = None,
@@ -88,20 +92,20 @@ def a_trial(
         fps: frames per second of collecting and learning, in every iteration, of all ranks together
         memory_gb: peak of what binds on `device`, of each rank
         seconds: of training until the target reward is reached
-        gpus: how many train together, a rank on each, or with 0 `cpu_ranks` on the CPU
+        gpus: how many train together on each of `nodes`, a rank on each, or with 0 `cpu_ranks` on the CPU
         slowdown: by how much longer each rank collects than the fastest would; by default all alike
         phases_s: seconds by phase in every iteration; by default unknown, as with `phases: off`
         frames: collected by the end of a learning trial; by default a rollout in each of its rows
     """
     learning = kind == "learning"
     status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
-    ranks = config.world_size(gpus, cpu_ranks)
+    ranks = world_size(gpus, cpu_ranks, nodes)
     rollout = num_envs * horizon * ranks
     mini_batches = rollout // batch_size if batch_size else 16
     request = Request(
         study="demo", number=number, arm=arm, kind=kind, repeat=repeat, num_envs=num_envs, horizon=horizon,
         batch_size=batch_size, seed=number, task_id="Isaac-Cartpole-Camera-Direct", asset="local", overrides={},
-        trainer="rsl_rl", gpus=gpus, cpu_ranks=cpu_ranks, warmup_iterations=1, iterations=None if learning else 3,
+        trainer="rsl_rl", gpus=gpus, cpu_ranks=cpu_ranks, nodes=nodes, warmup_iterations=1, iterations=None if learning else 3,
         target_reward=target_reward if learning else None, target_episodes=10 if learning else None,
         budget_s=budget_s if learning else None, limit_s=600.0, sampler="grid",
         refusal="it needs 100 GB" if status == "refused" else None, skip="decided" if status == "skipped" else None,

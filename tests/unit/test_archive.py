@@ -1,15 +1,18 @@
 """A study in one file: whole, the same each time, and refused when somebody has changed it."""
 
+import hashlib
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envknee import archive
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.record import load_records
+from envknee.after import archive, received
+from envknee.record.read import load_records
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.paths import StudyFolder
 from records import GPU, a_study, a_trial, write_study
 
 SECRET = "hunter2"  # noqa: S105  nobody's
@@ -29,15 +32,15 @@ def folder(tmp_path: Path) -> StudyFolder:
 
 def test_what_comes_out_is_what_went_in(folder: StudyFolder, tmp_path: Path):
     packed = archive.write(folder, tmp_path / "demo.zip")
-    there = archive.unpack(packed, tmp_path / "elsewhere")
+    there = received.unpack(packed, tmp_path / "elsewhere")
     assert there.root == tmp_path / "elsewhere/demo"
     assert load_records(there) == load_records(folder)
     assert (there.figures / "throughput.svg").read_text() == "<svg/>"
     assert (there.trial(0).root / "metrics.interrupted-1.jsonl").exists() and not there.trial(0).log.exists()
     assert (there.root / "containers/requirements.lock").exists()
     assert json.loads(there.study.read_text())["tracking"] == {"uri": None}
-    assert SECRET not in "".join(data.decode() for data in archive.check(packed).values())
-    assert archive.unpack(packed, tmp_path / "elsewhere") == there  # again: the same
+    assert SECRET not in "".join(data.decode() for data in content_of(packed).values())
+    assert received.unpack(packed, tmp_path / "elsewhere") == there  # again: the same
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["demo"]
 
 
@@ -54,7 +57,7 @@ def test_the_same_results_give_the_same_bytes(folder: StudyFolder, tmp_path: Pat
 
 
 def test_it_describes_itself_as_a_research_object(folder: StudyFolder, tmp_path: Path):
-    content = archive.check(archive.write(folder, tmp_path / "demo.zip"))
+    content = content_of(archive.write(folder, tmp_path / "demo.zip"))
     graph = {entity["@id"]: entity for entity in json.loads(content["ro-crate-metadata.json"])["@graph"]}
     assert graph["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
     assert {part["@id"] for part in graph["./"]["hasPart"]} == set(content) - {"ro-crate-metadata.json"}
@@ -62,10 +65,14 @@ def test_it_describes_itself_as_a_research_object(folder: StudyFolder, tmp_path:
     assert "H100" in graph["#measurement"]["description"] and graph["#torch"]["softwareVersion"] == "2.13.0"
 
 
+def content_of(packed: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(packed) as source:
+        return {name: source.read(name) for name in source.namelist()}
+
+
 def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
     """Write an archive again with other content."""
-    with zipfile.ZipFile(packed) as source:
-        content = {name: source.read(name) for name in source.namelist()}
+    content = content_of(packed)
     change(content)
     with zipfile.ZipFile(packed, "w") as target:
         for name, data in content.items():
@@ -77,14 +84,20 @@ def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
     ("change", "words"),
     [
         (lambda c: c.update({"trials/0000/record.json": b"{}"}), "trials/0000/record.json was changed"),
-        (lambda c: c.update({"more.txt": b"x"}), "more.txt was added"),
+        (lambda c: c.update({"figures/more.png": b"x"}), "figures/more.png was added"),
+        (lambda c: c.update({"extras.py": b"x"}), "holds 'extras.py', and plain files that a study has were expected"),
         (lambda c: c.pop("study.json"), "study.json is missing"),
         (lambda c: c.pop("ro-crate-metadata.json"), "its ro-crate-metadata.json is missing or broken"),
         (lambda c: c.update({"ro-crate-metadata.json": b"[]"}), "its ro-crate-metadata.json is missing or broken"),
-        (lambda c: c.update({"../climbs.txt": b"x"}), "holds '../climbs.txt', and plain files below its own folder"),
+        (lambda c: c.update({"../climbs.txt": b"x"}), "holds '../climbs.txt', and plain files that a study has"),
         (lambda c: c.update({"/etc/passwd": b"x"}), "holds '/etc/passwd'"),
         (lambda c: c.update({"a/": b""}), "holds 'a/'"),
-        (lambda c: c.update({"a\\..\\b": b"x"}), "plain files below its own folder were expected"),
+        (lambda c: c.update({"a\\..\\b": b"x"}), "plain files that a study has were expected"),
+        (lambda c: c.update({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}), "plain files that a study has"),
+        (
+            lambda c: c.update({"ro-crate-metadata.json": b"[" * 200_000}),
+            "its ro-crate-metadata.json is missing or broken",
+        ),
     ],
 )
 def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
@@ -92,19 +105,19 @@ def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
 ):
     packed = tampered(archive.write(folder, tmp_path / "demo.zip"), change)
     with pytest.raises(UserError) as error:
-        archive.unpack(packed, tmp_path / "elsewhere")
+        received.unpack(packed, tmp_path / "elsewhere")
     assert words in str(error.value)
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_link_is_refused(folder: StudyFolder, tmp_path: Path):
     packed = archive.write(folder, tmp_path / "demo.zip")
-    link = zipfile.ZipInfo("link")
+    link = zipfile.ZipInfo("figures/link.svg")
     link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(packed, "a") as target:
         target.writestr(link, "/etc")
-    with pytest.raises(UserError, match="holds 'link'"):
-        archive.check(packed)
+    with pytest.raises(UserError, match="holds 'figures/link.svg'"):
+        received.check(packed)
 
 
 def test_records_that_do_not_follow_from_their_measurements_are_refused(folder: StudyFolder, tmp_path: Path):
@@ -116,44 +129,140 @@ def test_records_that_do_not_follow_from_their_measurements_are_refused(folder: 
         record["fps_total"]["median"] *= 2
         forged = canonical_json(record).encode()
         content["ro-crate-metadata.json"] = content["ro-crate-metadata.json"].replace(
-            archive.hashlib.sha256(content["trials/0000/record.json"]).hexdigest().encode(),
-            archive.hashlib.sha256(forged).hexdigest().encode(),
+            hashlib.sha256(content["trials/0000/record.json"]).hexdigest().encode(),
+            hashlib.sha256(forged).hexdigest().encode(),
         )
         content["trials/0000/record.json"] = forged
 
     with pytest.raises(UserError, match="does not follow from the files beside it"):
-        archive.unpack(tampered(packed, forge), tmp_path / "elsewhere")
+        received.unpack(tampered(packed, forge), tmp_path / "elsewhere")
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def forged(packed: Path, **changes: object) -> Path:
+    """Write an archive again with another study, and with hashes that fit: it is as it was made."""
+
+    def forge(content: dict[str, bytes]) -> None:
+        study = canonical_json(json.loads(content["study.json"]) | changes).encode()
+        before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content["study.json"], study))
+        content |= {"study.json": study, received.METADATA: content[received.METADATA].replace(before, after)}
+
+    return tampered(packed, forge)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": {"id": "results.archives.demo.extras:X"}}, "runs 'results.archives.demo.extras:X' (task.id)"),
+        ({"task": {"asset": "~/.ssh/id_rsa"}}, "reads '~/.ssh/id_rsa' (task.asset)"),
+        (
+            {"task": {"overrides": {"agent.algorithm.class_name": "os:getcwd"}}},
+            "runs 'os:getcwd' (task.overrides.agent.algorithm.class_name)",
+        ),
+        ({"runtime": "docker", "image": "theirs"}, "runs 'theirs' (image)"),
+    ],
+)
+def test_a_study_that_reaches_outside_is_listed_and_refused_until_it_is_trusted(
+    folder: StudyFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+    words: str,
+):
+    packed = forged(archive.write(folder, tmp_path / "demo.zip"), **changes)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["archive", "--check", str(packed)])
+    archive.main()
+    said = capsys.readouterr().out
+    assert "by whom is not shown" in said and words in said
+    monkeypatch.setattr("sys.argv", ["archive", "--unpack", str(packed)])
+    monkeypatch.delenv("TRUST", raising=False)
+    with pytest.raises(UserError, match="holds a study that does more than simulate") as error:
+        archive.main()
+    assert words in str(error.value) and not (tmp_path / "results/archives").exists()
+    monkeypatch.setenv("TRUST", "1")
+    archive.main()
+    assert (tmp_path / "results/archives/demo/study.json").exists()
+
+
+def test_a_tracking_store_in_an_archive_is_left_out(folder: StudyFolder, tmp_path: Path):
+    packed = forged(archive.write(folder, tmp_path / "demo.zip"), tracking={"uri": "http://theirs"})
+    for _ in range(2):
+        there = received.unpack(packed, tmp_path / "elsewhere")
+        assert json.loads(there.study.read_text())["tracking"] == {"uri": None}
+
+
+def test_no_archive_takes_more_memory_or_disk_than_it_may(
+    folder: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    packed = archive.write(folder, tmp_path / "demo.zip")
+    with zipfile.ZipFile(packed, "a") as target:
+        target.writestr("figures/bomb.png", bytes(10_000_000), zipfile.ZIP_BZIP2)
+    with pytest.raises(UserError, match=r"packs 'figures/bomb.png' by method 12, and 0 or 8"):
+        received.unpack(packed, tmp_path / "elsewhere")
+    packed = archive.write(folder, tmp_path / "demo.zip")
+    with zipfile.ZipFile(packed, "a") as target:
+        target.writestr("figures/large.png", bytes(50_000_000), zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr(received, "LARGEST_BYTES", 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
+        received.unpack(packed, tmp_path / "elsewhere")
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_a_link_leads_to_is_not_packed(folder: StudyFolder, tmp_path: Path):
+    (tmp_path / "key").write_text(SECRET)
+    (folder.figures / "memory.svg").symlink_to(tmp_path / "key")
+    with pytest.raises(UserError, match=r"memory\.svg is a link"):
+        archive.write(folder, tmp_path / "demo.zip")
+    (folder.figures / "memory.svg").unlink()
+    folder.trial(1).root.rename(tmp_path / "elsewhere")
+    folder.trial(1).root.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=r"0001 is a link"):
+        archive.write(folder, tmp_path / "demo.zip")
+
+
+def test_what_a_killed_unpacking_left_is_removed(folder: StudyFolder, tmp_path: Path):
+    packed = archive.write(folder, tmp_path / "demo.zip")
+    left, busy = (tmp_path / f"elsewhere/.unpacking-{name}" for name in ("left", "busy"))
+    for one in (left, busy):
+        (one / "figures").mkdir(parents=True)
+    with received._locked(busy):
+        received.unpack(packed, tmp_path / "elsewhere")
+    assert busy.exists() and not left.exists()
 
 
 def test_what_is_no_archive_says_so(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
-        archive.check(tmp_path / "none.zip")
+        received.check(tmp_path / "none.zip")
     (tmp_path / "text.zip").write_text("words")
     with pytest.raises(UserError, match="is not a whole zip file"):
-        archive.check(tmp_path / "text.zip")
+        received.check(tmp_path / "text.zip")
     with pytest.raises(UserError, match="holds no finished trial"):
         archive.write(write_study(tmp_path / "demo", a_study(), []), tmp_path / "demo.zip")
 
 
 def test_another_study_of_that_name_is_left_alone(folder: StudyFolder, tmp_path: Path):
-    archive.unpack(archive.write(folder, tmp_path / "one.zip"), tmp_path / "elsewhere")
+    received.unpack(archive.write(folder, tmp_path / "one.zip"), tmp_path / "elsewhere")
     other = write_study(tmp_path / "other/demo", a_study(), [a_trial(16, fps=7.0)])
     with pytest.raises(UserError, match="holds another study of that name, which was not unpacked from this archive"):
-        archive.unpack(archive.write(other, tmp_path / "two.zip"), tmp_path / "elsewhere")
+        received.unpack(archive.write(other, tmp_path / "two.zip"), tmp_path / "elsewhere")
     assert len(load_records(StudyFolder(tmp_path / "elsewhere/demo"))) == 3
 
 
 def test_unpacking_never_takes_away_what_was_measured(folder: StudyFolder, tmp_path: Path):
     packed = archive.write(folder, tmp_path / "demo.zip")
     with pytest.raises(UserError, match=r"demo holds another study of that name.*nothing there was touched"):
-        archive.unpack(packed, folder.root.parent)  # where it was measured
+        received.unpack(packed, folder.root.parent)  # where it was measured
     assert folder.trial(0).log.exists()
-    there = archive.unpack(packed, tmp_path / "elsewhere")
+    there = received.unpack(packed, tmp_path / "elsewhere")
     there.trial(3).root.mkdir()  # a sweep goes on there
-    archive.unpack(packed, tmp_path / "elsewhere")
+    received.unpack(packed, tmp_path / "elsewhere")
     assert there.trial(3).root.exists()
     there.trial(0).record.write_text("{}")
     with pytest.raises(UserError, match=r"its trials/0000/record\.json was changed since\. Move it away"):
-        archive.unpack(packed, tmp_path / "elsewhere")
+        received.unpack(packed, tmp_path / "elsewhere")
     assert there.trial(0).record.read_text() == "{}"

@@ -16,16 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee import ask as asking
-from envknee import config, designs, replay, samplers, space
-from envknee.ask import ask, ask_again
-from envknee.config import Kind, Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.record import Device, Record, Request
-from envknee.refusals import KnownMemory
-from envknee.samplers import Observation, point_of
-from envknee.space import Point
+from envknee.after import replay
+from envknee.ask import ask as asking
+from envknee.ask import observations
+from envknee.ask.ask import ask, ask_again
+from envknee.ask.observations import Observation, point_of
+from envknee.ask.refusals import KnownMemory
+from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
+from envknee.record.schema import Device, Record, Request
+from envknee.study import designs, space
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import parse_study, read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.study.rules import Kind
+from envknee.study.space import Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records import GPU, Trial, a_trial, write_study
@@ -46,7 +52,7 @@ def a_study(**changes: Any) -> Study:
         for parent in parents:
             place = place.setdefault(parent, {})
         place[key] = value
-    return config.parse(data)
+    return parse_study(data)
 
 
 def learning_section(**changes: Any) -> dict[str, Any]:
@@ -129,7 +135,7 @@ def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "so
     data["throughput"] = section()
     if draw(st.booleans()):
         data["learning"] = section() | {"target_reward": draw(st.sampled_from([4.0, 0.0, -10.0])), "budget_s": 60}
-    return config.parse(data)
+    return parse_study(data)
 
 
 def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
@@ -150,7 +156,7 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
             continue
         for arm in study.arms:
             first = block(requests, arm, kind)
-            assert len(set(first)) == len(first) == space.points_asked(sweep)
+            assert len(set(first)) == len(first) == space.points_asked(sweep, {1})
             assert set(first) <= set(space.legal_points(sweep))
             for repeat in range(1, sweep.repeats):
                 assert sorted(block(requests, arm, kind, repeat)) == sorted(first)
@@ -219,7 +225,7 @@ def test_a_trial_without_a_record_is_shown_as_running() -> None:
     sweep = study.throughput
     assert sweep is not None
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
-    shown = samplers.observe(sweep, requests, some)
+    shown = observations.observe(sweep, requests, some)
     assert [o.point for o in shown] == [point_of(r) for r in requests]
     assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
     assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
@@ -307,7 +313,8 @@ def large_proposals(study: Study, kind: Kind, value: float, memory_excess: float
         for p in points
     ]
     new = set(space.legal_points(sweep)) - set(points)
-    chosen = [samplers.propose(sweep, history, new, seed) for seed in range(4)]
+    proposer = {"tpe": tpe, "gp": gp}[sweep.sampler].PROPOSER
+    chosen = [proposer.propose(sweep, history, new, 8, seed) for seed in range(4)]
     assert set(chosen) <= new
     return sum(point is not None and point.num_envs >= 1024 for point in chosen)
 
@@ -335,7 +342,7 @@ def told(study: Study, trials: Sequence[Trial | None], kind: Kind = "throughput"
     sweep = study.sweep(kind)
     assert sweep is not None
     requests = [trial.request if trial else a_trial(16, number=n, kind=kind).request for n, trial in enumerate(trials)]
-    return samplers.observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
+    return observations.observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
 
 
 def test_throughput_is_told_as_median_fps_and_share_of_memory() -> None:
@@ -398,11 +405,11 @@ def test_learning_is_told_as_seconds_and_what_was_censored_as_more_than_the_budg
 
 
 def test_censored_seconds_by_hand() -> None:
-    assert samplers.censored_seconds(5.0, 5.0, 60) == 60  # on the brink
-    assert samplers.censored_seconds(0.0, 5.0, 60) == 90  # shortfall as large as the target: halfway
-    assert samplers.censored_seconds(-1000.0, -200.0, 60) == 108  # 200 / (200 + 800) = 0.2
-    assert samplers.censored_seconds(-3.0, 0.0, 60) == 105  # 1 / (1 + 3) = 0.25
-    assert samplers.censored_seconds(-1e300, 5.0, 60) == 120
+    assert observations.censored_seconds(5.0, 5.0, 60) == 60  # on the brink
+    assert observations.censored_seconds(0.0, 5.0, 60) == 90  # shortfall as large as the target: halfway
+    assert observations.censored_seconds(-1000.0, -200.0, 60) == 108  # 200 / (200 + 800) = 0.2
+    assert observations.censored_seconds(-3.0, 0.0, 60) == 105  # 1 / (1 + 3) = 0.25
+    assert observations.censored_seconds(-1e300, 5.0, 60) == 120
 
 
 @settings(max_examples=100, deadline=None)
@@ -411,32 +418,74 @@ def test_closer_to_the_target_is_never_worse_and_never_within_the_budget(
     one: float, other: float, target: float, budget_s: float
 ) -> None:
     far, close = sorted((one, other))
-    far_s, close_s = (samplers.censored_seconds(reward, target, budget_s) for reward in (far, close))
+    far_s, close_s = (observations.censored_seconds(reward, target, budget_s) for reward in (far, close))
     assert budget_s <= close_s <= far_s <= 2 * budget_s
 
 
 @pytest.mark.parametrize(("points", "expected"), [(1, 1), (2, 1), (5, 2), (15, 7), (16, 8), (None, 8)])
 def test_startup_is_eight_points_or_half_of_all(points: int | None, expected: int) -> None:
-    sweep = a_study(throughput__points=points).throughput
-    assert sweep is not None
-    assert samplers.startup_points(sweep) == expected  # 20 legal points in all
+    study = a_study(throughput__points=points)
+    assert study.throughput is not None
+    assert _optuna.startup_points(study, study.throughput) == expected  # 20 legal points in all
 
 
-@pytest.mark.parametrize(("window", "sobol"), [(1, 8), (4, 11), (30, 20)])
-def test_sobol_order_goes_on_until_eight_results_are_known(window: int, sobol: int) -> None:
+def test_startup_leaves_points_to_choose_where_ranks_make_few_of_them_legal() -> None:
+    sweep = {"num_envs": [8, 16, 32, 64], "horizon": [4, 8], "batch_size": [1, 2, 4, 8], "sampler": "tpe", "repeats": 1}
+    study = a_study(arms={"eight": {"gpus": 8}}, throughput=sweep, window=1)
+    assert study.throughput is not None
+    assert len(space.legal_points(study.throughput, study.world_sizes)) == 8
+    assert _optuna.startup_points(study, study.throughput) == 4
+    asked = block(play(study, lambda request: measured(request, fps=request.num_envs))[0], "eight", "throughput")
+    order = sobol.order(study, "throughput")
+    assert asked[:4] == order[:4] and asked != order
+
+
+@pytest.mark.parametrize(("window", "start"), [(1, 8), (4, 11), (30, 20)])
+def test_sobol_order_goes_on_until_eight_results_are_known(window: int, start: int) -> None:
     def fitting(request: Request) -> Trial:
         return measured(request, fps=request.num_envs)
 
-    tpe = a_study(throughput__sampler="tpe", throughput__repeats=1, window=window)
-    sweep = tpe.throughput
-    assert sweep is not None
-    order = designs.fixed_design(tpe, "throughput", sweep)
-    asked = block(play(tpe, fitting)[0], "stock", "throughput")
-    assert asked[:sobol] == order[:sobol]
-    assert (asked == order) is (sobol == len(order))
+    study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=window)
+    order = sobol.order(study, "throughput")
+    asked = block(play(study, fitting)[0], "stock", "throughput")
+    assert asked[:start] == order[:start]
+    assert (asked == order) is (start == len(order))
 
 
 # Fixed designs
+
+
+def test_a_sampler_is_one_file(tmp_path: Path) -> None:
+    package = tmp_path / "envknee"
+    shutil.copytree(REPOSITORY / "workflow/envknee", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "ask/samplers/points/largest.py").write_text(
+        "def new_point(question):\n    return max(question.new(question.points))\n", encoding="utf-8"
+    )
+    (package / "ask/samplers/trials/twice.py").write_text(
+        "from envknee.ask.question import Choice\n\n\n"
+        "def choose(question):\n"
+        "    asked = len(question.requests)\n"
+        "    return Choice(min(question.points), asked, 'enough' if asked > 1 else None)\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "study.yaml"
+    sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 2}
+    for sampler, expected in (("largest", [(32, 128, None)]), ("twice", [(16, 64, None)])):
+        file.write_text(json.dumps({"study": sampler, "throughput": sweep | {"sampler": sampler}}), encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "envknee",
+            "ask",
+            "--study-file",
+            str(file),
+            "--folder",
+            str(tmp_path / sampler),
+        ]
+        subprocess.run([*command, "--number", "0"], env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=True)
+        written = (tmp_path / sampler / "trials/0000/request.json").read_text(encoding="utf-8")
+        request = Request.model_validate_json(written)
+        assert [(request.num_envs, request.batch_size, request.skip)] == expected
 
 
 def test_arms_and_kinds_share_no_more_than_they_should() -> None:
@@ -462,16 +511,16 @@ def test_fewer_points_are_the_first_of_all(sampler: str) -> None:
 def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
     sweep = study.throughput
     assert sweep is not None
-    order = designs.fixed_design(study, "throughput", sweep)
+    order = sobol.order(study, "throughput")
     assert sorted(order, key=str) == sorted(space.legal_points(sweep), key=str)
 
 
 def test_what_the_sobol_sequence_misses_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "MAX_SOBOL_DRAWS_LOG2", 2)
+    monkeypatch.setattr(sobol, "MAX_DRAWS_LOG2", 2)
     study = a_study(throughput__sampler="sobol", seed=987)
     sweep = study.throughput
     assert sweep is not None
-    assert sorted(designs.fixed_design(study, "throughput", sweep)) == space.legal_points(sweep)
+    assert sorted(sobol.order(study, "throughput")) == space.legal_points(sweep)
 
 
 def test_sobol_spreads_better_than_chance() -> None:
@@ -481,11 +530,8 @@ def test_sobol_spreads_better_than_chance() -> None:
         study = a_study(
             throughput={"num_envs": powers, "horizon": powers, "batch_size": 16, "sampler": "sobol"}, seed=seed
         )
-        sweep = study.throughput
-        assert sweep is not None
         cells = [
-            (p.num_envs.bit_length() - 5, p.horizon.bit_length() - 5)
-            for p in designs.fixed_design(study, "throughput", sweep)[:16]
+            (p.num_envs.bit_length() - 5, p.horizon.bit_length() - 5) for p in sobol.order(study, "throughput")[:16]
         ]
         for quadrant in ((0, 0), (0, 1), (1, 0), (1, 1)):
             assert 3 <= sum((x // 4, y // 4) == quadrant for x, y in cells) <= 5
@@ -735,7 +781,7 @@ def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -
 # The command
 
 
-def command(*arguments: object, module: str = "envknee.ask") -> subprocess.CompletedProcess[str]:
+def command(*arguments: object, module: str = "envknee.ask.ask") -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", module, *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
     return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
@@ -753,7 +799,7 @@ def test_the_command_writes_what_ask_answers(tmp_path: Path) -> None:
 
 
 def test_a_grid_is_asked_without_the_heavy_imports() -> None:
-    code = "import sys, envknee.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
+    code = "import sys, envknee.ask.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
     started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
@@ -811,11 +857,11 @@ def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsy
 
 
 def test_verify_as_a_command(folder: StudyFolder) -> None:
-    good = command("--verify", folder.root, module="envknee.replay")
+    good = command("--verify", folder.root, module="envknee.after.replay")
     assert (good.returncode, good.stdout) == (0, "20 requests recomputed, all identical\n")
     path = folder.trial(19).request
     path.write_text(path.read_text(encoding="utf-8").replace('"repeat": 0', '"repeat":0'), encoding="utf-8")
-    bad = command("--verify", folder.root, module="envknee.replay")
+    bad = command("--verify", folder.root, module="envknee.after.replay")
     assert bad.returncode == 1
     assert '-  "repeat":0,\n+  "repeat": 0,\n' in bad.stdout
     assert "of 20 requests and what follows from them not all come out the same" in bad.stderr
@@ -830,7 +876,7 @@ def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsy
 
 
 def next_request(folder: StudyFolder, number: int) -> None:
-    asking.write_request(config.load(folder.study), folder, number)
+    asking.write_request(read_study(folder.study), folder, number)
 
 
 def test_a_request_asked_again_by_the_command_is_the_same(folder: StudyFolder) -> None:
@@ -849,7 +895,7 @@ def test_a_request_asked_again_by_the_command_is_the_same(folder: StudyFolder) -
 def test_a_trial_measured_again_changes_no_request_that_was_measured(folder: StudyFolder) -> None:
     again = measured(Request.model_validate_json(folder.trial(9).request.read_bytes()), fps=1e6)
     shutil.rmtree(folder.trial(9).root)
-    written = write_study(folder.root / "again", config.load(folder.study), [again])
+    written = write_study(folder.root / "again", read_study(folder.study), [again])
     written.trial(9).root.rename(folder.trial(9).root)
     _, findings = asking.verify(folder)
     assert findings, "what trial 9 gives now has a say"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.errors import UserError
+from envknee.study.errors import UserError
 from envknee.tasks import CARTPOLE_USD, checked_asset
 
 # USD's stubs say that everything may be None: here that would fail the test anyway.

@@ -3,14 +3,16 @@
 import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import threading
 
 import pytest
-from envknee import claim, config
-from envknee.errors import UserError
-from envknee.files import StudyFolder
+from envknee.study import claim
+from envknee.study.errors import UserError
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
 from records import a_study
 
 
@@ -26,7 +28,7 @@ def test_the_study_is_written_and_read_back(tmp_path):
     folder = StudyFolder(tmp_path / "demo")
     study = a_study(learning={"num_envs": [8], "horizon": 8, "batch_size": [16], "target_reward": 4, "budget_s": 30})
     with claim.take(study, folder):
-        assert config.load(folder.study) == study
+        assert read_study(folder.study) == study
 
 
 def test_results_of_another_study_with_the_same_name_are_refused_with_the_differences(tmp_path):
@@ -38,21 +40,21 @@ def test_results_of_another_study_with_the_same_name_are_refused_with_the_differ
     assert "seed: measured with 1, now 2" in message
     assert "throughput.num_envs: measured with [16, 32, 64, 128, 256], now [16]" in message
     assert "Change `study:` to a new name" in message
-    assert config.load(folder.study) == a_study()
+    assert read_study(folder.study) == a_study()
 
 
 def test_what_decides_or_tracks_may_change_at_any_time(tmp_path):
     folder = folder_with_a_trial(tmp_path)
     changed = a_study(decide={"delta": 0.2}, tracking={"uri": "http://localhost:5000"}, slots=2)
     with claim.take(changed, folder):
-        assert config.load(folder.study) == changed
+        assert read_study(folder.study) == changed
 
 
 def test_a_folder_without_trials_belongs_to_nobody_yet(tmp_path):
     folder = StudyFolder(tmp_path / "demo")
     claim.take(a_study(), folder).close()
     claim.take(a_study(seed=2), folder).close()
-    assert config.load(folder.study).seed == 2
+    assert read_study(folder.study).seed == 2
 
 
 def test_a_second_sweep_is_told_who_holds_the_study(tmp_path):
@@ -87,11 +89,28 @@ def test_a_file_system_without_locks_is_named_with_what_has_them(tmp_path, monke
         claim.take(a_study(), StudyFolder(tmp_path / "demo"))
 
 
+def test_who_may_read_what_follows_the_umask_and_a_password_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0o027)
+    try:
+        folder = StudyFolder(tmp_path / "demo")
+        claim.take(a_study(), folder).close()
+        assert stat.S_IMODE(folder.study.stat().st_mode) == 0o640
+        secret = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
+        claim.take(secret, folder).close()
+        assert stat.S_IMODE(folder.study.stat().st_mode) == 0o600
+        folder.study.chmod(0o644)  # as an earlier version left it
+        claim.take(secret, folder).close()
+        assert stat.S_IMODE(folder.study.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+
+
 def test_the_lock_does_not_outlive_a_killed_sweep(tmp_path):
     folder = StudyFolder(tmp_path / "demo")
     program = (
-        "import os, sys; from pathlib import Path; from envknee import claim, config; from envknee.files import StudyFolder\n"
-        "folder = StudyFolder(Path(sys.argv[1])); lock = claim.take(config.load(folder.study), folder)\n"
+        "import os, sys; from pathlib import Path; from envknee.study import claim\n"
+        "from envknee.study.load import read_study; from envknee.study.paths import StudyFolder\n"
+        "folder = StudyFolder(Path(sys.argv[1])); lock = claim.take(read_study(folder.study), folder)\n"
         "os.kill(os.getpid(), 9)"
     )
     claim.take(a_study(), folder).close()

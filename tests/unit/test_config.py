@@ -5,15 +5,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from envknee import config, space
-from envknee.config import Arm, Study
-from envknee.errors import UserError
-from envknee.files import canonical_json
+from envknee.study import space
+from envknee.study.choices import names_in
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import json_schema, parse_study, read_study
+from envknee.study.model import Study, Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +41,7 @@ def plain(**changes: Any) -> dict[str, Any]:
 
 def message_of(data: Any) -> str:
     with pytest.raises(UserError) as caught:
-        config.parse(data, "my.yaml")
+        parse_study(data, "my.yaml")
     return str(caught.value)
 
 
@@ -56,7 +58,7 @@ def complaint(**changes: Any) -> str:
 
 
 def test_a_study_needs_a_name_and_one_section() -> None:
-    study = config.parse(plain())
+    study = parse_study(plain())
     assert (study.study, study.seed, study.window, study.slots) == ("s", 1, 2, 1)
     assert list(study.arms) == ["stock"]
     assert study.sweep("learning") is None
@@ -76,7 +78,7 @@ def test_a_study_needs_a_name_and_one_section() -> None:
 )
 def test_sizes_are_a_number_a_list_or_doublings(written: Any, sizes: tuple[int, ...]) -> None:
     for key in ("num_envs", "horizon", "batch_size"):
-        study = config.parse(plain(**{f"throughput__{key}": written}))
+        study = parse_study(plain(**{f"throughput__{key}": written}))
         assert getattr(study.throughput, key) == sizes
 
 
@@ -86,7 +88,7 @@ def test_sizes_are_a_number_a_list_or_doublings(written: Any, sizes: tuple[int, 
 def test_an_exponent_makes_a_number_although_yaml_1_1_reads_text(written: str, number: float) -> None:
     assert isinstance(yaml.safe_load(f"x: {written}")["x"], str | float)
     learning = LEARNING | {"target_reward": written}
-    study = config.parse(plain(learning=learning, task__overrides={"agent.a": written, "agent.b": [written, "rgb"]}))
+    study = parse_study(plain(learning=learning, task__overrides={"agent.a": written, "agent.b": [written, "rgb"]}))
     assert study.learning is not None
     assert study.learning.target_reward == number
     assert study.task.overrides == {"agent.a": number, "agent.b": [number, "rgb"]}
@@ -95,25 +97,25 @@ def test_an_exponent_makes_a_number_although_yaml_1_1_reads_text(written: str, n
 
 @pytest.mark.parametrize("text", ["e4", "1e", "3e-4 s", "0x1e5", "1_000e3", "", "rgb"])
 def test_other_text_stays_text(text: str) -> None:
-    assert config.parse(plain(task__overrides={"env.x": text})).task.overrides == {"env.x": text}
+    assert parse_study(plain(task__overrides={"env.x": text})).task.overrides == {"env.x": text}
 
 
 @pytest.mark.parametrize("value", [True, 0, 1, 1.0, "1", None, [True, 2, 2.0, "x"], []])
 def test_an_override_keeps_its_type(value: Any) -> None:
-    kept = config.parse(plain(arms={"a": {"overrides": {"env.x": value}}})).arms["a"].overrides["env.x"]
+    kept = parse_study(plain(arms={"a": {"overrides": {"env.x": value}}})).arms["a"].overrides["env.x"]
     assert repr(kept) == repr(value)
 
 
 def test_a_task_alone_may_be_its_name() -> None:
     named = "Envknee-Cartpole-Dual-Camera-Direct"
     for task in ("cartpole_dual_camera", {"id": "cartpole_dual_camera"}, named):
-        assert config.parse(plain(task=task)).task == config.Task(id=named)
-    assert config.parse(plain(task="Isaac-Ant-Direct")).task.id == "Isaac-Ant-Direct"
+        assert parse_study(plain(task=task)).task == Task(id=named)
+    assert parse_study(plain(task="Isaac-Ant-Direct")).task.id == "Isaac-Ant-Direct"
 
 
 def test_a_study_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        config.parse(plain()).seed = 2
+        parse_study(plain()).seed = 2
 
 
 # Round trips
@@ -171,36 +173,36 @@ studies = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(data=studies)
 def test_a_study_survives_json_and_yaml(data: dict[str, Any]) -> None:
-    study = config.parse(data)
+    study = parse_study(data)
     whole = canonical_json(study)
-    assert config.parse(json.loads(whole)) == study
-    assert canonical_json(config.parse(json.loads(whole))) == whole
-    assert canonical_json(config.parse(yaml.safe_load(yaml.safe_dump(json.loads(whole))))) == whole
+    assert parse_study(json.loads(whole)) == study
+    assert canonical_json(parse_study(json.loads(whole))) == whole
+    assert canonical_json(parse_study(yaml.safe_load(yaml.safe_dump(json.loads(whole))))) == whole
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=studies)
 def test_the_measured_part_is_itself_a_study_that_measures_the_same(data: dict[str, Any]) -> None:
-    study = config.parse(data)
+    study = parse_study(data)
     measured = json.loads(canonical_json(study.measured_part()))
     assert not {"decide", "tracking", "slots", "image", "architectures"} & set(measured)
-    again = config.parse(measured)
+    again = parse_study(measured)
     assert again.measured_part() == study.measured_part()
     assert again == study.model_copy(update={"decide": again.decide, "tracking": again.tracking, "slots": again.slots})
 
 
 def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -> None:
     # JSON is nearly YAML: read as YAML, 3e-05 and 1e+22 come out as text
-    study = config.parse(plain(task__overrides={"agent.a": 3e-5, "agent.b": 1e22}))
+    study = parse_study(plain(task__overrides={"agent.a": 3e-5, "agent.b": 1e22}))
     path = tmp_path / "study.json"
     path.write_text(canonical_json(study), encoding="utf-8")
     assert "3e-05" in path.read_text(encoding="utf-8")
-    assert config.load(path) == study
+    assert read_study(path) == study
 
 
 @pytest.mark.parametrize("path", STUDY_FILES, ids=lambda path: path.stem)
 def test_the_studies_that_ship_are_legal(path: Path) -> None:
-    assert config.load(path).study
+    assert read_study(path).study
 
 
 # Mistakes
@@ -215,16 +217,16 @@ ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, st
 ARM = "cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, strategy, sync_every, trainer"
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 ADAPTIVE = "confidence, delta, probes, trials, within"
-DECIDE = "baseline, confidence, delta, memory_margin"
+DECIDE = "baseline, confidence, delta, delta_learning, memory_margin"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
-SAMPLERS_WANTED = "'tpe', 'gp', 'sobol', 'grid', 'random' or 'adaptive'"
+SAMPLERS_WANTED = "'adaptive', 'gp', 'grid', 'random', 'sobol' or 'tpe'"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
 ROOT = Path(__file__).parents[2]
 
 ARCHITECTURES_WANTED = "study: architectures are for the image that is built with runtime: apptainer and no `image:`"
 NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
-TRAINERS = [repr(word) for word in get_args(Arm.model_fields["trainer"].annotation)]
+TRAINERS = list(map(repr, names_in("trainers")))
 OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
 NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
 
@@ -341,7 +343,7 @@ def test_a_study_name_that_is_no_folder_name_is_refused(name: Any) -> None:
 
 @pytest.mark.parametrize("name", ["a", "0", "one-gpu_2", "x" * 64])
 def test_plain_names_are_taken(name: str) -> None:
-    assert config.parse(plain(study=name, arms={name: {}})).study == name
+    assert parse_study(plain(study=name, arms={name: {}})).study == name
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -375,7 +377,7 @@ def test_no_data_whatever_ends_in_anything_but_a_study_or_a_user_error(data: st.
             legal = [*keys, *THROUGHPUT, "overrides", "gpus", "delta"]
             place[data.draw(st.sampled_from(legal) | st.text(max_size=3))] = data.draw(json_values)
     try:
-        assert isinstance(config.parse(study), Study)
+        assert isinstance(parse_study(study), Study)
     except UserError as error:
         assert "Every key is explained in config/config.yaml." in str(error)
 
@@ -398,7 +400,7 @@ def test_yaml_that_cannot_be_read_is_told_with_its_line(tmp_path: Path, text: st
     path = tmp_path / "bad.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as caught:
-        config.load(path)
+        read_study(path)
     message = str(caught.value)
     assert message.startswith(f"{path} is not YAML: ")
     assert f"line {line}," in message
@@ -415,8 +417,8 @@ def test_merged_aliases_are_no_duplicates(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with pytest.raises(UserError):  # a key of the wrong section is still one
-        config.load(path.with_name("none.yaml"))
-    study = config.load(path)
+        read_study(path.with_name("none.yaml"))
+    study = read_study(path)
     assert study.learning is not None
     assert study.throughput is not None
     assert (study.learning.repeats, study.throughput.repeats) == (2, 3)
@@ -426,33 +428,33 @@ def test_bytes_that_are_no_text_are_no_study(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"study: \xff\xfe\n")
     with pytest.raises(UserError, match="binary.yaml is not YAML"):
-        config.load(path)
+        read_study(path)
 
 
 def test_a_truncated_study_json_is_told(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
-    path.write_text(canonical_json(config.parse(plain()))[:-20], encoding="utf-8")
+    path.write_text(canonical_json(parse_study(plain()))[:-20], encoding="utf-8")
     with pytest.raises(UserError, match=r"study.json is not JSON: .* line \d+ column \d+"):
-        config.load(path)
+        read_study(path)
 
 
 def test_a_file_that_is_not_there_is_told_with_an_example(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match="none.yaml does not exist. Name a study file, for example CONFIG=config/config.yaml"
     ):
-        config.load(tmp_path / "none.yaml")
+        read_study(tmp_path / "none.yaml")
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""}
-    line = [sys.executable, "-m", "envknee.config", *arguments]
+    line = [sys.executable, "-m", "envknee.study.load", *arguments]
     return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
 
 
 def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
     good = command(str(REPOSITORY / "config" / "config.yaml"))
     assert (good.returncode, good.stderr) == (0, "")
-    assert good.stdout.strip() == config.load(REPOSITORY / "config" / "config.yaml").study
+    assert good.stdout.strip() == read_study(REPOSITORY / "config" / "config.yaml").study
     bad = command(str(tmp_path / "none.yaml"))
     assert bad.returncode == 2
     assert bad.stdout == ""
@@ -464,9 +466,11 @@ def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
 
 
 def test_the_schema_on_disk_is_the_one_that_the_models_make() -> None:
-    made = config.json_schema()
+    made = json_schema()
     kept = SCHEMA.read_text(encoding="utf-8")
-    diff = "".join(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), str(SCHEMA), "envknee.config"))
+    diff = "".join(
+        difflib.unified_diff(kept.splitlines(True), made.splitlines(True), str(SCHEMA), "envknee.study.load")
+    )
     assert not diff, f"run `make schema` and commit {SCHEMA.name}:\n{diff}"
 
 
@@ -504,12 +508,12 @@ def test_the_schema_refuses_mistakes(changes: dict[str, Any]) -> None:
 def test_phases_off_is_a_word_although_yaml_takes_it_for_false(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text("study: a\nphases: off\nthroughput: {num_envs: 4, horizon: 4, batch_size: 16}\n", encoding="utf-8")
-    assert config.load(path).phases == "off"
-    assert complaint(phases="on") == "phases: expected 'off', 'sampled' or 'alternate' (got 'on')"
+    assert read_study(path).phases == "off"
+    assert complaint(phases="on") == "phases: expected 'off' or 'sampled' (got 'on')"
 
 
 @pytest.mark.parametrize(
     "path", sorted({ROOT / "config/config.yaml", *(ROOT / "config/studies").glob("*.yaml")}), ids=lambda path: path.stem
 )
 def test_every_study_that_ships_is_legal_and_has_a_plan(path: Path) -> None:
-    assert space.plan(config.load(path))
+    assert space.plan(read_study(path))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from envknee import control_group
+from envknee.machine import control_group
 
 
 def a_root(folder: Path, files: dict[str, str]) -> Path:

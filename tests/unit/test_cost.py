@@ -1,16 +1,19 @@
 """What a trial took: energy between two readings, the times of its job, sums per arm."""
 
 import json
-import os
+import time
 from pathlib import Path
 
 import pytest
-from envknee import attempts
-from envknee.cost import parse_job, slurm_job, spent_j
-from envknee.files import TrialFolder
-from envknee.limits import spending
-from envknee.limits.verdict import decide
-from envknee.record import Cost, Lost, Record, SlurmJob, build_record
+from envknee.machine import processes
+from envknee.record.build import build_record
+from envknee.record.schema import Cost, Lost, Record, SlurmJob
+from envknee.run import attempts, cost
+from envknee.run.cost import parse_job, slurm_job, spent_j
+from envknee.study.errors import UserError
+from envknee.study.paths import TrialFolder
+from envknee.verdict import spending
+from envknee.verdict.decide import decide
 from records import GPU, a_study, a_trial, records_of
 
 JOB = (
@@ -66,8 +69,8 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
     with pytest.raises(ZeroDivisionError), attempts.counted(trial) as (lost, _):
         assert lost == Lost()
         raise ZeroDivisionError
-    began_unix_s = json.loads(trial.attempts.read_text())["began_unix_s"]
-    os.utime(trial.attempts, (began_unix_s + 90, began_unix_s + 90))  # killed: its last sign of life stays
+    known = json.loads(trial.attempts.read_text())
+    trial.attempts.write_text(json.dumps(known | {"lived_s": 90.0}))  # killed: its last sign of life stays
     with attempts.counted(trial) as (lost, _):
         pass  # the machine is lost at once
     with attempts.counted(trial) as (lost, alive):
@@ -75,6 +78,38 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
         assert lost.attempts == 2 and lost.held_s == pytest.approx(90, abs=1)
         trial.outcome.write_text("{}")
     assert not trial.attempts.exists()
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 365 * 86400.0])
+def test_a_clock_that_is_set_meanwhile_changes_no_duration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: float
+):
+    now, trial = time.time(), TrialFolder(tmp_path)
+    with attempts.counted(trial):
+        spent = cost.start([])
+        monkeypatch.setattr(time, "time", lambda: now + jump_s)
+        assert 0 <= spent().held_s < 60
+    assert 0 <= json.loads(trial.attempts.read_text())["lived_s"] < 60
+    assert 0 < processes.age_s() < 86400
+
+
+def test_an_attempt_that_comes_back_late_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """SLURM starts a trial again when it loses sight of a node; the first attempt may still run there."""
+    trial = TrialFolder(tmp_path)
+    newer = attempts.Attempts(began_unix_s=0.0, lost=Lost(attempts=1))
+    with (
+        pytest.raises(UserError, match=r"another attempt .* this one \(number 1\)"),
+        attempts.counted(trial) as (_, alive),
+    ):
+        attempts.check_newest(trial)
+        trial.attempts.write_text(newer.model_dump_json())
+        monkeypatch.setattr(attempts, "SIGN_OF_LIFE_S", 0.0)
+        alive()
+    assert attempts.Attempts.model_validate_json(trial.attempts.read_text()) == newer
+    late = a_trial(16).outcome.model_copy(update={"metrics_sha256": None})
+    assert "is of attempt 1, which came back after" in (attempts.why_again(trial, late) or "")
+    assert attempts.why_again(trial, late.model_copy(update={"attempt": 2})) is None
+    assert "attempt" not in late.model_dump() and late.model_copy(update={"attempt": 2}).model_dump()["attempt"] == 2
 
 
 def test_lost_attempts_are_told_beside_the_price():
@@ -116,8 +151,8 @@ def test_arms_and_verdict_are_summed():
 
 
 def test_the_recorded_study_still_loads_and_has_a_price():
-    from envknee.files import StudyFolder
-    from envknee.record import load_records
+    from envknee.record.read import load_records
+    from envknee.study.paths import StudyFolder
 
     records = load_records(StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu"))
     assert 0.1 < sum(record.gpu_hours or 0.0 for record in records) < 2.0

@@ -7,11 +7,12 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from envknee import diagnosis
-from envknee.config import Inject
-from envknee.diagnosis import EXPLODED_ABOVE, LOOK_EVERY, Watch
-from envknee.files import TrialFolder
-from envknee.meter import Meter, TrialDone
+from envknee.measure import diagnosis
+from envknee.measure.hints import GUIDE, hints
+from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.watch import EXPLODED_ABOVE, LOOK_EVERY, ORDER, Watch
+from envknee.study.model import Inject
+from envknee.study.paths import TrialFolder
 from records import a_trial
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -126,7 +127,7 @@ def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_p
     )
     assert "up to 500" in failure.hints[0]
     assert any("env.sim.dt (now 0.01" in hint for hint in failure.hints)
-    assert failure.hints.index(diagnosis.GUIDE) > 0
+    assert failure.hints.index(GUIDE) > 0
     with numpy.load(path, allow_pickle=False) as dump:
         assert set(dump) == {
             "last_good/joint_state/robot",
@@ -149,10 +150,10 @@ def test_what_breaks_in_the_very_first_step_has_the_state_before_it():
 
 
 def test_every_kind_of_break_has_hints_that_end_in_the_guide():
-    kinds = [f"{kind}/x" for kind in diagnosis.ORDER] + ["losses/value", "action_std", "parameters/actor.0.weight"]
+    kinds = [f"{kind}/x" for kind in ORDER] + ["losses/value", "action_std", "parameters/actor.0.weight"]
     for kind in kinds:
-        found = diagnosis.hints(kind, {}, 1.0)
-        assert len(found) > 1 and diagnosis.GUIDE in found
+        found = hints(kind, {}, 1.0)
+        assert len(found) > 1 and GUIDE in found
 
 
 def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_it_is_one(tmp_path):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envknee import docker
-from envknee.errors import UserError
-from envknee.record import Image
+from envknee.record.schema import Image
+from envknee.run.container import docker, enter
+from envknee.study.errors import UserError
 
 ID = "f" * 64
 IMAGE = Image(sif_sha256=None, content_sha256=ID, labels={})
@@ -16,7 +16,7 @@ def words(program: docker.Program, *, gpus: Sequence[str] = (), network: bool = 
     return docker.command_in(
         program,
         IMAGE,
-        ["python", "-m", "envknee.trial", "/study/0 1"],
+        ["python", "-m", "envknee.run.process", "/study/0 1"],
         container="envknee-ranks-x",
         user=(uid, 1001),
         variables={"PATH": "/bin", "OMNI_PASS": "secret", "CUDA_VISIBLE_DEVICES": "GPU-a", "HOME": "/home/me"},
@@ -38,8 +38,37 @@ def test_only_what_is_named_comes_in() -> None:
         "--mount=type=bind,src=/study/0 1,dst=/study/0 1", "--mount=type=bind,src=/scratch,dst=/scratch",
         "--env=OMNI_PASS",  # its value is nobody's business
         "--env=CUDA_VISIBLE_DEVICES=GPU-a", "--env=HOME=/scratch/tmp",
-        ID, "python", "-m", "envknee.trial", "/study/0 1",
+        ID, "python", "-m", "envknee.run.process", "/study/0 1",
     ]  # fmt: skip
+
+
+def test_of_the_host_an_image_reads_the_named_file_and_nothing_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for name in (".ssh/id_rsa", "robots/ant.usda", "robots/net.pt", "ant.usda"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    assert enter.shown("~/robots/ant.usda") == home / "robots"  # it may name others beside it
+    for file in (
+        home / "robots/net.pt",
+        home / "ant.usda",
+        tmp_path / "ant.usda",
+        Path("/nothing.usda"),
+        Path("/mnt/x.usda"),
+    ):
+        assert enter.shown(str(file)) == file
+    (home / "robots/link.usda").symlink_to(home / ".ssh/id_rsa")
+    for refused in (
+        "~/.ssh/id_rsa",
+        "~/robots/link.usda",
+        "~/robots/../.ssh/x.usda",
+        "/etc/shadow",
+        "/proc/self/environ",
+    ):
+        with pytest.raises(UserError, match="hidden folders and in /etc.*stay out of images"):
+            enter.shown(refused)
 
 
 def test_gpus_and_a_network_only_where_they_are_needed() -> None:

@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee import config, economy_replay
-from envknee.ask import ask_again
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import canonical_json
-from envknee.limits.verdict import decide
-from envknee.record import Record, Request
+from envknee.ask.ask import ask_again
+from envknee.record.schema import Record, Request
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.verdict.decide import decide
 from records import GPU, Trial
 from test_ask import dice, measured
 from test_ask import play as asked_in_turn
+
+from benchmarks import economy_replay
 
 SIZES = {"from": 64, "to": 16384}
 
 
 def a_study(window: int = 1, **changes: Any) -> Study:
     sweep = {"num_envs": SIZES, "horizon": [32], "batch_size": "library", "sampler": "adaptive", "repeats": 5}
-    return config.parse({"study": "s", "window": window, "throughput": sweep | changes})
+    return parse_study({"study": "s", "window": window, "throughput": sweep | changes})
 
 
 def play(study: Study, measure: Callable[[Request], Trial]) -> tuple[list[Request], dict[int, Record]]:
@@ -90,7 +92,9 @@ def test_a_later_series_starts_where_the_one_before_ended():
 def test_where_doubling_pays_to_the_end_that_is_shown_and_nothing_else_is_run():
     requests, known = play(a_study(), card(1e6))
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.state, limit.not_reached_by) == ("not reached", 8192), "the rollout of 16,384 is larger than the card"
+    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 8192), (
+        "the rollout of 16,384 is larger than the card"
+    )
     assert len(ran(requests)) <= 8
     assert "doubling still pays at 4,096 environments" in (requests[-1].skip or "")
 
@@ -99,7 +103,7 @@ def test_what_ran_out_of_memory_is_the_end_of_the_sizes():
     requests, known = play(a_study(), card(1e6, most_gb=40.0))  # 4096 x 32 fits, 8192 x 32 does not
     assert Counter(record.outcome.status for record in known.values())["oom"] <= 2
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.state, limit.not_reached_by) == ("not reached", 4096)
+    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 4096)
     assert "doubling still pays at 2,048 environments" in (requests[-1].skip or "")
 
 
@@ -119,7 +123,7 @@ def test_probes_close_in_on_the_wall(most_gb, wall):
 
 
 def test_arms_decide_each_for_itself():
-    study = config.parse(a_study().model_dump(mode="json") | {"arms": {"fast": {}, "slow": {}}})
+    study = parse_study(a_study().model_dump(mode="json") | {"arms": {"fast": {}, "slow": {}}})
 
     def measure(request: Request) -> Trial:
         return card(60 if request.arm == "fast" else 1500)(request)
@@ -134,7 +138,7 @@ def test_learning_stops_when_its_threshold_is_known_within_a_doubling():
         "num_envs": {"from": 64, "to": 2048}, "horizon": 16, "batch_size": 256, "sampler": "adaptive", "repeats": 6,
         "target_reward": 4.0, "target_episodes": 10, "budget_s": 100,
     }  # fmt: skip
-    study = config.parse({"study": "s", "learning": section})
+    study = parse_study({"study": "s", "learning": section})
     seconds = {64: 80.0, 128: 40.0, 256: 20.0, 512: 19.8, 1024: 19.7, 2048: 19.6}
 
     def measure(request: Request) -> Trial:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["envknee.replay", "envknee.limits", "envknee.image"])
+@pytest.mark.parametrize("module", ["envknee.replay", "envknee.limits", "envknee.limits.verdict", "envknee.record"])
 def test_a_usage_line_can_be_typed(module, monkeypatch):
     monkeypatch.setenv("PATH", "")  # also where what the command calls is not installed
     told = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True).stdout

@@ -2,46 +2,44 @@
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import curves_of, judged, marks, texts
-from envknee import figures
-from envknee.figures import (
-    curve_of,
-    draw_history,
-    draw_learning,
-    draw_memory,
-    draw_scaling,
-    draw_throughput,
-    svg_of,
-    trials_html,
-)
-from envknee.limits.verdict import Verdict
+from drawn import judged, marks, texts, with_verdict
+from envknee.show.figures import draw, registry
+from envknee.show.figures.canvas import svg_of
+from envknee.show.figures.learning import draw_learning
+from envknee.show.figures.memory import draw_memory
+from envknee.show.figures.scaling import draw_scaling
+from envknee.show.figures.style import COLOURS
+from envknee.show.figures.throughput import draw_throughput
+from envknee.study.errors import UserError
+from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, write_study
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
-NAMES = ("throughput.svg", "memory.svg", "history.svg", "phases.svg", "trials.html")
-"""What a study of throughput trials has."""
+NAMES = ("throughput", "memory", "phases")
+"""Figures of a study of throughput trials."""
 
 
 # --- Throughput
 
 
 def test_throughput_shows_every_repeat_the_threshold_and_delta():
-    verdict, _ = judged(fps_trials(PLATEAU))
-    figure = draw_throughput(verdict)
+    evidence = judged(fps_trials(PLATEAU))
+    figure = draw_throughput(evidence)
     upper, lower = figure.axes
     drawn = [y for _, y in marks(upper, "o")]
     for fps in (fps for repeats in PLATEAU.values() for fps in repeats):
         assert any(y == pytest.approx(fps) for y in drawn)
     assert [y for _, y in marks(lower, "o")] == pytest.approx(
-        [gain.gain for gain in verdict.arms[0].throughput[0].gains]
+        [gain.gain for gain in evidence.verdict.arms[0].throughput[0].gains]
     )
     words = texts(figure)
     assert "threshold 32" in words
@@ -52,30 +50,30 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
 
 
 def test_throughput_at_one_size_claims_no_threshold():
-    verdict, _ = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
-    words = texts(draw_throughput(verdict))
+    evidence = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
+    words = texts(draw_throughput(evidence))
     assert "Throughput threshold: no doubling measured" in words
     assert "not reached" not in words
 
 
 def test_gains_are_filled_only_where_they_are_shown_to_be_below_delta():
-    verdict, _ = judged(fps_trials(PLATEAU))
-    lower = draw_throughput(verdict).axes[1]
+    evidence = judged(fps_trials(PLATEAU))
+    lower = draw_throughput(evidence).axes[1]
     fills = [line.get_markerfacecolor() for line in lower.lines if line.get_marker() == "o"]
-    assert fills == ["white", figures.COLOURS[0]]
+    assert fills == ["white", COLOURS[0]]
 
 
 def test_one_repeat_is_said_and_nothing_is_filled():
-    verdict, _ = judged(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
-    figure = draw_throughput(verdict)
+    evidence = judged(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
+    figure = draw_throughput(evidence)
     assert "one repeat per point" in texts(figure)
-    assert "not reached by 1,024 environments" in texts(figure)
+    assert "undecided up to 1,024 environments" in texts(figure)
     assert {line.get_markerfacecolor() for line in figure.axes[1].lines if line.get_marker() == "o"} == {"white"}
 
 
 def test_points_that_did_not_fit_are_crosses_at_their_size():
     trials = [*fps_trials(PLATEAU), a_trial(128, number=30, status="oom"), a_trial(256, number=31, status="refused")]
-    figure = draw_throughput(judged(trials)[0])
+    figure = draw_throughput(judged(trials))
     assert marks(figure.axes[0], "X") == [(128.0, 0.0), (256.0, 0.0)]
     assert figure.axes[1].get_xlim()[1] > 256
 
@@ -83,23 +81,23 @@ def test_points_that_did_not_fit_are_crosses_at_their_size():
 def test_no_series_is_marked_as_out_of_memory():
     study = a_study(arms={f"arm-{i}": {} for i in range(8)})
     trials = [trial for i in range(8) for trial in fps_trials(PLATEAU, arm=f"arm-{i}", first=20 * i)]
-    verdict, records = judged([*trials, a_trial(128, number=200, arm="arm-0", status="oom")], study)
-    for figure in (draw_throughput(verdict), draw_memory(verdict, records)):
+    evidence = judged([*trials, a_trial(128, number=200, arm="arm-0", status="oom")], study)
+    for figure in (draw_throughput(evidence), draw_memory(evidence)):
         assert len(marks(figure.axes[0], "X")) == 1
 
 
 def test_what_did_not_fit_below_every_measured_size_is_within_the_axis():
     trials = [*fps_trials(PLATEAU), a_trial(4, number=30, horizon=512, status="oom")]
-    verdict, records = judged(trials)
-    for figure in (draw_throughput(verdict), draw_memory(verdict, records)):
+    evidence = judged(trials)
+    for figure in (draw_throughput(evidence), draw_memory(evidence)):
         left, right = figure.axes[-1].get_xlim()
         assert left < 4 and right > 64
         assert 4 in figure.axes[-1].xaxis.get_ticklocs()
 
 
 def test_sizes_of_which_none_is_twice_another_have_no_panel_of_gains():
-    verdict, _ = judged(fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}))
-    figure = draw_throughput(verdict)
+    evidence = judged(fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}))
+    figure = draw_throughput(evidence)
     (only,) = figure.axes
     assert (16.0, pytest.approx(100.5, rel=1e-3)) in marks(only, "o")
     assert "num_envs" in only.get_xlabel() and "Gain from doubling" not in texts(figure)
@@ -108,26 +106,26 @@ def test_sizes_of_which_none_is_twice_another_have_no_panel_of_gains():
 def test_horizon_and_batch_that_all_arms_share_are_said_once():
     arms = {"one": {"gpus": 0}, "other": {"gpus": 0}}
     shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
-    words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms))[0])).split())
+    words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms)))).split())
     assert "threshold of each arm one: 32 environments other: 32 environments Isaac-Cartpole" in words
     assert words.count("horizon 8, batch 128") == 1
     differing = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50, horizon=16)]
-    words = texts(draw_throughput(judged(differing, a_study(arms=arms))[0]))
+    words = texts(draw_throughput(judged(differing, a_study(arms=arms))))
     assert "of each arm's fastest series\none: 32 environments (horizon 8, batch 128)" in words
     assert "other:\nhorizon 16, batch 128" in words
 
 
 def test_a_law_that_is_not_used_is_named_so():
-    figure = draw_throughput(judged(fps_trials({16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}))[0])
+    figure = draw_throughput(judged(fps_trials({16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]})))
     assert "faint: not used" in texts(figure)
 
 
 def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_was_fitted_to():
     fps = {n: [2 * 8 * n / (0.1 + 0.001 * n)] * 3 for n in (64, 128, 256, 512)}
-    verdict, _ = judged(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
-    figure = draw_throughput(verdict)
+    evidence = judged(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
+    figure = draw_throughput(evidence)
     words = texts(figure)
-    assert "not reached by 512 environments per GPU" in words and "all ranks together" in words
+    assert "still pays at 512 environments per GPU" in words and "all ranks together" in words
     assert "Environments on each GPU (num_envs)" in words and "law k·N·T / (t₀ + c·N)" in words
     (law,) = [line for line in figure.axes[0].lines if line.get_linewidth() == 0.9]
     drawn = {float(x): float(y) for x, y in zip(law.get_xdata(), law.get_ydata(), strict=True)}  # pyright: ignore[reportArgumentType]
@@ -149,10 +147,10 @@ def a_pair(**fields: Any) -> list[Trial]:
 
 
 def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
-    verdict, _ = judged(a_pair(), a_study(arms=ARMS))
-    figure = draw_scaling(verdict)
+    evidence = judged(a_pair(), a_study(arms=ARMS))
+    figure = draw_scaling(evidence)
     (axes,) = figure.axes
-    points = verdict.scaling[0].points
+    points = evidence.verdict.scaling[0].points
     assert marks(axes, "s") == [(n, pytest.approx(0.9)) for n in PLATEAU]
     bars = [line.get_ydata() for line in axes.lines if line.get_linewidth() == 1.3]
     assert [list(map(float, bar)) for bar in bars] == [  # pyright: ignore[reportArgumentType]
@@ -171,8 +169,8 @@ def test_scaling_has_a_line_per_series_and_is_hollow_where_one_repeat_tells_no_i
     single = {n: [values[0]] for n, values in PLATEAU.items()}
     more = fps_trials(single, arm="one", gpus=1, device=GPU, first=300, horizon=16)
     more += fps_trials(single, arm="two", gpus=2, device=GPU, first=400, horizon=16)
-    verdict, _ = judged([*a_pair(), *more], a_study(arms=ARMS))
-    figure = draw_scaling(verdict)
+    evidence = judged([*a_pair(), *more], a_study(arms=ARMS))
+    figure = draw_scaling(evidence)
     (axes,) = figure.axes
     fills = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in ("None", None, "")]
     assert fills.count("white") == len(fills) // 2 == 3
@@ -183,18 +181,10 @@ def test_scaling_has_a_line_per_series_and_is_hollow_where_one_repeat_tells_no_i
 
 
 def test_scaling_without_a_partner_says_what_to_add():
-    verdict, _ = judged([trial for trial in a_pair() if trial.request.arm == "two"], a_study(arms={"two": {"gpus": 2}}))
-    words = texts(draw_scaling(verdict)).replace("\n", " ")
+    evidence = judged([trial for trial in a_pair() if trial.request.arm == "two"], a_study(arms={"two": {"gpus": 2}}))
+    words = texts(draw_scaling(evidence)).replace("\n", " ")
     assert "Scaling: nothing to show" in words
     assert "two: no efficiency: no arm of the study is this one on one GPU" in words and "but with `gpus: 1`" in words
-
-
-def test_scaling_is_written_for_studies_of_several_ranks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = write_study(tmp_path / "demo", a_study(arms=ARMS), a_pair())
-    monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
-    figures.main()
-    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "scaling.svg", "png"])
-    assert ElementTree.fromstring((folder.figures / "scaling.svg").read_bytes()).tag.endswith("svg")  # noqa: S314 - our own
 
 
 # --- Memory
@@ -202,11 +192,11 @@ def test_scaling_is_written_for_studies_of_several_ranks_alone(tmp_path: Path, m
 
 def test_memory_draws_the_limit_where_it_is_near_and_says_so_where_it_is_far():
     near = [a_trial(n, number=n, memory_gb=0.3 * n, device=GPU) for n in (64, 128, 256)]
-    figure = draw_memory(*judged(near))
+    figure = draw_memory(judged(near))
     assert "device: 85.0 GB; usable with 5% kept free: 80.8 GB" in texts(figure)
     assert figure.axes[0].get_ylim()[1] > 85.0
     far = [a_trial(n, number=n, memory_gb=0.01 * n, device=GPU) for n in (64, 128, 256)]
-    figure = draw_memory(*judged(far))
+    figure = draw_memory(judged(far))
     assert "times the largest peak (above this axis)" in texts(figure)
     assert figure.axes[0].get_ylim() == (0.0, pytest.approx(1.25 * 2.56))
     assert "device memory used" in texts(figure)
@@ -217,8 +207,8 @@ def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each
         a_trial(n, number=i, gpus=2, device=GPU, horizon=t, batch_size=b, memory_gb=1.0 + 1e-3 * n * t + 2e-3 * b / 2)
         for i, (n, t, b) in enumerate((n, t, b) for n in (64, 128) for t in (8, 16) for b in (128, 256))
     ]
-    verdict, records = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
-    figure = draw_memory(verdict, records)
+    evidence = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
+    figure = draw_memory(evidence)
     assert "num_envs" in texts(figure) and "on each GPU" in texts(figure)
     curves = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.4 and len(line.get_xdata()) > 2]  # pyright: ignore
     starts = sorted(float(line.get_ydata()[0]) for line in curves)  # pyright: ignore
@@ -227,7 +217,7 @@ def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each
 
 def test_memory_shows_trials_without_a_peak_and_too_few_points():
     figure = draw_memory(
-        *judged([a_trial(16), a_trial(64, number=1, status="oom"), a_trial(128, number=2, status="refused")])
+        judged([a_trial(16), a_trial(64, number=1, status="oom"), a_trial(128, number=2, status="refused")])
     )
     words = texts(figure)
     assert "out of memory" in words and "refused: cannot fit" in words and "too few points" in words
@@ -239,8 +229,8 @@ def test_memory_shows_trials_without_a_peak_and_too_few_points():
 
 def test_learning_shows_each_trial_against_frames_and_seconds():
     trials = learning_trials({32: [12.0, 14.0], 64: [None]}, budget_s=20.0)
-    verdict, _ = judged(trials)
-    figure = draw_learning(verdict, curves_of(trials))
+    evidence = judged(trials)
+    figure = draw_learning(evidence)
     by_frames, by_time = figure.axes
     ends = [(line.get_xdata()[-1], line.get_marker()) for line in by_time.lines if line.get_marker() in "o^"]  # pyright: ignore
     assert ends == [(12.0, "o"), (14.0, "o"), (20.0, "^")]
@@ -253,86 +243,68 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
 
 def test_learning_counts_trials_without_a_curve():
     trials = [*learning_trials({32: [12.0]}), a_trial(64, number=9, kind="learning", status="oom")]
-    assert "not shown: 1" in texts(draw_learning(judged(trials)[0], curves_of(trials)))
+    assert "not shown: 1" in texts(draw_learning(judged(trials)))
     alone = trials[1:]
-    assert "None of 1 learning trials finished enough episodes" in texts(
-        draw_learning(judged(alone)[0], curves_of(alone))
-    )
+    assert "None of 1 learning trials finished enough episodes" in texts(draw_learning(judged(alone)))
 
 
 def test_a_curve_starts_once_enough_episodes_have_ended():
-    record = a_trial(16, kind="learning", seconds=3.0).record
-    curve = curve_of(record, [10, 20, 30], [1.0, 2.0, 3.0], [None, 0.5, 4.0])
-    assert (curve.frames, curve.wall_s, curve.reward) == ([20, 30], [2.0, 3.0], [0.5, 4.0])
+    (trial,) = learning_trials({16: [24.0]})
+    few = [row.model_copy(update={"episodes": 0 if row.iteration < 3 else row.episodes}) for row in trial.rows]
+    evidence = judged([trial])._replace(rows=lambda _: few)
+    line = draw_learning(evidence).axes[1].lines[0]
+    assert [float(x) for x in line.get_xdata()] == [row.wall_s for row in few[3:]]  # pyright: ignore[reportGeneralTypeIssues]
 
 
-# --- History and table
-
-
-def test_history_keeps_trials_without_a_value_off_the_value_axis():
-    trials = [*fps_trials({16: [100.0], 32: [190.0]}), a_trial(64, number=2, status="oom")]
-    (axes,) = draw_history(*judged(trials)).axes
-    assert marks(axes, "o") == [(0.0, pytest.approx(100)), (1.0, pytest.approx(190))]
-    ((number, strip),) = marks(axes, "X")
-    assert number == 2.0 and strip < 0.0
-    assert "no value" in [text.get_text() for text in axes.texts]
-
-
-def test_history_has_a_panel_per_kind_and_the_best_so_far():
-    trials = [*fps_trials({16: [100.0, 90.0, 120.0]}), *learning_trials({16: [12.0, 15.0, 9.0]}, first=3)]
-    upper, lower = draw_history(*judged(trials)).axes
-    steps = [line.get_ydata() for axes in (upper, lower) for line in axes.lines if line.get_drawstyle() == "steps-post"]
-    assert [list(map(float, ys)) for ys in steps] == [  # pyright: ignore[reportArgumentType]
-        pytest.approx([100, 100, 120, 120]), pytest.approx([12, 12, 9, 9])
-    ]  # fmt: skip
-
-
-def test_several_ranks_are_told_in_the_learning_figure_and_in_the_table():
-    trials = learning_trials({32: [12.0]}, gpus=2, device=GPU)
-    verdict, records = judged(trials, a_study(arms={"stock": {"gpus": 2}}))
-    words = texts(draw_learning(verdict, curves_of(trials))).replace("\n", " ")
-    assert (
-        "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words
-        and "32 envs per GPU, T 8, batch 128" in words
-    )
-    assert '<td class="n" data-head="envs">32 x 2</td>' in trials_html(verdict, records)
-
-
-def test_table_lists_every_trial_and_escapes_what_it_prints():
-    trials = [a_trial(32, number=1, status="oom"), a_trial(1024, number=0, fps=12_345.0, batch_size=None)]
-    odd = trials[0].outcome.model_copy(update={"reason": "<b>3 & 4</b>"})
-    verdict, records = judged([Trial(trials[0].request, [], odd), trials[1]])
-    page = trials_html(verdict, records)
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr class.*?</tr>", page)]
-    assert [row[0] for row in rows] == ["0", "1"]
-    assert rows[0][3:9] == ["1,024", "8", "library", "1", "measured", "12,345"]
-    assert rows[1][7:10] == ["out of memory", "", ""]
-    assert rows[1][-1] == "&lt;b&gt;3 &amp; 4&lt;/b&gt;"
-    assert "http" not in page and "<script" not in page
+def test_learning_of_several_ranks_counts_environments_per_rank():
+    evidence = judged(learning_trials({32: [12.0]}, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
+    words = texts(draw_learning(evidence)).replace("\n", " ")
+    assert "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words
+    assert "32 envs per GPU, T 8, batch 128" in words
 
 
 # --- All of them
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [draw_throughput, draw_scaling, lambda verdict: draw_memory(verdict, []), lambda verdict: draw_learning(verdict, []),
-     lambda verdict: draw_history(verdict, [])],
-)  # fmt: skip
-def test_nothing_to_show_is_said_in_words(draw: Callable[[Verdict], Figure]):
-    assert "nothing to show" in texts(draw(judged([])[0]))
+@pytest.mark.parametrize("entry", registry.FIGURES, ids=lambda entry: entry.name)
+def test_every_figure_says_in_words_that_there_is_nothing_to_show(entry: registry.Entry):
+    assert "nothing to show" in texts(entry.draw(judged([])))
+
+
+def test_every_figure_has_a_caption_and_a_section():
+    captions = Path(__file__).parents[2] / "workflow/report"
+    for entry in registry.FIGURES:
+        assert (captions / entry.caption).read_text(encoding="utf-8").startswith("**")
+        assert entry.section in registry.SECTIONS
+    assert len({entry.name for entry in registry.FIGURES}) == len(registry.FIGURES)
+
+
+def test_which_figures_there_are_is_known_without_matplotlib():
+    code = "import sys; from envknee.show.figures import registry; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_figures_follow_from_the_study():
+    def names(**sections: Any) -> set[str]:
+        return {entry.name for entry in registry.figures_of(a_study(**sections))}
+
+    learning = {"num_envs": [4], "horizon": [4], "batch_size": [8, 16], "target_reward": 1.0, "budget_s": 5.0}
+    assert names() == {*NAMES}
+    assert names(phases="off") == {"throughput", "memory"}
+    assert names(arms=ARMS) == {*NAMES, "scaling"}
+    assert names(throughput=None, learning=learning) == {"memory", "learning", "target", "pareto", "batch"}
+    assert names(throughput=None, learning=learning | {"batch_size": 16}) == {"memory", "learning", "target", "pareto"}
 
 
 def test_all_out_of_memory_is_said_in_words():
-    verdict, records = judged([a_trial(64, status="oom"), a_trial(128, number=1, status="refused")])
-    assert "All 2 trials ran out of memory or were refused." in texts(draw_throughput(verdict))
-    assert "No trial lived long enough" in texts(draw_memory(verdict, records))
-    draw_history(verdict, records)
+    evidence = judged([a_trial(64, status="oom"), a_trial(128, number=1, status="refused")])
+    assert "All 2 trials ran out of memory or were refused." in texts(draw_throughput(evidence))
+    assert "No trial lived long enough" in texts(draw_memory(evidence))
 
 
 def test_a_series_has_one_colour_in_every_figure():
     learned = learning_trials({16: [9.0]}, horizon=4, first=40)
-    verdict, records = judged([*fps_trials(PLATEAU, horizon=16), *fps_trials(PLATEAU, first=20), *learned])
+    evidence = judged([*fps_trials(PLATEAU, horizon=16), *fps_trials(PLATEAU, first=20), *learned])
     words = ("horizon 8, batch 128", "horizon 16, batch 128")
 
     def colours(figure: Figure) -> dict[str, object]:
@@ -341,49 +313,63 @@ def test_a_series_has_one_colour_in_every_figure():
         keys = zip(legend.get_texts(), legend.get_lines(), strict=True)
         return {text.get_text(): line.get_color() for text, line in keys if text.get_text() in words}
 
-    assert colours(draw_throughput(verdict)) == colours(draw_memory(verdict, records))
-    assert len(set(colours(draw_throughput(verdict)).values())) == 2
+    assert colours(draw_throughput(evidence)) == colours(draw_memory(evidence))
+    assert len(set(colours(draw_throughput(evidence)).values())) == 2
 
 
-def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def drawn(folder: StudyFolder) -> dict[str, bytes]:
+    draw.draw_all(with_verdict(folder))
+    files = [path for path in folder.figures.rglob("*") if path.is_file()]
+    return {path.relative_to(folder.figures).as_posix(): path.read_bytes() for path in files}
+
+
+def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path):
     trials = [
         *fps_trials(PLATEAU),
         *learning_trials({32: [12.0, None]}, first=20),
         a_trial(128, number=30, status="oom"),
     ]
     folder = write_study(tmp_path / "demo", a_study(), trials)
-    monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
-    figures.main()
-    names = [*NAMES, *(f"png/{name.removesuffix('.svg')}.png" for name in NAMES if name.endswith(".svg"))]
-    first = {name: (folder.figures / name).read_bytes() for name in names}
-    assert all(content.startswith(b"\x89PNG") for name, content in first.items() if name.endswith(".png"))
-    figures.main()
-    assert {name: (folder.figures / name).read_bytes() for name in names} == first
-    for name in NAMES[:4]:
-        assert ElementTree.fromstring(first[name]).tag.endswith("svg")  # noqa: S314 - written a line above
-        assert b"<dc:date>" not in first[name]
+    files = drawn(folder)
+    assert set(files) == {f"{name}.svg" for name in NAMES} | {f"png/{name}.png" for name in NAMES}
+    for name, content in files.items():
+        if name.endswith(".png"):
+            assert content.startswith(b"\x89PNG")
+        else:
+            assert ElementTree.fromstring(content).tag.endswith("svg")  # noqa: S314 - written a line above
+            assert b"<dc:date>" not in content
+    assert drawn(folder) == files
 
 
-def test_command_writes_every_figure_of_a_study_without_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = write_study(tmp_path / "demo", a_study(), [])
-    monkeypatch.setattr("sys.argv", ["figures", str(folder.root)])
-    figures.main()
-    assert sorted(path.name for path in folder.figures.iterdir()) == sorted([*NAMES, "png"])
+def test_command_writes_every_figure_of_a_study_without_trials(tmp_path: Path):
+    study = a_study(arms=ARMS)
+    assert {"scaling.svg", "memory.svg"} <= set(drawn(write_study(tmp_path / "demo", study, [])))
 
 
-def test_delta_comes_from_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):
+    folder = with_verdict(write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU)))
+    plain = json.loads(folder.verdict.read_text())
+    folder.verdict.write_text(json.dumps(plain | {"delta": 0.25}))
+    draw.draw_all(folder)
+    assert "δ = 25%" in (folder.figures / "throughput.svg").read_text()
+
+
+def test_a_verdict_that_is_missing_or_older_than_a_trial_is_refused(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    other = tmp_path / "other.yaml"
-    other.write_text(json.dumps(a_study(decide={"delta": 0.01}).model_dump(mode="json")))
-    drawn: list[float] = []
-    monkeypatch.setattr(
-        figures, "draw_throughput", lambda verdict: drawn.append(verdict.delta) or draw_throughput(verdict)
+    command = [sys.executable, "-m", "envknee.figures", str(folder.root)]  # by its old name, too
+    missing = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert missing.returncode == 2 and re.search("verdict.json does not exist.*envknee verdict", missing.stderr)
+    with_verdict(folder)
+    folder.trial(0).record.unlink()
+    with pytest.raises(UserError, match=r"decided from 9 trials, and .* holds 8\. Write it with `envknee verdict"):
+        draw.draw_all(folder)
+
+
+def test_a_figure_takes_names_as_they_stand():
+    evidence = judged(fps_trials(PLATEAU))
+    arm = evidence.verdict.arms[0].model_copy(
+        update={"hardware": ["A $x^{$ & <b>\x1b[31m\N{RIGHT-TO-LEFT OVERRIDE}card"]}
     )
-    monkeypatch.setattr("sys.argv", ["figures", str(folder.root), "--config", str(other)])
-    figures.main()
-    assert drawn == [0.01]
-
-
-def test_svg_of_the_same_verdict_is_the_same_text():
-    verdict, _ = judged(fps_trials(PLATEAU))
-    assert svg_of(draw_throughput(verdict)) == svg_of(draw_throughput(verdict))
+    text = svg_of(draw_throughput(evidence._replace(verdict=evidence.verdict.model_copy(update={"arms": [arm]}))))
+    assert "A $x^{$ &amp; &lt;b&gt;[31mcard" in text
+    ElementTree.fromstring(text)  # noqa: S314 - written a line above

@@ -2,7 +2,8 @@
 
 import pytest
 from drawn import judged, marks, texts
-from envknee.figures import draw_batch, svg_of
+from envknee.show.figures.batch import draw_batch
+from envknee.show.figures.canvas import svg_of
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from records import a_study
@@ -15,12 +16,12 @@ def the_curve(axes: Axes) -> Line2D:
 
 
 def test_steps_and_frames_of_every_batch_size_and_the_law_through_them():
-    verdict, _ = judged(trials_of({size: [needed(size)] * 3 for size in SIZES}))
-    figure = draw_batch(verdict)
+    evidence = judged(trials_of({size: [needed(size)] * 3 for size in SIZES}))
+    figure = draw_batch(evidence)
     upper, lower = figure.axes
     assert marks(lower, "o") == [(float(size), pytest.approx(needed(size))) for size in SIZES]
     assert marks(upper, "o") == [(float(size), pytest.approx(needed(size) / size)) for size in SIZES]
-    (law,) = verdict.arms[0].batch
+    (law,) = evidence.verdict.arms[0].batch
     assert law.e_min_frames is not None and law.s_min is not None
     curve = the_curve(lower)
     for x, y in zip(curve.get_xdata(), curve.get_ydata(), strict=True):  # pyright: ignore[reportArgumentType]
@@ -29,9 +30,9 @@ def test_steps_and_frames_of_every_batch_size_and_the_law_through_them():
 
 
 def test_b_noise_is_a_line_and_its_interval_a_bar():
-    verdict, _ = judged(trials_of(three()))
-    (law,) = verdict.arms[0].batch
-    for axes in draw_batch(verdict).axes:
+    evidence = judged(trials_of(three()))
+    (law,) = evidence.verdict.arms[0].batch
+    for axes in draw_batch(evidence).axes:
         (line,) = [line for line in axes.lines if line.get_linewidth() == 1.0]
         assert set(map(float, line.get_xdata())) == {law.b_noise}  # pyright: ignore[reportArgumentType]
         (bar,) = [line for line in axes.lines if line.get_linewidth() == 4.0]
@@ -39,35 +40,35 @@ def test_b_noise_is_a_line_and_its_interval_a_bar():
 
 
 def test_one_seed_each_has_no_bar():
-    figure = draw_batch(judged(trials_of({size: [needed(size)] for size in SIZES}))[0])
+    figure = draw_batch(judged(trials_of({size: [needed(size)] for size in SIZES})))
     assert not [line for line in figure.axes[0].lines if line.get_linewidth() == 4.0]
     assert "its interval" not in texts(figure)
 
 
 def test_a_censored_batch_size_is_an_open_arrow():
-    figure = draw_batch(judged(trials_of({**three(), 4096: [None] * 3}, spent=needed(4096)))[0])
+    figure = draw_batch(judged(trials_of({**three(), 4096: [None] * 3}, spent=needed(4096))))
     ((size, steps),) = marks(figure.axes[0], "^")
     assert (size, steps) == (4096.0, pytest.approx(needed(4096) / 4096, rel=0.01))
     assert "a lower bound, not fitted" in texts(figure)
 
 
 def test_an_open_interval_ends_at_the_panel():
-    verdict, _ = judged(trials_of({size: [30_000, 31_000, 29_000] for size in SIZES}))
-    figure = draw_batch(verdict)
+    evidence = judged(trials_of({size: [30_000, 31_000, 29_000] for size in SIZES}))
+    figure = draw_batch(evidence)
     right = figure.axes[0].get_xlim()[1]
     for line in figure.axes[0].lines:
         assert max(map(float, line.get_xdata())) <= right  # pyright: ignore[reportArgumentType]
 
 
 def test_too_few_batch_sizes_and_no_trials_say_what_to_measure():
-    few = texts(draw_batch(judged(trials_of(three([256, 512])))[0])).replace("\n", " ")
+    few = texts(draw_batch(judged(trials_of(three([256, 512]))))).replace("\n", " ")
     assert "for B_noise measure 1 more batch size" in few and "too few batch sizes" in few
-    assert "nothing to show" in texts(draw_batch(judged([])[0]))
+    assert "nothing to show" in texts(draw_batch(judged([])))
 
 
 def test_a_law_that_is_not_used_is_faint_and_without_b_noise():
-    verdict, _ = judged(trials_of({128: [20_000] * 3, 256: [60_000] * 3, 512: [20_000] * 3, 1024: [60_000] * 3}))
-    figure = draw_batch(verdict)
+    evidence = judged(trials_of({128: [20_000] * 3, 256: [60_000] * 3, 512: [20_000] * 3, 1024: [60_000] * 3}))
+    figure = draw_batch(evidence)
     curve = the_curve(figure.axes[0])
     assert curve.get_alpha() == 0.4
     assert not [line for line in figure.axes[0].lines if line.get_linewidth() in (1.0, 4.0)]
@@ -81,7 +82,7 @@ def test_several_laws_are_told_apart_by_arm_and_place():
         for i, (arm, num_envs) in enumerate([("stock", 256), ("stock", 512), ("lean", 256)])
         for trial in trials_of(three(), arm=arm, num_envs=num_envs, first=50 * i)
     ]
-    figure = draw_batch(judged(trials, study)[0])
+    figure = draw_batch(judged(trials, study))
     legend = figure.axes[0].get_legend()
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()][:3]
@@ -92,5 +93,5 @@ def test_several_laws_are_told_apart_by_arm_and_place():
 
 
 def test_the_same_verdict_gives_the_same_bytes():
-    verdict, _ = judged(trials_of(three()))
-    assert svg_of(draw_batch(verdict)) == svg_of(draw_batch(verdict))
+    evidence = judged(trials_of(three()))
+    assert svg_of(draw_batch(evidence)) == svg_of(draw_batch(evidence))

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn import judged, marks, texts
-from envknee.figures import draw_pareto, svg_of
-from envknee.figures.labels import Offset, places
-from envknee.figures.pareto import pareto_front
-from envknee.record import Status
+from envknee.record.schema import Status
+from envknee.show.figures.canvas import svg_of
+from envknee.show.figures.labels import Offset, places
+from envknee.show.figures.pareto import draw_pareto, pareto_front
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from records import GPU, Trial, a_study, a_trial, learning_trials
@@ -38,13 +38,14 @@ def test_the_front_is_what_nothing_beats_in_both():
 
 
 def test_points_on_the_front_are_filled_and_the_others_hollow():
-    figure = draw_pareto(*judged(points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]), (128, 8.0, [25.0, 26.0]))))
+    figure = draw_pareto(judged(points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]), (128, 8.0, [25.0, 26.0]))))
     (axes,) = figure.axes
     assert marks(axes, "o") == [(2.0, 30.5), (4.0, 20.5), (8.0, 25.5)]
     fills = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
     assert [fill == "white" for fill in fills] == [False, False, True]
-    (front,) = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
-    assert list(zip(front.get_xdata(), front.get_ydata(), strict=True))[:2] == [(2.0, 30.5), (4.0, 20.5)]  # pyright: ignore
+    (front,) = [line for line in axes.lines if line.get_linewidth() == 1.2]
+    corners = list(zip(front.get_xdata(), front.get_ydata(), strict=True))  # pyright: ignore
+    assert corners == [(2.0, 30.5), (4.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
     assert sorted(labels_of(figure)) == ["128/8/128", "32/8/128", "64/8/128"]
     assert "from 30.5 s with 2.00 GB (32/8/128) to 20.5 s with 4.00 GB (64/8/128)" in texts(figure).replace("\n", " ")
 
@@ -52,13 +53,13 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
 def test_a_point_where_some_seeds_had_no_memory_is_told_apart():
     trials = points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]))
     oom = a_trial(64, number=99, repeat=2, kind="learning", status="oom", device=GPU)
-    assert "64/8/128*" in labels_of(draw_pareto(*judged([*trials, oom])))
-    assert "some trials there ran out" in texts(draw_pareto(*judged([*trials, oom])))
-    assert "*" not in texts(draw_pareto(*judged(trials)))
+    assert "64/8/128*" in labels_of(draw_pareto(judged([*trials, oom])))
+    assert "some trials there ran out" in texts(draw_pareto(judged([*trials, oom])))
+    assert "*" not in texts(draw_pareto(judged(trials)))
 
 
 def test_a_censored_run_is_an_open_arrow_at_its_budget_and_its_point_is_not_on_the_front():
-    figure = draw_pareto(*judged(points((32, 2.0, [30.0, None]), (64, 4.0, [40.0, 41.0]))))
+    figure = draw_pareto(judged(points((32, 2.0, [30.0, None]), (64, 4.0, [40.0, 41.0]))))
     (axes,) = figure.axes
     assert marks(axes, "^") == [(2.0, 60.0)]
     (arrow,) = [line for line in axes.lines if line.get_marker() == "^"]
@@ -78,13 +79,13 @@ def test_a_run_that_broke_stands_at_its_budget_and_one_without_memory_nowhere():
         return replace(trial, rows=trial.rows[:4], outcome=trial.outcome.model_copy(update={"status": status}))
 
     trials = [*points((32, 2.0, [30.0])), ended("nan", 2.0, 1), ended("oom", 5.0, 2)]
-    assert marks(draw_pareto(*judged(trials)).axes[0], "^") == [(2.0, 60.0)]
+    assert marks(draw_pareto(judged(trials)).axes[0], "^") == [(2.0, 60.0)]
 
 
 def test_nothing_but_censored_runs_has_no_front():
-    figure = draw_pareto(*judged(points((32, 2.0, [None, None]))))
+    figure = draw_pareto(judged(points((32, 2.0, [None, None]))))
     assert "no point reached the target with every seed" in texts(figure)
-    assert not [line for line in figure.axes[0].lines if line.get_drawstyle() == "steps-post"]
+    assert not [line for line in figure.axes[0].lines if line.get_linewidth() == 1.2]
 
 
 def test_the_librarys_batch_and_out_of_memory():
@@ -92,15 +93,15 @@ def test_the_librarys_batch_and_out_of_memory():
         *learning_trials({32: [9.0]}, batch_size=None, memory_gb=2.0, device=GPU),
         a_trial(4096, number=9, kind="learning", status="oom", device=GPU),
     ]
-    assert labels_of(draw_pareto(*judged(trials))) == ["32/8/lib"]
-    assert "No learning trial lived long enough" in texts(draw_pareto(*judged(trials[1:])))
-    assert "No learning trial has run yet." in texts(draw_pareto(*judged([])))
+    assert labels_of(draw_pareto(judged(trials))) == ["32/8/lib"]
+    assert "No learning trial lived long enough" in texts(draw_pareto(judged(trials[1:])))
+    assert "No learning trial has run yet." in texts(draw_pareto(judged([])))
 
 
 def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():
     study = a_study(arms={"stock": {}, "lean": {}})
     trials = [*points((32, 2.0, [30.0])), *points((32, 1.0, [10.0]), first=50, arm="lean")]
-    figure = draw_pareto(*judged(trials, study))
+    figure = draw_pareto(judged(trials, study))
     assert marks(figure.axes[0], "s") == [(1.0, 10.0)]
     assert "lean: 32/8/128 alone on the front, 10.0 s with 1.00 GB" in texts(figure).replace("\n", " ")
 
@@ -113,7 +114,7 @@ def _crowd(count: int) -> list[Trial]:
 
 @pytest.mark.parametrize("count", [1, 3, 9, 40])
 def test_no_label_touches_another_or_leaves_the_panel(count: int):
-    figure = draw_pareto(*judged(_crowd(count)))
+    figure = draw_pareto(judged(_crowd(count)))
     figure.canvas.draw()
     (axes,) = figure.axes
     words = [text for text in axes.texts if isinstance(text, Annotation) and text.get_text()]
@@ -145,5 +146,5 @@ def test_labels_avoid_what_is_drawn_and_are_left_out_where_nothing_is_free():
 
 
 def test_the_same_records_give_the_same_bytes():
-    verdict, records = judged(_crowd(9))
-    assert svg_of(draw_pareto(verdict, records)) == svg_of(draw_pareto(verdict, records))
+    evidence = judged(_crowd(9))
+    assert svg_of(draw_pareto(evidence)) == svg_of(draw_pareto(evidence))

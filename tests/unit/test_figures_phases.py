@@ -2,9 +2,9 @@
 
 import pytest
 from drawn import judged, texts
-from envknee.figures import draw_phases, svg_of
-from envknee.figures.phases import LARGEST
-from envknee.record import PHASES, Phase
+from envknee.record.schema import PHASES, Phase
+from envknee.show.figures.canvas import svg_of
+from envknee.show.figures.phases import LARGEST, draw_phases
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from records import GPU, Trial, a_study, a_trial, fps_trials, phase_trials
@@ -20,8 +20,8 @@ def bars(axes: Axes) -> dict[str, list[float]]:
 
 
 def test_bars_are_microseconds_per_frame_and_shares_of_an_iteration():
-    verdict, _ = judged(phase_trials({n: [at(n)] * 2 for n in (256, 512, 1024)}, horizon=16))
-    left, right = draw_phases(verdict).axes
+    evidence = judged(phase_trials({n: [at(n)] * 2 for n in (256, 512, 1024)}, horizon=16))
+    left, right = draw_phases(evidence).axes
     for phase in PHASES:
         expected = [1e6 * at(n)[phase] / (16 * n) for n in (256, 512, 1024)]
         assert bars(left)[phase] == pytest.approx(expected)
@@ -30,8 +30,8 @@ def test_bars_are_microseconds_per_frame_and_shares_of_an_iteration():
 
 
 def test_the_title_names_the_phase_that_sets_the_knee_and_the_line_is_its_limit():
-    verdict, _ = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
-    figure = draw_phases(verdict)
+    evidence = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
+    figure = draw_phases(evidence)
     assert "Phases: learning takes 50% of each added environment's time" in texts(figure)
     assert "limit of many num_envs" in texts(figure)
     (line,) = figure.axes[0].lines
@@ -39,8 +39,8 @@ def test_the_title_names_the_phase_that_sets_the_knee_and_the_line_is_its_limit(
 
 
 def test_bars_far_above_the_others_are_cut_off_with_their_height():
-    verdict, _ = judged(phase_trials({n: [at(n)] for n in (64, 128, 4096)}))
-    figure = draw_phases(verdict)
+    evidence = judged(phase_trials({n: [at(n)] for n in (64, 128, 4096)}))
+    figure = draw_phases(evidence)
     left = figure.axes[0]
     heights = [1e6 * sum(at(n).values()) / (8 * n) for n in (64, 128, 4096)]
     assert left.get_ylim()[1] == pytest.approx(1.06 * 6 * heights[-1])
@@ -49,14 +49,14 @@ def test_bars_far_above_the_others_are_cut_off_with_their_height():
 
 
 def test_one_num_envs_shows_shares_without_a_law():
-    figure = draw_phases(judged(phase_trials({1024: [at(1024)]}))[0])
+    figure = draw_phases(judged(phase_trials({1024: [at(1024)]})))
     assert "Phases: learning takes 31% of an iteration at 1,024 environments" in texts(figure)
     assert not figure.axes[0].lines and "limit of many" not in texts(figure)
 
 
 def test_laws_that_are_not_used_draw_no_limit():
     bent = {n: [at(n, {**LAWS, "learning": (0.5 if n in (128, 512) else 0.05, 0.0)})] * 2 for n in SIZES}
-    figure = draw_phases(judged(phase_trials(bent))[0])
+    figure = draw_phases(judged(phase_trials(bent)))
     assert not figure.axes[0].lines
 
 
@@ -67,7 +67,7 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     for i, (arm, horizon) in enumerate([("stock", 8), ("stock", 16), ("lean", 8)]):
         laws = slow if (arm, horizon) == ("stock", 8) else LAWS
         trials += phase_trials({n: [at(n, laws)] for n in SIZES}, arm=arm, horizon=horizon, first=20 * i)
-    figure = draw_phases(judged(trials, study)[0])
+    figure = draw_phases(judged(trials, study))
     rows = [axes.get_title(loc="left") for axes in figure.axes[::2]]
     assert rows == ["stock: horizon 16, batch 128", "lean: horizon 8, batch 128", "stock: horizon 8, batch 128"]
     assert "Phases of each arm's fastest series\nstock: learning" in texts(figure)
@@ -75,7 +75,7 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
 
 def test_what_all_arms_share_is_said_once():
     trials = [t for i, arm in enumerate(("stock", "lean")) for t in phase_trials({64: [at(64)]}, arm=arm, first=i)]
-    figure = draw_phases(judged(trials, a_study(arms={"stock": {}, "lean": {}}))[0])
+    figure = draw_phases(judged(trials, a_study(arms={"stock": {}, "lean": {}})))
     assert sorted(axes.get_title(loc="left") for axes in figure.axes[::2]) == ["lean", "stock"]
     assert texts(figure).count("horizon 8, batch 128") == 1
 
@@ -84,7 +84,7 @@ def test_series_beyond_what_a_page_holds_are_counted():
     trials = [
         t for i in range(LARGEST + 2) for t in phase_trials({n: [at(n)] for n in (64, 128)}, horizon=i + 1, first=9 * i)
     ]
-    figure = draw_phases(judged(trials)[0])
+    figure = draw_phases(judged(trials))
     assert len(figure.axes) == 2 * LARGEST
     assert "not shown: 2 slower series" in texts(figure)
 
@@ -94,7 +94,7 @@ def test_several_ranks_count_frames_of_all():
         a_trial(n, number=i, gpus=2, device=GPU, fps=2 * n * 8 / sum(at(n).values()), phases_s=at(n))
         for i, n in enumerate((256, 512, 1024))
     ]
-    figure = draw_phases(judged(trials, a_study(arms={"stock": {"gpus": 2}}))[0])
+    figure = draw_phases(judged(trials, a_study(arms={"stock": {"gpus": 2}})))
     assert bars(figure.axes[0])["learning"] == pytest.approx(
         [1e6 * at(n)["learning"] / (2 * 8 * n) for n in (256, 512, 1024)]
     )
@@ -102,9 +102,9 @@ def test_several_ranks_count_frames_of_all():
 
 
 def test_without_phases_it_says_so():
-    assert "No throughput trial tells its phases." in texts(draw_phases(judged(fps_trials({64: [100.0]}))[0]))
+    assert "No throughput trial tells its phases." in texts(draw_phases(judged(fps_trials({64: [100.0]}))))
 
 
 def test_the_same_verdict_gives_the_same_bytes():
-    verdict, _ = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
-    assert svg_of(draw_phases(verdict)) == svg_of(draw_phases(verdict))
+    evidence = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
+    assert svg_of(draw_phases(evidence)) == svg_of(draw_phases(evidence))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drawn import judged, marks, texts
-from envknee.figures import draw_target
+from envknee.show.figures.target import draw_target
 from records import CPU, GPU, Device, Trial, a_study, learning_trials
 
 
@@ -14,7 +14,7 @@ def trials(seconds: Mapping[int, Sequence[float | None]], device: Device = GPU, 
 
 def test_seconds_and_gpu_seconds_stand_beside_each_other_with_every_seed():
     seconds = {32: [40.0, 41.0, 42.0], 64: [20.0, 21.0, 22.0]}
-    figure = draw_target(*judged(trials(seconds, gpus=2)))
+    figure = draw_target(judged(trials(seconds, gpus=2)))
     left, right = figure.axes
     assert sorted(marks(left, "o")) == sorted(
         [(32.0, 41.0), (64.0, 21.0), *((float(n), value) for n, values in seconds.items() for value in values)]
@@ -29,12 +29,12 @@ def test_seconds_and_gpu_seconds_stand_beside_each_other_with_every_seed():
 
 
 def test_on_a_cpu_frames_stand_in_for_gpu_seconds():
-    figure = draw_target(*judged(trials({32: [40.0], 64: [20.0]}, device=CPU)))
+    figure = draw_target(judged(trials({32: [40.0], 64: [20.0]}, device=CPU)))
     assert figure.axes[1].get_ylabel() == "Frames to the target"
 
 
 def test_a_censored_seed_and_its_mean_are_open_triangles_at_their_bounds():
-    figure = draw_target(*judged(trials({32: [50.0, None], 64: [20.0, 21.0]})))
+    figure = draw_target(judged(trials({32: [50.0, None], 64: [20.0, 21.0]})))
     open_ones = [line for line in figure.axes[0].lines if line.get_marker() == "^"]
     assert len(open_ones) == 2 and all(line.get_markerfacecolor() == "white" for line in open_ones)
     assert max(y for _, y in marks(figure.axes[0], "^")) == 60.0, "the budget"
@@ -43,12 +43,12 @@ def test_a_censored_seed_and_its_mean_are_open_triangles_at_their_bounds():
 
 def test_the_title_says_of_which_series_a_threshold_is_where_there_are_several():
     flat = {32: [20.0, 20.1, 20.2], 64: [25.0, 25.2, 25.4]}
-    assert "doubling stops saving at 32 environments;" in texts(draw_target(*judged(trials(flat))))
+    assert "doubling stops saving at 32 environments;" in texts(draw_target(judged(trials(flat))))
     steep = trials({32: [19.0, 19.1, 19.2], 64: [9.0, 9.1, 9.2]}, first=20, horizon=16)
-    both = " ".join(texts(draw_target(*judged([*trials(flat), *steep]))).split())
+    both = " ".join(texts(draw_target(judged([*trials(flat), *steep]))).split())
     assert "doubling stops saving at 32 environments (horizon 8, batch 128); 12 of 12" in both
 
 
 def test_without_learning_trials_it_says_so():
-    figure = draw_target(*judged([], a_study()))
+    figure = draw_target(judged([], a_study()))
     assert "nothing to show" in texts(figure)

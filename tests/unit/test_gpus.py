@@ -1,15 +1,18 @@
 """A GPU is measured by one trial at a time: locks by UUID."""
 
+import os
+import stat
 import subprocess
 import sys
 import time
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
-from envknee import environment, gpus
-from envknee.errors import UserError
+from envknee.machine import environment, gpus
+from envknee.study.errors import UserError
 
 UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
@@ -47,7 +50,7 @@ def test_who_finds_too_few_waits_and_takes_none_meanwhile(tmp_path: Path, capsys
         began = time.monotonic()
         with gpus.reserved(2, UUIDS, tmp_path) as taken:
             assert taken == ["GPU-a", "GPU-b"] and time.monotonic() - began > 0.5
-        assert capsys.readouterr().err.count("waiting for 2 of 3 GPUs") == 1
+        assert capsys.readouterr().err.count("waiting for 2 of 3 devices") == 1
 
 
 def test_a_process_that_is_killed_lets_go(tmp_path: Path):
@@ -56,6 +59,63 @@ def test_a_process_that_is_killed_lets_go(tmp_path: Path):
         process.kill()
     with gpus.reserved(3, UUIDS, tmp_path) as taken:
         assert taken == UUIDS
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder", "closed"])
+def test_what_another_user_put_where_a_lock_belongs_is_told_and_not_waited_for(tmp_path: Path, kind: str):
+    lock, elsewhere = tmp_path / "envknee-GPU-a.lock", tmp_path / "elsewhere"
+    elsewhere.touch()
+    if kind == "fifo":
+        os.mkfifo(lock)
+    elif kind == "link":
+        lock.symlink_to(elsewhere)
+    elif kind == "folder":
+        lock.mkdir()
+    else:
+        lock.touch(mode=0o000)
+        if os.access(lock, os.R_OK):
+            pytest.skip("root opens every file")
+    with (
+        pytest.raises(UserError, match=r"GPU-a\.lock .*cannot be opened \(.*belongs to user \d+\).*ENVKNEE_LOCKS"),
+        gpus.reserved(1, UUIDS, tmp_path),
+    ):
+        pass
+
+
+def test_every_user_finds_the_same_locks_wherever_temporary_files_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A lock is opened and never written to: one user's is another's, too."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv(gpus.OTHER_LOCKS, raising=False)
+    mine, before = gpus.LOCKS / f"envknee-GPU-test-{uuid.uuid4()}.lock", os.umask(0o077)
+    try:
+        with gpus.reserved(1, [mine.stem.removeprefix("envknee-")]):
+            assert stat.S_IMODE(mine.stat().st_mode) == 0o444
+    finally:
+        os.umask(before)
+        mine.unlink()
+
+
+def test_a_lock_that_was_removed_while_it_was_waited_for_is_none(tmp_path: Path):
+    with holder(3, tmp_path) as process:
+        assert len(held_by(process)) == 3
+        with ExitStack() as held:
+            assert not gpus._try_lock(tmp_path / "envknee-GPU-a.lock", held)
+            (tmp_path / "envknee-GPU-a.lock").unlink()
+            assert gpus._try_lock(tmp_path / "envknee-GPU-a.lock", held)
+        process.kill()
+
+
+def test_trials_on_the_cpu_take_turns_but_not_in_slurms_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    path = tmp_path / f"envknee-{gpus.cpu_name()}.lock"
+    with gpus.reserved_for(0) as none, ExitStack() as held:
+        assert none == [] and not gpus._try_lock(path, held)
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        with gpus.reserved_for(0) as none:
+            assert none == []
+    with ExitStack() as held:
+        assert gpus._try_lock(path, held)
 
 
 def test_more_than_there_are_is_refused_and_the_cpu_needs_none(tmp_path: Path):

@@ -1,11 +1,16 @@
 """Which image fits, which Apptainer will do, and what a trial is told."""
 
+import json
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee import image
-from envknee.errors import UserError
-from envknee.record import Image
+from envknee.machine import inside
+from envknee.record.schema import Image
+from envknee.run.container import apptainer
+from envknee.study.errors import UserError
 
 
 def an_image(lock: str) -> Image:
@@ -14,12 +19,12 @@ def an_image(lock: str) -> Image:
 
 
 def test_only_an_image_of_the_same_lock_files_fits() -> None:
-    image.check_fits(Path("x.sif"), an_image(image.lock_sha256()))
+    apptainer.check_fits(Path("x.sif"), an_image(apptainer.lock_sha256()))
     with pytest.raises(UserError, match="x.sif was built from other lock files .000000000000, commit cccccccccccc."):
-        image.check_fits(Path("x.sif"), an_image("0" * 64))
+        apptainer.check_fits(Path("x.sif"), an_image("0" * 64))
 
 
-TOLD = {image.TOLD: "{}"}
+TOLD = {inside.TOLD: "{}"}
 SIF = {"APPTAINER_CONTAINER": "/x.sif"}
 
 
@@ -40,24 +45,24 @@ SIF = {"APPTAINER_CONTAINER": "/x.sif"}
     ],
 )
 def test_a_trial_runs_where_it_was_told_to(
-    runtime: image.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
+    runtime: apptainer.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
 ) -> None:
     if says is None:
-        image.check_runtime(runtime, variables, in_docker=in_docker)
+        apptainer.check_runtime(runtime, variables, in_docker=in_docker)
     else:
         with pytest.raises(UserError, match=says):
-            image.check_runtime(runtime, variables, in_docker=in_docker)
+            apptainer.check_runtime(runtime, variables, in_docker=in_docker)
 
 
 def test_an_image_is_told_through_the_environment() -> None:
     this = an_image("0" * 64)
-    assert image.told({image.TOLD: this.model_dump_json()}) == this
-    assert image.told({}) is None
+    assert inside.told({inside.TOLD: this.model_dump_json()}) == this
+    assert inside.told({}) is None
 
 
 def test_of_the_hosts_variables_few_come_in() -> None:
     outside = {"HOME": "/root", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "APPTAINERENV_X": "1", "APPTAINER_BIND": "/"}
-    assert image.variables_for(outside, {"TMPDIR": "/scratch"}) == {
+    assert apptainer.variables_for(outside, {"TMPDIR": "/scratch"}) == {
         "HOME": "/root",
         "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
         "APPTAINERENV_CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
@@ -73,9 +78,22 @@ def program(folder: Path, name: str, body: str) -> None:
 def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="no apptainer on PATH. Install Apptainer 1.2 or newer"):
-        image.require_apptainer()
+        apptainer.require_apptainer()
     program(tmp_path, "apptainer", "echo apptainer version 1.1.9")
     with pytest.raises(UserError, match=r"what is installed is 'apptainer version 1\.1\.9'"):
-        image.require_apptainer()
+        apptainer.require_apptainer()
     program(tmp_path, "apptainer", "echo apptainer version 1.10.0-2")
-    image.require_apptainer()
+    apptainer.require_apptainer()
+
+
+def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
+    words = [sys.executable, str(apptainer.ROOT / "containers/sbom.py"), "isaaclab"]
+    told = [
+        subprocess.run(words, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        for seed in "12"
+    ]
+    assert told[0] == told[1]
+    bill = json.loads(told[0])
+    assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.5", 1)
+    listed = {component["purl"] for component in bill["components"] if component["type"] == "library"}
+    assert f"pkg:pypi/pydantic@{version('pydantic')}" in listed and len(listed) > 50

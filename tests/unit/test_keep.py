@@ -1,14 +1,16 @@
 """What is kept of a study is enough to decide it again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envknee import config
-from envknee.errors import UserError
-from envknee.files import StudyFolder
-from envknee.keep import keep
-from envknee.limits.verdict import decide
-from envknee.record import load_records
+from drawn import with_verdict
+from envknee.after.keep import keep
+from envknee.record.read import load_records
+from envknee.study.errors import UserError
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
 from records import GPU, a_study, a_trial, write_study
 
 
@@ -19,13 +21,13 @@ def folder(tmp_path: Path) -> StudyFolder:
         for size, (num_envs, fps) in enumerate([(16, 1000.0), (32, 1900.0), (64, 2000.0)])
         for repeat in range(3)
     ]
-    return write_study(tmp_path / "results/demo", a_study(), trials)
+    return with_verdict(write_study(tmp_path / "results/demo", a_study(), trials))
 
 
 def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFolder, tmp_path: Path):
     (folder.trial(0).root / "trial.log").write_text("long\n")
     kept = keep(folder, tmp_path / "published")
-    study = config.load(kept.study)
+    study = read_study(kept.study)
     assert decide(load_records(kept), study) == decide(load_records(folder), study)
     names = {path.name for path in kept.root.rglob("*") if path.is_file()}
     assert names == {
@@ -42,11 +44,13 @@ def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_betw
     whole = load_records(folder)
     last = folder.trial(8)
     hidden = last.root.rename(tmp_path / "hidden")
-    kept = keep(folder, tmp_path / "published")
+    with pytest.raises(UserError, match="decided from 9 trials, and .* holds 8"):
+        keep(folder, tmp_path / "published")
+    kept = keep(with_verdict(folder), tmp_path / "published")
     assert len(load_records(kept)) == 8
     hidden.rename(last.root)
-    assert load_records(keep(folder, tmp_path / "published")) == whole
-    other = write_study(tmp_path / "results/other", a_study(seed=2), [a_trial(16)])
+    assert load_records(keep(with_verdict(folder), tmp_path / "published")) == whole
+    other = with_verdict(write_study(tmp_path / "results/other", a_study(seed=2), [a_trial(16)]))
     with pytest.raises(UserError, match="keeps another study of that name"):
         keep(other, tmp_path / "published")
 
@@ -60,7 +64,7 @@ def test_nothing_measured_is_nothing_to_keep(tmp_path: Path):
 
 def test_the_tracking_store_stays_behind(tmp_path: Path) -> None:
     study = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
-    folder = write_study(tmp_path / "results/demo", study, [a_trial(16)])
+    folder = with_verdict(write_study(tmp_path / "results/demo", study, [a_trial(16)]))
     kept = keep(folder, tmp_path / "published")
     assert "hunter2" in folder.study.read_text()
     assert not [path for path in kept.root.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
@@ -73,7 +77,8 @@ def test_a_figure_of_scaling_is_kept_only_where_there_is_one_gpu_to_scale_from(t
         trials = [
             a_trial(16, number=number, arm=arm, gpus=arms[arm]["gpus"], device=GPU) for number, arm in enumerate(given)
         ]
-        kept = keep(write_study(tmp_path / "results" / name, study, trials), tmp_path / "published")
+        trials = [replace(one, request=one.request.model_copy(update={"study": name})) for one in trials]
+        kept = keep(with_verdict(write_study(tmp_path / "results" / name, study, trials)), tmp_path / "published")
         page = (kept.root / "README.md").read_text()
         assert ((kept.root / "scaling.svg").exists(), "(scaling.svg)" in page) == (len(given) == 2,) * 2
         assert ("no efficiency: no arm of the study is this one on one GPU" in page) == (given == ["two"])

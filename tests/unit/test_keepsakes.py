@@ -3,8 +3,16 @@
 import numpy
 import pytest
 import torch
-from envknee.files import TrialFolder
-from envknee.keepsakes import FRAME_GAP_PX, LABEL_PX, STEP_GAP_PX, contact_sheet, contact_sheets, leave, spread_out
+from envknee.measure.keepsakes import (
+    FRAME_GAP_PX,
+    LABEL_PX,
+    STEP_GAP_PX,
+    contact_sheet,
+    contact_sheets,
+    leave,
+    spread_out,
+)
+from envknee.study.paths import TrialFolder
 from records import a_trial
 
 PX = 100

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from envknee.kernel_cache import OneCompiles, key_of
+from envknee.run.kernel_cache import OneCompiles, key_of
 
 WORK = """
 import sys, time
 from pathlib import Path
-from envknee.kernel_cache import OneCompiles
+from envknee.run.kernel_cache import OneCompiles
 one = OneCompiles(sys.argv[1], Path(sys.argv[2]))
 one.wait()
 if not (Path(sys.argv[2]) / f"{sys.argv[1]}.ready").exists():
@@ -52,6 +52,7 @@ def test_a_process_that_dies_leaves_the_work_to_the_next(tmp_path):
     assert second.communicate(timeout=30)[0].split() == ["compiling", "ready"]
 
 
+@pytest.mark.alone
 def test_once_compiled_nobody_waits(tmp_path):
     first = OneCompiles("key", tmp_path)
     first.wait()

@@ -2,14 +2,23 @@
 
 import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from itertools import count
 
 import pytest
-from envknee import attempts, control_group, launch
-from envknee.errors import UserError
-from envknee.files import StudyFolder, TrialFolder, canonical_json, read_model, sha256_of, write_atomically
-from envknee.record import Lost, Outcome, load_record, load_records
-from records import GPU, a_study, a_trial
+from envknee.machine import control_group, gpus, processes
+from envknee.record.read import load_record, load_records
+from envknee.record.schema import Lost, Outcome
+from envknee.run import attempts, launch
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.paths import StudyFolder, TrialFolder
+from records import GPU, a_study, a_trial, write_study
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
@@ -119,6 +128,30 @@ def test_truncated_or_edited_files_are_named_with_a_remedy(tmp_path, name, damag
     assert load_record(folder.trial(0)).request.number == 0  # the other trial is untouched
 
 
+@pytest.mark.parametrize("name", ["00000", "\uff11", "0000.old"])
+def test_a_copy_of_a_trial_is_not_counted(tmp_path, name):
+    folder = write_study(tmp_path / "demo", a_study(), [a_trial(16)])
+    shutil.copytree(folder.trial(0).root, folder.trials / name)
+    assert len(load_records(folder)) == 1
+
+
+def test_a_trial_from_elsewhere_is_refused(tmp_path):
+    folder = write_study(tmp_path / "demo", a_study(), [a_trial(16)])
+    trials = [a_trial(16, number=number) for number in (1, 99)]
+    theirs = [replace(trial, request=trial.request.model_copy(update={"study": "other"})) for trial in trials]
+    other = write_study(tmp_path / "other", a_study(study="other"), theirs)
+    for number, where in ((1, 1), (99, 99)):
+        dropped = shutil.copytree(other.trial(number).root, folder.trial(where).root)
+        with pytest.raises(
+            UserError, match=rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
+        ):
+            load_records(folder)
+        shutil.rmtree(dropped)
+    shutil.copytree(folder.trial(0).root, folder.trial(1).root)
+    with pytest.raises(UserError, match=r"0001 holds trial 0 of study 'demo', and trial 1 of"):
+        load_records(folder)
+
+
 def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
     trial = TrialFolder(tmp_path)
     for attempt in ("first", "second", "third"):
@@ -134,8 +167,60 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("left", [b"", b'{"iteration":0,"war', b"\0" * 64])
+def test_rows_that_a_power_cut_took_are_measured_again(tmp_path, monkeypatch, capsys, left):
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
+    monkeypatch.setattr(launch, "command_of", lambda *_: (["false"], dict(os.environ)))
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"), gpus=0)
+    launch.launch(trial)
+    trial.metrics.write_bytes(left)
+    with pytest.raises(UserError, match="ended without a result"):  # it was started
+        launch.launch(trial)
+    assert "0000: measured again: metrics.jsonl is not whole, as after a power cut" in capsys.readouterr().err
+    assert (trial.root / "metrics.interrupted-1.jsonl").read_bytes() == left
+    assert (trial.root / "outcome.interrupted-1.json").exists() and not trial.record.exists()
+
+
+STOPPED_TWICE = """
+import subprocess, sys, time
+from envknee.machine import processes
+processes.raise_at_signals(lambda number: SystemExit(number))
+others = processes.adopt_orphans()
+stubborn = "trap '' TERM; echo started; while :; do sleep 0.1; done"
+process = subprocess.Popen(["bash", "-c", f'(setsid bash -c "{stubborn}" &); {stubborn}'], start_new_session=True)
+try:
+    time.sleep(60)
+finally:
+    processes.end_all(process, 1.0, others)
+    print("ended", flush=True)
+"""
+
+
+def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
+    (tmp_path / "extras.py").write_text("print('ran')")
+    variables = processes.environment_of(a_trial(16, gpus=0).request)
+    for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
+        told = subprocess.run(
+            [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
+        )
+        assert (told.stdout == "ran\n") is ran and ("No module named extras" in told.stderr) is not ran
+
+
+def test_a_second_signal_leaves_no_process_behind():
+    """One that has left its session and its parent, too, and ignores SIGTERM."""
+    with subprocess.Popen([sys.executable, "-c", STOPPED_TWICE], stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        assert [launcher.stdout.readline() for _ in range(2)] == ["started\n"] * 2
+        for _ in range(3):
+            launcher.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        # Whoever still ran would hold this pipe open.
+        assert launcher.communicate(timeout=30)[0] == "ended\n" and launcher.returncode == signal.SIGTERM
+
+
 def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, monkeypatch):
     """It is in a control group of its own: the machine counts the kill, and the launcher's group does not."""
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
     kills = count()
     said = {"cgroup": "0::/session\n", "memory.events": "oom_kill 0\n"}
     monkeypatch.setattr(
@@ -155,9 +240,10 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
 
 def test_a_launcher_stopped_before_it_wrote_the_cost_loses_no_lost_attempt(tmp_path):
     trial = a_measured_trial(TrialFolder(tmp_path / "0000"), device=GPU)
-    running = attempts.Attempts(began_unix_s=1000.0, lost=Lost(attempts=2, held_s=3600.0))
+    running = attempts.Attempts(began_unix_s=1000.0, lost=Lost(attempts=2, held_s=3600.0), lived_s=1800.0)
     write_atomically(trial.attempts, canonical_json(running))
-    os.utime(trial.attempts, (2800.0, 2800.0))
+    whole = read_model(trial.outcome, Outcome, "").model_copy(update={"attempt": 3})
+    write_atomically(trial.outcome, canonical_json(whole))
     record = launch.launch(trial)
     assert (record.lost_attempts, record.lost_gpu_hours, record.gpu_hours) == (2, 1.0, 0.5)
     assert not trial.attempts.exists() and load_record(trial) == record

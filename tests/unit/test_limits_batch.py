@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.files import canonical_json
-from envknee.limits import batch
-from envknee.limits.batch import BatchLaw
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+from envknee.verdict import batch
+from envknee.verdict.schema.batch import BatchLaw
 from records import GPU, Trial, a_trial, learning_trials, records_of
 
 STUDIES = 500

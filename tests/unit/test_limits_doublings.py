@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from envknee.limits.doublings import Level, decide, half_width, holm
+from envknee.verdict.rule.doublings import Level, decide, half_width, holm
 from scipy import stats
 
 LIMIT = math.log1p(0.10)

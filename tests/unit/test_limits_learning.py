@@ -5,12 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.files import canonical_json
-from envknee.limits import learning, prove
-from envknee.limits.learning import LearningLimit, Seeds, best_of, cost, interquartile_mean, threshold
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+from envknee.verdict import learning, learning_cost
+from envknee.verdict.learning import best_of, threshold
+from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
+from envknee.verdict.schema.learning import LearningLimit
 from records import GPU, Trial, a_trial, learning_trials, records_of
 from scipy.stats import trim_mean
+
+from benchmarks import prove
 
 STUDIES = 1000
 
@@ -102,7 +106,7 @@ def test_seconds_of_several_gpus_are_paid_for_each():
     # The budget of the third counts twice as well.
     assert point.gpu_seconds_to_target.value == pytest.approx(2 * point.seconds_to_target.value)
     assert point.gpu_seconds_to_target.lower_bound
-    assert "not reached by 32 environments per GPU" in limit.statement
+    assert "undecided up to 32 environments per GPU" in limit.statement
     (ranks_of_a_cpu,) = analyse(learning_trials({32: [10.0]}, gpus=0, cpu_ranks=2)).points
     assert ranks_of_a_cpu.gpu_seconds_to_target is None
 
@@ -113,8 +117,8 @@ def test_seconds_of_several_gpus_are_paid_for_each():
 def test_reached_by_hand():
     limit = analyse(learning_trials({16: [40.0, 40.4, 40.8], 32: [20.0, 20.2, 20.4], 64: [19.8, 20.0, 20.2]}))
     assert (limit.state, limit.threshold_num_envs, limit.threshold_lowest) == ("reached", 32, 32)
-    assert limit.savings[0].saving == pytest.approx(0.5)
-    assert limit.savings[1].saving == pytest.approx(1 - 20.0 / 20.2)
+    assert limit.savings[0].saving == pytest.approx(0.5)  # geometric means: every seed costs half
+    assert limit.savings[1].saving == pytest.approx(1 - (19.8 * 20.0 * 20.2 / (20.0 * 20.2 * 20.4)) ** (1 / 3))
     assert limit.best is not None and limit.best.num_envs == 64
     assert limit.statement.startswith("reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target")
 
@@ -122,45 +126,55 @@ def test_reached_by_hand():
 def test_a_doubling_that_costs_time_is_told_as_such():
     limit = analyse(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}))
     assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
-    assert "doubling to 32 takes 25.4% more seconds to target (at least 2" in limit.statement
-    assert limit.statement.endswith("% more, 3 seeds)")
+    assert "doubling to 32 takes 25.4% more of the seconds to target (takes at least 2" in limit.statement
+    assert limit.statement.endswith("% more, 3 seeds, cut-off 25%)")
 
 
 def test_fewer_than_three_seeds_never_decide():
     limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
-    assert (limit.state, limit.threshold_num_envs, limit.not_reached_by) == ("too few seeds", None, None)
-    assert limit.statement.startswith("2 seeds: too few to decide")
+    assert (limit.state, limit.threshold_num_envs, limit.more_seeds) == ("undecided", None, 1)
+    assert "about 1 more seed of each point would decide" in limit.statement
     assert limit.notes == ["2 seeds at 16, 32: too few to decide (3 at least)"]
     assert limit.savings[0].saving_upper is not None
 
 
-def test_a_doubling_to_a_point_that_misses_the_target_saves_nothing():
+def test_a_doubling_to_a_point_that_misses_the_target_is_not_decided_on():
     trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [None, None, None]}, budget_s=60.0)
     limit = analyse(trials)
-    assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
-    assert (limit.savings[0].bound, limit.savings[0].saving_lower) == ("at most", None)
-    assert limit.savings[0].saving == pytest.approx(1 - 60 / 20.1)
+    assert (limit.state, limit.savings[0].decides, limit.savings[0].saving_lower) == ("undecided", False, None)
+    assert "too few seeds reached the target to decide" in limit.statement
     assert limit.best is not None and limit.best.num_envs == 16
 
 
 def test_a_doubling_from_a_point_that_misses_the_target_is_not_decided_on():
     limit = analyse(learning_trials({16: [None, None, None], 32: [58.0, 58.5, 59.0]}, budget_s=60.0))
-    assert (limit.state, limit.savings[0].bound, limit.savings[0].p_holm) == ("not reached", "at least", None)
+    assert (limit.state, limit.savings[0].decides, limit.savings[0].p_holm) == ("undecided", False, None)
     assert limit.best is not None and limit.best.num_envs == 32
 
 
 def test_no_seed_reaches_the_target():
     limit = analyse(learning_trials({16: [None] * 3, 32: [None] * 3}))
-    assert (limit.state, limit.best, limit.savings[0].saving, limit.savings[0].bound) == (
-        "not reached",
-        None,
-        None,
-        "unknown",
-    )
+    assert (limit.state, limit.best, limit.savings[0].decides) == ("undecided", None, False)
+    assert limit.points[0].expected_running_time_s is None
     assert "0 of 6 trials reached the target" in limit.statement
     assert limit.notes == [
-        "of 6 trials 6 spent the budget first: costs with them are lower bounds, and a saving from such a point is not decided on"
+        "of 6 trials 6 spent the budget first: costs with them are lower bounds, and a doubling with them stays undecided below six seeds"
     ]
+
+
+def test_six_seeds_of_which_one_did_not_arrive_decide():
+    """The censored seed counts as one that takes at least its budget: the doubling saves less than without it."""
+    fast = [20.0, 20.1, 20.2, 20.3, 20.4, 20.5]
+    limit = analyse(learning_trials({16: fast, 32: [*fast[:5], None]}, budget_s=22.0))
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
+    assert limit.savings[0].decides and limit.savings[0].saving is not None and limit.savings[0].saving < 0.0
+    few = analyse(learning_trials({16: fast[:5], 32: [*fast[:4], None]}, budget_s=22.0))
+    assert few.state == "undecided" and not few.savings[0].decides
+
+
+def test_expected_running_time_pays_for_what_failed():
+    (point,) = analyse(learning_trials({16: [10.0, 20.0, None]}, budget_s=60.0)).points
+    assert point.expected_running_time_s == pytest.approx((10 + 20 + 60) / 2)
 
 
 def test_empty_and_all_out_of_memory():
@@ -193,7 +207,7 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     partly = [*learning_trials({64: [20.0]}, first=95), *no_memory]
     limit = analyse([*learning_trials({16: [50.0, 51.0, 52.0], 32: [40.0, 41.0, 42.0]}), *partly])
     assert limit.best is not None and (limit.best.num_envs, limit.best.caveat) == (32, "")
-    assert "7 of 9 trials reached the target" in limit.statement
+    assert limit.points[-1].without_memory == 2
     note = "2 of 3 trials at 64 environments ran out of memory or were refused: seconds there are of the others"
     assert note in limit.notes and not any(note.startswith("infeasible") for note in limit.notes)
     alone = analyse(partly).best
@@ -211,7 +225,7 @@ def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
 
 # --- Simulated studies with known truth
 
-SCENARIOS = [pytest.param(one, id=one.name) for one in prove.LEARNING if min(one.seeds) >= learning.LEAST_SEEDS]
+SCENARIOS = [pytest.param(one, id=one.name) for one in prove.LEARNING if min(one.seeds) >= learning_cost.LEAST_SEEDS]
 
 
 @pytest.mark.parametrize("seeds", [3, 10])

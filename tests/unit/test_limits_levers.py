@@ -1,9 +1,10 @@
 """Longer horizon, larger batch, more GPUs: what the measurements support, and what they leave open."""
 
 import pytest
-from envknee.config import Decide
-from envknee.limits import Series, levers, scaling
-from envknee.limits.levers import Lever
+from envknee.study.model import Decide
+from envknee.verdict import levers, scaling
+from envknee.verdict.schema.levers import Lever
+from envknee.verdict.series import Series
 from records import GPU, Trial, a_study, fps_trials, learning_trials, records_of
 
 HERE = Series("stock", 16, 128)

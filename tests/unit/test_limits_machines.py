@@ -4,21 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envknee.config import Decide
-from envknee.limits import learning, machines, throughput
+from envknee.record.schema import Record
+from envknee.study.model import Decide
+from envknee.verdict import learning, machines
+from envknee.verdict.blocks import machine_blocks
 from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 SMALL, LARGE = {16: [100.0, 101.0, 102.0]}, {32: [103.0, 104.0, 105.0]}
 """From one to the other gains less than delta."""
 
-OTHER_GPUS = "sizes 16 and 32 ran on different GPUs of the same kind: their difference may be the machines'"
+OTHER_GPUS = "learning at sizes 16 and 32 ran on different GPUs of the same kind: their difference may be the machines'"
 
 
 def found(trials: Sequence[Trial]) -> list[str]:
     records = records_of(trials)
     settings = Decide()
-    return machines.notes(records, throughput.analyse(records, settings), learning.analyse(records, settings))
+    return machines.notes(records, learning.analyse(records, settings))
 
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
@@ -52,29 +54,33 @@ def test_one_machine_says_nothing():
     assert found([]) == []
 
 
-def test_the_ends_of_a_decided_doubling_on_different_gpus_are_named():
-    assert found([*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]) == [OTHER_GPUS]
-    other_kind = OTHER.model_copy(update={"name": "NVIDIA H200"})
-    (note,) = found([*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=other_kind)])
-    assert note.startswith("sizes 16 and 32 ran on different GPUs: ")
+def blocks(trials: Sequence[Trial]) -> dict[int, set[object]]:
+    by_size: dict[int, list[Record]] = {}
+    for record in records_of(trials):
+        by_size.setdefault(record.request.num_envs, []).append(record)
+    return {size: set(own) for size, own in machine_blocks(by_size).items()}
 
 
-def test_a_doubling_that_shares_a_gpu_or_is_not_shown_to_gain_less_is_not_named():
-    shared = [*fps_trials(SMALL, device=GPU), *fps_trials({32: [103.0, 104.0]}, first=9, device=OTHER)]
-    assert found([*shared, *fps_trials({32: [105.0]}, first=20, device=GPU)]) == []
-    assert found([*fps_trials(SMALL, device=GPU), *fps_trials({32: [199.0, 200.0]}, first=9, device=OTHER)]) == []
-
-
-def test_two_series_say_of_which_it_is():
-    one = [*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]
-    (note,) = found([*one, *fps_trials(SMALL | LARGE, first=20, device=GPU, horizon=16)])
-    assert note.startswith("sizes 16 and 32 (horizon 8, batch 128) ran on different GPUs")
-
-
-def test_gpus_of_all_ranks_count():
+def test_a_block_is_what_all_ranks_ran_on():
     small = on_two_gpus(SMALL, ["GPU-1", "GPU-2"])
-    assert found([*small, *on_two_gpus(LARGE, ["GPU-3", "GPU-2"], first=9)]) == []
-    assert found([*small, *on_two_gpus(LARGE, ["GPU-3", "GPU-4"], first=9)]) == [OTHER_GPUS]
+    assert blocks([*small, *on_two_gpus(LARGE, ["GPU-2", "GPU-1"], first=9)]) == {
+        16: {("GPU-1", "GPU-2")},
+        32: {("GPU-1", "GPU-2")},
+    }
+
+
+def test_the_gpus_of_one_host_are_one_block_where_none_has_both_ends():
+    def spread(size: int, first: int) -> list[Trial]:
+        gpus = [GPU.model_copy(update={"uuid": f"GPU-{first + place}"}) for place in range(3)]
+        return [
+            trial
+            for place, gpu in enumerate(gpus)
+            for trial in fps_trials({size: [100.0]}, first=first + place, device=gpu)
+        ]
+
+    assert len({block for own in blocks([*spread(16, 0), *spread(32, 10)]).values() for block in own}) == 1
+    own_gpu = [*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]
+    assert blocks(own_gpu)[16].isdisjoint(blocks(own_gpu)[32]), "a GPU for each size may pass for a gain"
 
 
 def test_gpus_of_unknown_identity_and_cpus_have_no_note():
@@ -105,7 +111,7 @@ def test_several_hosts_commits_and_gpus_of_learning_trials_are_told():
         "learning was measured on 2 kinds of host CPU (AMD EPYC, 2 cores; AMD EPYC, 64 cores):"
         " differences of seconds to the target may be the hosts'",
         "learning was measured on 2 commits (0000000, 1111111): differences of seconds to the target may be the code's",
-        f"learning at {OTHER_GPUS}",
+        OTHER_GPUS,
     ]
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.files import canonical_json
-from envknee.limits import memory
-from envknee.limits.memory import MemoryLimit, Room, Sample
-from envknee.limits.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
-from envknee.refusals import KnownMemory
-from envknee.space import Point, batch_transitions
+from envknee.ask.refusals import KnownMemory
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+from envknee.study.space import Point, batch_transitions
+from envknee.verdict import memory_limit, memory_model, memory_sample
+from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.schema.memory import MemoryLimit
 from records import CPU, GPU, Trial, a_trial, records_of
+
+from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 
 
 def grid(
@@ -38,7 +40,7 @@ def grid(
 
 
 def analyse(trials: list[Trial], **settings: Any) -> MemoryLimit:
-    (limit,) = memory.analyse(records_of(trials), Decide(**settings))
+    (limit,) = memory_limit.analyse(records_of(trials), Decide(**settings))
     return limit
 
 
@@ -160,7 +162,10 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
-    assert memory.predict([memory.sample_of(one.record) for one in parts], Point(64, 8, None), 85.0, 1) is None
+    assert (
+        memory_model.predict([memory_sample.sample_of(one.record) for one in parts], Point(64, 8, None), 85.0, 1)
+        is None
+    )
 
 
 def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
@@ -277,7 +282,7 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
             for n in (1024, 2048, 4096, 8192, 16384)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
-        wall = memory.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None)
+        wall = memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None)
         assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies
@@ -289,4 +294,4 @@ def test_order_of_records_changes_nothing():
 
 
 def test_no_records_no_limits():
-    assert memory.analyse([], Decide()) == []
+    assert memory_limit.analyse([], Decide()) == []

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.limits.noise_scale import analyse, noise_scale
-from envknee.record import GradientSquares
+from envknee.record.schema import GradientSquares
+from envknee.study.model import Decide
+from envknee.verdict.noise_scale import analyse, noise_scale
 from records import a_trial
 
 DIMENSIONS = 400

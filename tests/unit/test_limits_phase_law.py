@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.files import canonical_json
-from envknee.limits import affine, phase_law, throughput
-from envknee.limits.phase_law import PhaseLaws
-from envknee.record import PHASES, Phase
+from envknee.record.schema import PHASES, Phase
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+from envknee.verdict import phase_law, throughput
+from envknee.verdict.rule import affine
+from envknee.verdict.schema.phases import PhaseLaws
 from records import GPU, Trial, a_trial, fps_trials, phase_trials, records_of
 
 STUDIES = 500

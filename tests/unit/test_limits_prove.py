@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envknee.errors import UserError
-from envknee.limits import doublings, prove, residuals
-from envknee.limits.prove import LEARNING, MEMORY, THROUGHPUT, Proof, ProofRow, Share
+from envknee.study.errors import UserError
+from envknee.verdict import memory_fit
+from envknee.verdict.rule import doublings, residuals, union
 from numpy.typing import NDArray
 from scipy.stats import binom
+
+from benchmarks import prove
+from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Proof, ProofRow, Share
 
 CHANCE = 1e-4
 """How unlikely a row must be under its promise before it counts as a broken one: there are dozens, of few studies each."""
 
 
 def throughput_rows(studies: int) -> list[ProofRow]:
-    return [prove.prove_throughput(one, n, studies, seed=1) for one in THROUGHPUT for n in one.repeats]
+    return [prove.prove_throughput(one, n, studies, seed=1) for one in THROUGHPUT if one.in_scope for n in one.repeats]
 
 
 def learning_rows(studies: int) -> list[ProofRow]:
@@ -82,19 +85,22 @@ def test_memory_walls_keep_their_promise():
 
 
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doublings, "holm", lambda p_values: list(p_values))
+    monkeypatch.setattr(union, "holm", lambda p_values: list(p_values))
     worst = next(one for one in THROUGHPUT if one.name == "every doubling at delta")
     assert "false_reached" in prove.prove_throughput(worst, 5, 200, seed=1).missed
 
 
 def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyPatch):
     whole, draws = doublings.half_width, residuals.draws
-    monkeypatch.setattr(doublings, "half_width", lambda *given: 0.5 * whole(*given))
+    for module in (doublings, union):
+        monkeypatch.setattr(module, "half_width", lambda *given: 0.5 * whole(*given))
 
     def half(*given: object, **named: object) -> NDArray:
         return 0.5 * draws(*given, **named)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(residuals, "draws", half)
+    reach = memory_fit.Fit.reach
+    monkeypatch.setattr(memory_fit.Fit, "reach", lambda fit, confidence: 0.3 * reach(fit, confidence))
     assert {"gain", "half_saturation", "asymptote"} <= set(prove.prove_throughput(THROUGHPUT[0], 5, 100, seed=1).missed)
     assert prove.prove_learning(LEARNING[0], 10, 100, seed=1).missed == ["gain"]
     assert prove.prove_memory(MEMORY[0], 3, 40, seed=1).missed == ["wall"]

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy
 import pytest
-from envknee.config import Decide
-from envknee.files import StudyFolder
-from envknee.limits import Series, memory, remedies
-from envknee.limits.memory import MemoryWall, Room, Sample
-from envknee.limits.remedies import Remedies, Remedy
-from envknee.limits.verdict import decide
-from envknee.summary import print_summary
+from envknee.show.terminal import print_summary
+from envknee.study.model import Decide
+from envknee.study.paths import StudyFolder
+from envknee.verdict import arm_differences, memory_limit, remedies
+from envknee.verdict.decide import decide
+from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.schema.remedies import Remedies, Remedy
+from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_study, a_trial, records_of
 from rich.console import Console
 
@@ -170,7 +172,7 @@ def test_what_fits_the_baseline_alone_shows_less_room():
 )
 def test_trials_show_what_fits_where_they_do_not_contradict_each_other(own, other, shown):
     fitting, failing = (
-        memory.limit_of(
+        memory_limit.limit_of(
             "a",
             [
                 Sample("throughput", n, 16, None, 16, status, 1.0 if status == "ok" else None)
@@ -238,16 +240,16 @@ def test_the_terminal_lists_them(tmp_path):
     with console.capture() as said:
         print_summary(decide(records_of(trials()), study()), StudyFolder(tmp_path), console)
     lines = said.get().splitlines()
-    assert "beside baseline" in lines
-    place = lines.index("beside baseline")
+    assert "compared with baseline" in lines
+    place = lines.index("compared with baseline")
     assert lines[place + 1].startswith("  1           128-pixels (env.scene.tiled_camera.width: 128")
     assert any(line.startswith("  advice      On 8 GB baseline fits 33") for line in lines[place:])
 
 
 def test_differences_of_arms():
     arms = a_study(arms=ARMS).arms
-    assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
-    assert remedies.differences(arms["lean"], arms["lean"]) == {}
+    assert arm_differences.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
+    assert arm_differences.differences(arms["lean"], arms["lean"]) == {}
 
 
 def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
@@ -260,7 +262,7 @@ def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
             for _ in range(2)
         ]
         samples = [Sample("throughput", n, 16, None, 16, "ok", peak) for n, peak in peaks]
-        (found,) = memory.limit_of("a", samples, Room(8.0), Decide()).walls
+        (found,) = memory_limit.limit_of("a", samples, Room(8.0), Decide()).walls
         return found
 
     held = wrong = 0

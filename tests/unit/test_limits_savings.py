@@ -1,9 +1,10 @@
 """GPU-hours to the target beside larger num_envs: from measured trials alone, with intervals, bounds and seeds."""
 
 import pytest
-from envknee.config import Decide
-from envknee.limits import Series, savings
-from envknee.limits.savings import Saving
+from envknee.study.model import Decide
+from envknee.verdict import savings
+from envknee.verdict.schema.savings import Saving
+from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_trial, learning_trials, records_of
 
 HERE = Series("stock", 8, 128)

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from envknee.config import Arm
-from envknee.files import canonical_json
-from envknee.limits.scaling import Scaling, efficiency, partner_of
-from envknee.limits.verdict import ArmVerdict, Verdict, decide
+from envknee.study.files import canonical_json
+from envknee.study.model import Arm
+from envknee.verdict.decide import decide
+from envknee.verdict.scaling import efficiency
+from envknee.verdict.scaling_partner import partner_of
+from envknee.verdict.schema.scaling import Scaling
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, records_of
 from scipy import stats
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.config import Decide
-from envknee.errors import UserError
-from envknee.files import canonical_json
-from envknee.limits import learning, memory, throughput
-from envknee.limits.__main__ import main
-from envknee.limits.table import COLUMNS, Table, decode, parse, step_of
-from envknee.limits.table_verdict import TableVerdict, decide
+from envknee.after.csv.command import main
+from envknee.after.csv.table import COLUMNS, Table, decode, parse, step_of
+from envknee.after.csv.verdict import TableVerdict, decide
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
 from records import GPU, fps_trials, learning_trials, records_of
@@ -71,6 +71,36 @@ def test_other_columns_are_named_and_left_out():
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "understood"),
+    [
+        (("| envs | FPS (k) |", "|---:|---:|", "| 1,024 | **1.5** |"), 2),
+        (("envs\tFPS (k)", "1024\t1.5"), 2),
+        (("num_envs,total_fps", "1024,1500"), 1),
+        (("Number of envs,steps/s", "1024,1500"), 2),
+    ],
+)
+def test_tables_as_people_have_them(lines: tuple[str, ...], understood: int):
+    read = table(*lines)
+    assert [(row.num_envs, row.fps) for row in read.rows] == [(1024, 1500.0)]
+    assert len(read.understood) == understood
+
+
+def test_units_of_memory_and_a_name_of_its_own_before_others():
+    (row,) = table("num_envs,fps,total_fps,VRAM (MiB)", "16,5,7,1000").rows
+    assert (row.fps, row.vram_gb) == (5.0, pytest.approx(1.048576))
+    assert table("num_envs,fps,VRAM (GiB)", "16,5,1").rows[0].vram_gb == pytest.approx(2**30 / 1e9)
+    assert table("num_envs,fps,vram_mb", "16,5,1500").rows[0].vram_gb == pytest.approx(1.5)
+
+
+def test_training_bundles_are_read_and_other_json_is_refused():
+    bundles = [{"run": {"num_envs": 16}, "runtime": {"total_fps": {"mean": fps}}} for fps in (5.0, 6.0)]
+    assert [(row.repeat, row.fps) for row in parse(json.dumps(bundles), "b.json").rows] == [(0, 5.0), (1, 6.0)]
+    assert parse(json.dumps(bundles[0]), "b.json").rows[0].fps == 5.0
+    with pytest.raises(UserError, match="no training bundle of Isaac Lab"):
+        parse('{"fps": 3}', "b.json")
+
+
 # --- Every way to be wrong: the line, the column, the value, what was expected and what to do
 
 
@@ -80,8 +110,8 @@ def test_other_columns_are_named_and_left_out():
         ((), ["fps.csv is empty", "num_envs,fps"]),
         (("# only this",), ["holds only comments"]),
         (("num_envs,fps",), ["a header and no rows", "a row per measurement"]),
-        (("envs,fps", "16,1"), ["line 1", "no column 'num_envs'", "did you mean 'envs'?", "Rename it"]),
-        (("num_envs,fps_total", "16,1"), ["no column 'fps'", "did you mean 'fps_total'?"]),
+        (("num_env,fps", "16,1"), ["line 1", "no column 'num_envs'", "did you mean 'num_env'?", "Rename it"]),
+        (("num_envs,my_fps", "16,1"), ["no column 'fps'", "did you mean 'my_fps'?"]),
         (("num_envs,speed", "16,1"), ["no column 'fps'", "'num_envs', 'speed'", "Add it"]),
         (("num_envs;fps", "16;1"), ["no column 'num_envs'", "commas instead of semicolons"]),
         (("num_envs,fps,fps", "16,1,2"), ["column 'fps' stands there 2 times"]),
@@ -162,7 +192,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
         for trial in learning_trials({n: [s]}, memory_gb=1 + n / 10 + i / 100, device=GPU, first=10 * n + i)
     ]
     (learned,) = learning.analyse(records_of(trials), Decide())
-    (limit,) = memory.analyse(records_of(trials), Decide())
+    (limit,) = memory_limit.analyse(records_of(trials), Decide())
     ours = said.series[0].learning
     assert ours is not None and said.memory is not None
     assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
@@ -174,7 +204,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
 def test_one_repeat_never_reaches_a_threshold_and_says_so():
     said = verdict(["num_envs,fps", "16,100", "32,100", "64,100", "128,100"])
     (one,) = said.series
-    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("not reached", None)
+    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("undecided", None)
     assert "one repeat per point" in one.throughput.notes[0]
     assert one.measure_next == (
         "Measure at least 3 repeats of each point (now 1): doubling 16 gains 0.0%, but nothing bounds it with one repeat."
@@ -222,7 +252,7 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
 
 def test_noise_asks_for_repeats_and_growth_for_more_environments():
     (noisy,) = verdict(repeats({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
-    assert (noisy.measure_next or "").startswith("Measure at least 5 repeats of each point (now 3): doubling 16")
+    assert (noisy.measure_next or "").startswith("Measure at least 78 repeats of each point (now 3): doubling 16")
     (growing,) = verdict(repeats({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
     assert (growing.measure_next or "").startswith("Measure 64 environments: the last doubling, 16 to 32")
 
@@ -266,10 +296,11 @@ def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(repea
 
 def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
     def rows(*fps: str) -> list[str]:
-        return ["num_envs,repeat,fps", *(f"{16 * 2 ** (i // 2)},{i % 2},{value}" for i, value in enumerate(fps))]
+        return ["num_envs,repeat,fps", *(f"{16 * 2 ** (i // 3)},{i % 3},{value}" for i, value in enumerate(fps))]
 
-    coarse, fine = verdict(rows("20000", "20000", "21000", "21000")), verdict(rows("20000", "20001", "21000", "21001"))
-    assert [one.series[0].throughput.state for one in (coarse, fine)] == ["not reached", "reached"]
+    coarse = verdict(rows(*["20000"] * 3, *["21000"] * 3))
+    fine = verdict(rows("20000", "20001", "20002", "21000", "21001", "21002"))
+    assert [one.series[0].throughput.state for one in (coarse, fine)] == ["undecided", "reached"]
     assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
     assert not any("multiple" in note for note in fine.notes)
     point = coarse.series[0].throughput.points[0]
@@ -318,7 +349,7 @@ def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": str(Path(memory.__file__).parents[2]), "COLUMNS": str(columns)},
+        env={"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)},
     )
 
 
@@ -330,18 +361,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_prints_threshold_interval_gains_law_memory_and_references(file: Path):
+def test_the_command_prints_threshold_interval_gains_law_and_memory(file: Path):
     done = command(file, "--device-gb", "80", columns=200)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     for start in (
-        "fps.csv: 9 rows; a doubling stops paying below 10%, confidence 95%",
+        "read fps.csv: 9 rows; a doubling stops paying below 10%, confidence 95%",
         "32 201 199 to 203 3 +1.0% +1.9% threshold",
         "throughput reached at 32 environments: doubling to 64 gains 1.0%",
         "interval the threshold is 32 alone",
         "law ",
-        "kneed for comparison: kneed ",
-        "USL needs four different num_envs",
         "memory far from binding: 95% of the GPU's 80.0 GB",
     ):
         assert any(line.startswith(start) for line in lines), start

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.limits import verdict
-from envknee.limits.verdict import ArmVerdict, Headline, Verdict, decide, load_study, records_csv
-from envknee.record import Phase, Status
+from envknee.record.schema import Phase, Status
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.verdict import decide as verdict
+from envknee.verdict import hardware
+from envknee.verdict.csv import records_csv
+from envknee.verdict.decide import decide
+from envknee.verdict.read import load_study
+from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from records import (
     CPU,
     GPU,
@@ -57,10 +62,10 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
     )
 
 
-def test_not_reached_recommends_the_largest_and_asks_for_more():
+def test_what_still_pays_recommends_the_largest_and_asks_for_more():
     headline = the_headline(fps_trials(CLIMB))
     assert (headline.state, headline.num_envs, headline.binds) == (
-        "not reached",
+        "still pays",
         64,
         "none yet: measure more environments",
     )
@@ -97,7 +102,7 @@ def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():
 def test_noise_asks_for_more_repeats():
     headline = the_headline(fps_trials({16: [100, 101, 99], 32: [190, 191, 192], 64: [180, 240, 170]}))
     assert headline.binds == "none yet: measure more repeats"
-    assert headline.what_would_move_it.startswith("Measure more repeats (at least 5): doubling 32 gains")
+    assert headline.what_would_move_it.startswith("Measure more repeats (about 43 more): doubling 32 gains")
 
 
 def test_memory_binds_when_the_next_doubling_failed():
@@ -181,7 +186,7 @@ def test_arms_are_judged_apart_in_the_order_of_the_study():
     trials = [*fps_trials(PLATEAU, arm="lean"), *fps_trials(CLIMB, arm="stock", first=20, device=GPU)]
     found = decide(records_of(trials), study)
     assert [arm.arm for arm in found.arms] == ["stock", "lean"]
-    assert [arm.headline.state for arm in found.arms if arm.headline] == ["not reached", "reached"]
+    assert [arm.headline.state for arm in found.arms if arm.headline] == ["still pays", "reached"]
     assert found.arms[0].hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
     assert found.arms[1].hardware == ["AMD EPYC (2 cores, 25.3 GB)"]
 
@@ -191,13 +196,16 @@ def test_mixed_hardware_is_said():
     assert the_arm(trials).notes == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
 
 
-def test_a_decided_doubling_between_gpus_of_one_kind_is_noted():
+def test_a_doubling_between_gpus_of_one_kind_decides_nothing():
     other = GPU.model_copy(update={"uuid": "GPU-2"})
     below, above = {size: PLATEAU[size] for size in (16, 32)}, {64: PLATEAU[64]}
     trials = [*fps_trials(below, device=GPU), *fps_trials(above, first=20, device=other)]
-    assert the_arm(trials).notes == [
-        "sizes 32 and 64 ran on different GPUs of the same kind: their difference may be the machines'"
-    ]
+    (limit,) = the_arm(trials).throughput
+    assert limit.state == "undecided"
+    assert (
+        "no machine ran both 32 and 64: what doubling gains there may be the machines', and decides nothing"
+        in limit.notes
+    )
 
 
 def test_whole_verdict_is_plain_json_and_independent_of_the_order():
@@ -262,8 +270,8 @@ def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_
     other = pair.outcome.ranks[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
     mixed = pair.outcome.model_copy(update={"ranks": [pair.outcome.ranks[0], other]})
     record = Trial(pair.request, pair.rows, mixed).record
-    assert verdict.hardware([record]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
-    assert verdict.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
+    assert hardware.hardware([record]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
+    assert hardware.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
         "2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"
     ]
 
@@ -275,7 +283,7 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
         "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
     }.items():
         found = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
-        assert verdict.hardware([Trial(simulating.request, simulating.rows, found).record]) == told
+        assert hardware.hardware([Trial(simulating.request, simulating.rows, found).record]) == told
 
 
 def test_csv_tells_ranks_apart():
@@ -316,7 +324,7 @@ def test_command_decides_by_another_files_section(tmp_path: Path, monkeypatch: p
     strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
     run(monkeypatch, folder.root, "--config", strict)
     found = json.loads(folder.verdict.read_text())
-    assert (found["delta"], found["arms"][0]["headline"]["state"]) == (0.01, "not reached")
+    assert (found["delta"], found["arms"][0]["headline"]["state"]) == (0.01, "undecided")
 
 
 def test_a_file_of_another_study_is_refused(tmp_path: Path):

@@ -1,10 +1,10 @@
-"""Memory is told apart by what took it, and an out-of-memory error by what it asked for. Real allocations, on the CPU."""
+"""Memory is told apart by what took it: real allocations, on the CPU."""
 
 import mmap
 
 import pytest
 import torch
-from envknee.memory_watch import MemoryWatch, requested_gb
+from envknee.measure.memory import MemoryWatch
 
 CPU = torch.device("cpu")
 
@@ -53,22 +53,3 @@ def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
     found = watch.map()
     assert found is not None and found.learner_gb == pytest.approx(0.05, abs=0.01)
     held.close()
-
-
-@pytest.mark.parametrize(
-    ("message", "gb"),
-    [
-        ("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB", 20 * 2**30 / 1e9),
-        ("CUDA out of memory. Tried to allocate 2.50 MiB.", 2.5 * 2**20 / 1e9),
-        ("Failed to allocate 1234000000 bytes on device 'cuda:0'", 1.234),
-        ("mat1 and mat2 shapes cannot be multiplied", None),
-    ],
-)
-def test_what_was_asked_for_is_read_from_the_error(message, gb):
-    assert requested_gb(message) == gb
-
-
-def test_what_was_asked_for_is_read_from_a_real_error():
-    with pytest.raises(RuntimeError) as error:
-        torch.empty(2**60, dtype=torch.uint8)
-    assert requested_gb(str(error.value)) == 2**60 / 1e9

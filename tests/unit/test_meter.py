@@ -1,16 +1,22 @@
 """The meter counts episodes, times steps, and ends a trial where it should; tensors are real, the simulation is not needed."""
 
+import csv
+import io
 import math
 import time
 
 import numpy
 import pytest
 import torch
-from envknee.episodes import Episodes
-from envknee.files import TrialFolder
-from envknee.memory_watch import is_out_of_memory
-from envknee.meter import Meter, TrialDone
-from envknee.record import read_rows, reward_average
+from envknee.measure.episodes import Episodes
+from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.rows import Collected, Part, whole_row
+from envknee.record.build import reward_average
+from envknee.record.metric import metrics_of
+from envknee.record.read import read_rows
+from envknee.record.schema import PHASES, Load, MemoryUse, Pipeline, RankRow, Record, Row, Spread
+from envknee.study.paths import TrialFolder
+from envknee.verdict.csv import records_csv
 from records import a_trial
 
 NUM_ENVS, HORIZON = 4, 3
@@ -250,12 +256,47 @@ def test_a_bad_loss_ends_the_trial(tmp_path, loss, status):
     assert meter.rows == []  # a row of NaN would not be JSON
 
 
-def test_running_out_of_memory_is_recognized_by_its_real_errors():
-    with pytest.raises(RuntimeError) as of_torch:
-        torch.empty(2**60, dtype=torch.uint8)
-    assert is_out_of_memory(of_torch.value)
-    with pytest.raises(MemoryError) as of_numpy:
-        numpy.empty(2**60, dtype=numpy.uint8)
-    assert is_out_of_memory(of_numpy.value)
-    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    assert not is_out_of_memory(ValueError("out of memory"))
+def test_every_figure_of_a_row_says_how_the_ranks_make_it():
+    not_figures = {"iteration", "warmup", "frames", "ranks", "gradients", "pipeline"}
+    assert Row.model_fields.keys() - metrics_of(Row).keys() == not_figures
+    assert set(Load.model_fields) <= set(RankRow.model_fields) & set(Collected.model_fields)
+
+
+def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
+    def a_part(rank: int, env_step_s: float, memory_gb: float, **load: float) -> Part:
+        memory = MemoryUse(rss_gb=memory_gb, peak_rss_gb=4.0 - memory_gb)
+        row = RankRow(
+            rank=rank, iteration_s=env_step_s + 1, env_step_s=env_step_s, collect_s=env_step_s, learn_s=1.0, episodes=rank,
+            phases_s=dict.fromkeys(PHASES, env_step_s) if rank else None, memory=memory, **load,
+        )  # fmt: skip
+        return Part(
+            row=row, wall_s=9.0 + rank, unix_time_s=99.0, return_sum=5.0 * rank, length_sum=7.0 * rank, gradient_squares=None,
+            losses={"value": 1.0 + rank}, learning_rate=0.1, action_std=1.0 - rank / 2,
+        )  # fmt: skip
+
+    request = a_trial(NUM_ENVS).request
+    parts = [a_part(0, 2.0, 1.0, cpu_percent=100.0, gpu_power_w=300.0), a_part(1, 3.0, 2.0, cpu_percent=50.0)]
+    row = whole_row(parts, 0, 12, 6, request, 100)
+    assert (row.frames, row.wall_s, row.iteration_s, row.env_step_s, row.learn_s) == (124, 9.0, 4.0, 3.0, 1.0)
+    assert (row.cpu_percent, row.gpu_percent, row.gpu_power_w) == (75.0, None, 300.0)
+    assert (row.memory.rss_gb, row.memory.peak_rss_gb, row.memory.device_used_gb) == (2.0, 3.0, None)
+    assert row.phases_s == dict.fromkeys(PHASES, 3.0)
+    assert (row.losses, row.learning_rate, row.action_std) == ({"value": 1.5}, 0.1, 1.0)
+    assert (row.episodes, row.reward_mean, row.episode_length_mean) == (1, 5.0, 7.0)
+    learner = MemoryUse(rss_gb=0.5, peak_rss_gb=0.5, device_used_gb=30.0)
+    pipelined = [
+        part.model_copy(update={"pipeline": Pipeline(staleness=1, learner_s=1.0, memory=learner)}) for part in parts
+    ]
+    fuller = whole_row(pipelined, 0, 12, 6, request, 100).memory
+    assert (fuller.rss_gb, fuller.device_used_gb) == (2.0, 30.0)
+
+
+def test_a_figure_that_a_record_has_no_field_for_is_a_column_where_it_was_measured():
+    old, new = a_trial(16).record, a_trial(32, number=1).record
+    warm = Spread(median=61.0, lower_quartile=60.0, upper_quartile=62.0, iterations=3)
+    new = new.model_copy(update={"metrics": {"gpu_temperature_c": warm}})
+    assert "metrics" not in old.model_dump() and Record.model_validate_json(new.model_dump_json()) == new
+    assert "gpu_temperature_c" not in records_csv([old])
+    lines = list(csv.DictReader(io.StringIO(records_csv([old, new]))))
+    assert [line["gpu_temperature_c"] for line in lines] == ["", "61.0"]
+    assert [line["fps_total"] for line in lines] == [str(r.fps_total.median) for r in (old, new) if r.fps_total]

@@ -4,10 +4,10 @@ import re
 
 import pynvml
 import pytest
-from envknee import nvml
-from envknee.environment import why_driver_too_old
-from envknee.errors import UserError
-from envknee.nvml import why_not_usable
+from envknee.machine import nvml
+from envknee.machine.environment import why_driver_too_old
+from envknee.machine.nvml import why_not_usable
+from envknee.study.errors import UserError
 
 
 def has_nvml() -> bool:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import optuna
 import pytest
-from envknee.errors import UserError
-from envknee.optuna_export import export
+from envknee.after.optuna_export import export
+from envknee.study.errors import UserError
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from records import GPU, a_study, a_trial, write_study
 

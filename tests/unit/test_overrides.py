@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
-from envknee.errors import UserError
-from envknee.overrides import apply_overrides, split_by_root
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, split_by_root
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """The line a person reads while a sweep runs."""
 
 import pytest
-from envknee import progress, space
+from envknee.run import progress
+from envknee.study import space
 from records import a_study, a_trial, write_study
 
 
@@ -54,6 +55,25 @@ def test_what_jobs_have_done_is_said_once_each_as_it_appears(tmp_path):
         "[3/4] throughput stock · 16 envs · T8 · B128 · repeat 1 → ok: 3,000 FPS, 1.00 GB, 20",
     ]
     assert "left" in said[0]
+
+
+def test_what_preparing_prints_is_said_once_a_line_and_again_after_a_retry(tmp_path):
+    folder = write_study(tmp_path / "demo", a_study(), [])
+    log = folder.root / "logs/prepare.log"
+    log.parent.mkdir()
+    log.write_text("of the sweep before\n", encoding="utf-8")
+    said: list[str] = []
+    follower = progress.Follower(folder, 4, said.append)
+    for text, expected in (
+        ("of the sweep before\nn1: no GPU\nprepa", ["n1: no GPU"]),
+        ("of the sweep before\nn1: no GPU\nprepared stock\n", ["prepared stock"]),
+        ("n2: no GPU\n", ["n2: no GPU"]),
+    ):
+        log.write_text(text, encoding="utf-8")
+        follower.look()
+        follower.look()
+        assert said == expected
+        said.clear()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """How the ends of several ranks make one, and when a rank is said to hang: pure decisions."""
 
 import pytest
-from envknee import nodes
-from envknee.errors import UserError
-from envknee.files import TrialFolder, canonical_json
-from envknee.hang_watch import HangWatch, Pulse, hanging
-from envknee.ranks import Heart, one_outcome
-from envknee.record import Beat, Cost, Outcome, SlurmJob, Status
+from envknee.measure.ranks import Heart, one_outcome
+from envknee.record.schema import Beat, Cost, Outcome, SlurmJob, Status
+from envknee.run import nodes
+from envknee.run.hang_watch import HangWatch, Pulse, hanging
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.paths import TrialFolder
 from records import a_trial
 
 

@@ -11,14 +11,24 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from envknee import ask, compare, config, space
-from envknee.files import StudyFolder
-from envknee.limits import memory
-from envknee.limits.learning import best_of
-from envknee.limits.memory import MemoryLimit
-from envknee.limits.verdict import Verdict, decide, records_csv
-from envknee.record import Record, Spread, load_records, read_rows, spread
-from envknee.summary import print_summary
+from envknee.after.compare import print as compare
+from envknee.after.compare.ratios import Ratio
+from envknee.after.compare.sides import Side
+from envknee.ask import ask
+from envknee.record.build import spread
+from envknee.record.read import load_records, read_rows
+from envknee.record.schema import Record, Spread
+from envknee.show.terminal import print_summary
+from envknee.study import space
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
+from envknee.verdict import memory_cards
+from envknee.verdict import memory_limit as memory
+from envknee.verdict.csv import records_csv
+from envknee.verdict.decide import decide
+from envknee.verdict.learning import best_of
+from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.study import Verdict
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +43,7 @@ def records_of(name: str) -> list[Record]:
 
 
 def verdict_of(name: str) -> Verdict:
-    return decide(records_of(name), config.load(PUBLISHED[name].study))
+    return decide(records_of(name), read_study(PUBLISHED[name].study))
 
 
 @every_study
@@ -59,7 +69,7 @@ def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
     shipped = ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml"
     if not shipped.exists():
         pytest.skip(f"{folder.root.name} was kept here by you: no study of that name comes with envknee")
-    assert config.load(shipped).measured_part() == config.load(folder.study).measured_part()
+    assert read_study(shipped).measured_part() == read_study(folder.study).measured_part()
 
 
 PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
@@ -90,8 +100,11 @@ def test_the_readme_says_what_the_studies_say():
     assert headline is not None and headline.phases is not None and memory_limit is not None
     limits = {limit.series.horizon: limit for limit in full.throughput}
     last = limits[32].gains[-1]
-    assert f"not shown by {limits[32].not_reached_by:,} environments: the last doubling gains {last.gain:.0%}" in readme
-    assert last.gain_upper_one_sided is not None and f"(at most {last.gain_upper_one_sided:.0%}, two repeats;" in readme
+    assert (
+        f"undecided up to {limits[32].largest_num_envs:,} environments: the last doubling gains {last.gain:.0%}"
+        in readme
+    )
+    assert limits[32].state == "undecided" and last.repeats == 2
     assert f"{headline.num_envs:,} give {headline.fps_share_of_best:.0%} of the best FPS" in readme
     fits = fits_by_card(memory_limit, 32)
     few, ends = fits["8 GB"].split(" ", 1)
@@ -111,7 +124,7 @@ def test_the_readme_says_what_the_studies_say():
         f"from 1,024 to 2,048 environments FPS of the trials that learned grow by {fps[2048] / fps[1024] - 1:.0%}"
         in readme
     )
-    (reached,) = [limit for limit in learning.learning if limit.state == "reached"]
+    (reached,) = [limit for limit in learning.learning if limit.state == "reached" and limit.horizon == 32]
     (saving,) = [one for one in reached.savings if one.num_envs == reached.threshold_num_envs]
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
     assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in readme
@@ -150,17 +163,17 @@ def test_the_verdict_of_one_horizon_on_an_h100():
     (arm,) = verdict_of("cartpole-one-gpu").arms
     headline = arm.headline
     assert headline is not None
-    assert (headline.state, headline.num_envs, headline.horizon, headline.binds) == ("not reached", 8192, 32, "memory")
+    assert (headline.state, headline.num_envs, headline.horizon, headline.binds) == ("undecided", 8192, 32, "memory")
     assert round(headline.fps, -2) == 57_600
     assert headline.best_time_to_target is not None
     assert "512" in headline.best_time_to_target.model_dump_json()
 
 
 def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
-    (limit,) = memory.analyse(records_of("cartpole-one-gpu"), config.load(FOLDER.study).decide)
+    (limit,) = memory.analyse(records_of("cartpole-one-gpu"), read_study(FOLDER.study).decide)
     cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
     sizes = [card.largest_num_envs for card in cards]
-    assert len(cards) == len(memory.CARDS_MIB) and sizes == sorted(set(sizes))
+    assert len(cards) == len(memory_cards.CARDS_MIB) and sizes == sorted(set(sizes))
     h100 = next(card for card in cards if "H100)" in card.card)
     assert h100.largest_num_envs_lower is not None and h100.largest_num_envs_upper is not None
     # 8,192 environments fitted, 16,384 did not; one more trial's noise may be larger (memory._largest).
@@ -190,7 +203,7 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     (arm,) = verdict_of("cartpole-one-gpu").arms
     assert arm.memory is not None
     cards = [one for one in arm.memory.cards if one.batch_size is None]
-    assert len(cards) == len(memory.CARDS_MIB) and "(no interval)" not in line
+    assert len(cards) == len(memory_cards.CARDS_MIB) and "(no interval)" not in line
     for card, told in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
         assert f" {card}: {told}" in line
 
@@ -238,7 +251,7 @@ def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float]
     return step_ms, told, step_ms[0] / (step_ms[0] - frames[0])
 
 
-def ratio_of(pair: Iterable[compare.Side], measure: str) -> compare.Ratio:
+def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
     found = compare.compare(*pair, confidence=0.95, margin=0.05)
     return next(one for one in found.overall if one.measure == measure)
 
@@ -288,7 +301,8 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     lean, stock = verdict_of("cartpole-stock-lean").arms
     (lean_limit,), (stock_limit,) = lean.throughput, stock.throughput
     assert (
-        f"| {stock_limit.threshold_num_envs:,} environments | not by {lean_limit.not_reached_by:,}: the last" in readme
+        f"| {stock_limit.threshold_num_envs:,} environments | undecided up to {lean_limit.largest_num_envs:,}: the last"
+        in readme
     )
     last = lean_limit.gains[-1]
     assert f"last doubling gains {last.gain:.0%} ({last.gain_lower:.0%} to {last.gain_upper:.0%}) |" in readme
@@ -301,7 +315,7 @@ def test_readme_and_docs_say_what_lean_frames_gain():
         cards = fits_by_card(arm.memory, 32)
         fits.append(f"{cards['8 GB']}, {cards['24 GB']}")
     assert f"| {fits[0]} environments | {fits[1]} |" in readme
-    assert f"{len(records)} of {len(space.plan(config.load(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
+    assert f"{len(records)} of {len(space.plan(read_study(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
 
 
 def test_the_docs_say_what_lean_frames_gain_on_an_h100():
@@ -393,7 +407,7 @@ def test_the_docs_say_how_lean_frames_learned():
     machines = [{record.request.repeat: uuid_of(record) for record in side.records} for side in both]
     on_one = {repeat for repeat, machine in machines[0].items() if machine == machines[1][repeat]}
 
-    def ratio(measure: str, repeats: set[int]) -> compare.Ratio:
+    def ratio(measure: str, repeats: set[int]) -> Ratio:
         pair = (replace(side, records=[one for one in side.records if one.request.repeat in repeats]) for side in both)
         return ratio_of(pair, measure)
 
@@ -405,6 +419,25 @@ def test_the_docs_say_how_lean_frames_learned():
     assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f}, four pairs" in docs
     told = f"{seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f}), from {frames.ratio:.2f} of the frames"
     assert f"| 1 | {told} ({frames.lower:.2f} to {frames.upper:.2f}) |" in words_of("README.md")
+
+
+def test_the_docs_say_what_the_first_layer_in_cuda_gains():
+    folder = PUBLISHED["cartpole-stock-lean-cuda"].root
+    pair = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))[0]
+    docs, readme = words_of("docs/lean.md"), words_of("README.md")
+    for num_envs in (1024, 4096):
+        at_size = [
+            replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
+            for side in pair
+        ]
+        fps = ratio_of(at_size, "FPS, total")
+        assert fps.lower is not None and fps.upper is not None and fps.pairs == 4
+        of = medians_of("cartpole-stock-lean-cuda", "stock", "lean")
+        (stock, lean), (stock_gb, lean_gb) = of("fps_total", num_envs), of("memory_peak_gb", num_envs)
+        interval = f"({fps.lower:.2f} to {fps.upper:.2f})"
+        row = f"| {num_envs:,} | {stock:,.0f} | {lean:,.0f} | {fps.ratio:.2f} {interval} | {stock_gb:.2f} | {lean_gb:.2f} |"
+        assert row in docs
+    assert f"**{fps.ratio:.2f} times** stock's FPS ({fps.lower:.2f} to {fps.upper:.2f}, four pairs;" in readme
 
 
 def test_the_docs_say_what_the_study_of_trainers_says():

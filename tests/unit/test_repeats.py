@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from envknee import ask, determinism, processes, repeats, space
-from envknee.config import parse
-from envknee.errors import UserError
-from envknee.record import Row
+from envknee.after import repeats
+from envknee.ask import ask
+from envknee.machine import processes
+from envknee.record.schema import Row
+from envknee.study import space
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.trainers.common import determinism
 from records import Trial, a_study, a_trial, learning_trials, write_study
 
 
@@ -96,7 +100,7 @@ def test_nothing_in_common_is_an_error(tmp_path: Path):
 
 
 def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
-    study = parse(
+    study = parse_study(
         {
             "study": "s",
             "arms": {"d": {"gpus": 0, "deterministic": True}},

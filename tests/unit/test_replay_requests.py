@@ -5,11 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envknee import archive, ask, claim, config, keep, replay, replayed, space
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.limits.verdict import decide
-from envknee.record import Request, load_records
+from envknee.after import archive, keep, replay
+from envknee.ask import ask, replayed
+from envknee.record.read import load_records
+from envknee.record.schema import Request
+from envknee.study import claim, space
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import parse_study, read_study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
 from records import GPU, Trial, a_study, a_trial, write_study
 
 GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
@@ -24,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(folder: StudyFolder, numbers: range) -> list[Request]:
     """Ask for requests as the workflow would, one after the other, and return them."""
     for number in numbers:
-        ask.write_request(config.load(folder.study), folder, number)
+        ask.write_request(read_study(folder.study), folder, number)
     return [Request.model_validate_json(folder.trial(number).request.read_text()) for number in numbers]
 
 
@@ -52,12 +57,13 @@ def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_her
         for path in one.root.iterdir():
             shutil.copyfile(path, folder.trial(number).root / path.name)
     assert replay.verify(folder) == (35, [])
+    folder.verdict.write_text(canonical_json(decide(load_records(folder), study)))
     assert replay.verify(keep.keep(folder, tmp_path / "kept"))[1] == []
 
 
 def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is_not(tmp_path: Path):
     sweep = {"num_envs": [16, 32, 64], "horizon": 8, "batch_size": 128, "repeats": 1}
-    study = config.parse({"study": "demo", "throughput": sweep, "window": 4})
+    study = parse_study({"study": "demo", "throughput": sweep, "window": 4})
     points = [space.Point(num_envs, 8, 128) for num_envs in (16, 32, 64)]
     why = [(None, None), ("it cannot fit", None), (None, "decided")]
     requests = [
@@ -74,7 +80,7 @@ def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is
 
 
 def test_it_goes_on_where_it_was_and_never_takes_another_studys_folder(tmp_path: Path):
-    first = write_study(tmp_path / "first", config.load(GOLDEN.study), [])
+    first = write_study(tmp_path / "first", read_study(GOLDEN.study), [])
     shutil.copytree(GOLDEN.trials, first.trials, dirs_exist_ok=True)
     study, folder = replay.prepare(first, None)
     asked(folder, range(2))
@@ -108,7 +114,7 @@ def test_a_study_is_not_its_own_replay(tmp_path: Path):
     shutil.copytree(GOLDEN.root, tmp_path / "results/x")
     text = (tmp_path / "results/x/study.json").read_text().replace('"study": "cartpole-one-gpu"', '"study": "x"')
     (tmp_path / "results/x/study.json").write_text(text)
-    with pytest.raises(UserError, match="request 0 does not belong to study 'x': its study is 'cartpole-one-gpu'"):
+    with pytest.raises(UserError, match="holds trial 0 of study 'cartpole-one-gpu', and trial 0 of study 'x'"):
         replay.prepare(StudyFolder(Path("results/x")), None)
     shutil.copytree(GOLDEN.root, tmp_path / "results/cartpole-one-gpu")
     with pytest.raises(UserError, match="cannot be its own replay"):
@@ -126,9 +132,9 @@ def test_what_cannot_be_replayed_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(
         UserError, match=r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
     ):
-        replay.check_gpus(config.load(GOLDEN.study))
+        replay.check_gpus(read_study(GOLDEN.study))
     monkeypatch.setattr(replay.gpus, "visible_uuids", lambda: ["GPU-1"])
-    replay.check_gpus(config.load(GOLDEN.study))
+    replay.check_gpus(read_study(GOLDEN.study))
 
 
 def test_a_replay_whose_requests_are_gone_or_changed_says_where_they_come_from():
@@ -144,7 +150,7 @@ def test_a_replay_whose_requests_are_gone_or_changed_says_where_they_come_from()
 def test_a_verdict_that_does_not_follow_from_the_records_is_found(tmp_path: Path):
     shutil.copytree(GOLDEN.root, tmp_path / "x")
     folder = StudyFolder(tmp_path / "x")
-    folder.verdict.write_text(canonical_json(decide(load_records(folder), config.load(folder.study))))
+    folder.verdict.write_text(canonical_json(decide(load_records(folder), read_study(folder.study))))
     assert replay.verify(folder) == (35, [])
     verdict = json.loads(folder.verdict.read_text())
     verdict["arms"][0]["headline"]["num_envs"] = 16384

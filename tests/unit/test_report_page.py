@@ -6,25 +6,26 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from envknee import figures, report
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.limits.verdict import decide, load_study
-from envknee.record import load_records
+from drawn import with_verdict
+from envknee.record.read import load_records
+from envknee.show import report
+from envknee.show.figures import draw
+from envknee.study.errors import UserError
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
+from envknee.verdict.read import load_study
+from envknee.verdict.schema.study import Broken
 from records import GPU, Trial, a_study, a_trial, fps_trials, write_study
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyFolder:
+def folder(tmp_path: Path) -> StudyFolder:
     odd = a_trial(1024, number=15, status="oom", device=GPU)
     odd = Trial(odd.request, [], odd.outcome.model_copy(update={"reason": "<script>alert(1)</script> & more"}))
-    study = a_study()
     trials = [*fps_trials({16: [1.0, 2.0], 32: [2.0, 3.0]}, device=GPU), odd]
-    made = write_study(tmp_path / "demo", study, trials)
+    made = write_study(tmp_path / "demo", a_study(), trials)
     made.trial(0).log.write_text("words")
-    made.verdict.write_text(canonical_json(decide(load_records(made), study)))
-    monkeypatch.setattr("sys.argv", ["figures", str(made.root)])
-    figures.main()
+    draw.draw_all(with_verdict(made))
     return made
 
 
@@ -32,7 +33,7 @@ def links(page: str) -> dict[str, list[tuple[str, str]]]:
     """Return trial -> (word, address) of its row."""
     rows = re.findall(r'<tr class="\w+" id="trial-(\d+)">(.*?)</tr>', page)
     return {
-        number: [(word, address) for address, word in re.findall(r'<a href="([^"]+)">(\w+)</a>', row)]
+        number: [(word, address) for address, word in re.findall(r'<a href="([^"]+)" rel="noreferrer">(\w+)</a>', row)]
         for number, row in rows
     }
 
@@ -44,6 +45,7 @@ def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
     assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
     assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg")))
     assert "Study demo</strong>, task Isaac-Cartpole-Camera-Direct: 5 of 15 trials measured." in page
+    assert '<td class="s" data-head="status">out of memory</td><td class="n" data-head="FPS total"></td>' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     anchors, targets = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'id="([^"]+)"', page))
     assert (
@@ -80,13 +82,13 @@ def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
     root = Path(__file__).parents[2] / "results-published"
 
     def tables(name: str) -> list[tuple[list[str], str]]:
-        """Return, of each table of cards, its header and what stands in it for 24 GB."""
+        """Return, of each table of cards, its header and its row for 24 GB."""
         folder = StudyFolder(root / name)
         verdict = decide(load_records(folder), load_study(folder))
         text = report.page(verdict, [], {}, lambda _: [])
         found = []
         for table in re.findall("<table>.*?</table>", text, re.DOTALL):
-            rows = [re.findall(r"<t[hd].*?><p>(.*?)</p>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
+            rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
             if rows[0][0] == "card":
                 found.append((rows[0][1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))))
         return found
@@ -100,8 +102,49 @@ def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
 
 def test_what_is_missing_is_named_with_what_writes_it(folder: StudyFolder):
     (folder.figures / "memory.svg").unlink()
-    with pytest.raises(UserError, match=r"memory.svg does not exist. .*python -m envknee.figures"):
+    with pytest.raises(UserError, match=r"memory.svg does not exist. .*envknee figures"):
         report.write(folder)
     folder.verdict.unlink()
-    with pytest.raises(UserError, match=r"verdict.json does not exist.*python -m envknee.limits.verdict"):
+    with pytest.raises(UserError, match=r"verdict.json does not exist.*envknee verdict"):
         report.write(folder)
+
+
+ATTACKS = (
+    "<script>alert(1)</script><img src=https://evil.example/x.png onerror=alert(1)>",
+    ".. include:: /etc/passwd",
+    ".. image:: https://evil.example/x.png",
+    ".. raw:: html\n\n   <b>raw</b>",
+    "`x <javascript:alert(1)>`_ and :raw-html:`<i>`",
+    "{{ 7 * 191 }} {% include 'page.html' %}",
+    "\x1b]8;;https://evil.example\x07link\x1b[2J \N{RIGHT-TO-LEFT OVERRIDE}gpj.exe",
+    "see https://docs.example/a?b=1&c=2, or javascript:alert(1)",
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_that_files_say_becomes_part_of_the_page(attack: str):
+    records = [a_trial(16).record, a_trial(32, number=1, status="nan").record]
+    verdict = decide(records, a_study())
+    outcome = records[-1].outcome.model_copy(update={"reason": attack})
+    records[-1] = records[-1].model_copy(update={"outcome": outcome})
+    broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=attack, hints=[attack])
+    arms = [arm.model_copy(update={"arm": attack, "hardware": [attack]}) for arm in verdict.arms]
+    changed = {"study": attack, "task_id": attack, "drill": attack, "arms": arms, "broken": [broken]}
+    harmless = report.page(verdict, records[:-1], {}, lambda _: [])
+    page = report.page(verdict.model_copy(update=changed), records, {}, lambda _: [])
+    assert set(re.findall(r"<(\w+)", page)) <= set(re.findall(r"<(\w+)", harmless)) | {"code", "div", "strong"}
+    # An address is a link only where a reader sees the same address, and nothing is loaded from anywhere.
+    links = re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', page)
+    outside = [link for link in links if not re.fullmatch(r"#\w+|verdict\.json|records\.csv", link[0])]
+    assert all(address == text and address.startswith("https://") for address, text in outside)
+    assert len(outside) == attack.count("https://") and page.count("href=") == len(links)
+    assert not re.search(r"<[^>]*src=", page) and "default-src 'none'" in page
+    assert "root:" not in page and "1337" not in page
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", page)
+
+
+def test_an_address_of_a_store_that_is_no_web_page_is_no_link():
+    for uri in ("javascript:alert(1)//", "file:///etc/passwd", "postgresql://me@db/runs"):
+        published = report.Published(tracking_uri=uri, experiment_id='7" onclick="x', content_sha256={})
+        address = report.run_address(published, "trials/0001")
+        assert address.startswith("http://127.0.0.1:5000/#/experiments/7%22%20onclick%3D%22x/runs?")

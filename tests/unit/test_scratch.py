@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from envknee import scratch
-from envknee.errors import UserError
+from envknee.machine import scratch
+from envknee.study.errors import UserError
 
 
 def test_variables_are_read_where_it_runs_and_the_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

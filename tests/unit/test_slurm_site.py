@@ -1,16 +1,18 @@
 """A cluster's description, what jobs ask for, and what does not fit: decided without a SLURM."""
 
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from envknee import config
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.slurm import checks, facts, jobs, site
+from envknee.machine import gpus
+from envknee.slurm import checks, facts, jobs, node, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
-from envknee.space import plan
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.space import plan
 
 PROFILE = Path(__file__).parents[2] / "workflow/profiles/slurm"
 
@@ -32,7 +34,7 @@ def a_study(**sections: Any) -> Study:
             "limit_s": 3600,
         },
     }  # fmt: skip
-    return config.parse(plain | sections)
+    return parse_study(plain | sections)
 
 
 def a_cluster(**changes: Any) -> Cluster:
@@ -98,9 +100,33 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
         "cpus_per_task": 32, "mem_mb": 256000, "runtime": 16,
     }  # fmt: skip
     assert "gres" not in asked["cpu", "learning"].resources(mine)
-    assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.RESOURCES)
+    assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.resource_names())
     assert jobs.gres(2, Site(partition="gpu")) == "gpu:2"
     assert jobs.prepare_job(study, mine) == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=55)  # three arms
+
+
+def test_an_option_of_slurm_is_one_line():
+    class Larger(Site):
+        licenses: Annotated[site.Name | None, site.Slurm("slurm_licenses")] = None
+        reservation: Annotated[site.Name | None, site.Slurm("--reservation")] = None
+
+    asked = Larger(partition="gpu", licenses="newton", reservation="knee", slurm_extra="--x=y").asked()
+    assert asked == {"slurm_partition": "gpu", "slurm_licenses": "newton", "slurm_extra": "--x=y --reservation=knee"}
+    assert Larger(partition="gpu", reservation="knee").asked()["slurm_extra"] == "--reservation=knee"
+    assert "slurm_licenses" in Larger.resources() and "--reservation" not in Larger.resources()
+
+
+def test_a_node_that_does_not_show_what_slurm_gave_is_named(monkeypatch: pytest.MonkeyPatch):
+    assert node.described().endswith(f"GB free in {tempfile.gettempdir()}")
+    seen = len(gpus.visible_uuids())
+    monkeypatch.setenv(node.GIVEN, str(seen))
+    assert node.missing_gpus() is None
+    monkeypatch.setenv(node.GIVEN, str(seen + 2))
+    warning = node.missing_gpus()
+    assert warning is not None
+    assert (
+        warning.startswith(f"SLURM gave this job {seen + 2} GPUs on ") and f"CUDA shows {seen or 'none'}: " in warning
+    )
 
 
 def test_each_attempt_gets_more_time_up_to_the_partitions_limit():
@@ -121,9 +147,8 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     wide = next(jobs.trial_job(study, slot, mine) for slot in plan(study) if slot.arm == "wide")
     assert wide == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16, nodes=2)
     asked = wide.resources(mine)
-    assert set(asked) <= set(jobs.RESOURCES)
+    assert set(asked) <= set(jobs.resource_names())
     assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
-    assert {"--nodes=2", "--ntasks=2", "--gres=gpu:h100:4"} <= set(wide.options(mine))
     assert jobs.prepare_job(study, mine).nodes == 1
     assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
     with pytest.raises(

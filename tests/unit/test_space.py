@@ -3,10 +3,11 @@
 import itertools
 
 import pytest
-from envknee import config, space
-from envknee.config import Study, Throughput
-from envknee.errors import UserError
-from envknee.space import Point
+from envknee.study import space
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.model import Study, Throughput
+from envknee.study.space import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ def throughput(**changes: object) -> dict[str, object]:
 
 
 def study(**sections: object) -> Study:
-    return config.parse({"study": "s", "throughput": throughput(), **sections})
+    return parse_study({"study": "s", "throughput": throughput(), **sections})
 
 
 def test_mini_batches_are_the_rollout_over_the_batch() -> None:
@@ -70,7 +71,7 @@ def test_legal_points_are_all_that_split_into_mini_batches(
     num_envs: list[int], horizon: list[int], batch_size: list[int]
 ) -> None:
     data = throughput(num_envs=num_envs, horizon=horizon, batch_size=batch_size)
-    sweep = config.parse({"study": "s", "throughput": data}).throughput
+    sweep = parse_study({"study": "s", "throughput": data}).throughput
     assert sweep is not None
     expected = []
     for envs, steps, batch in itertools.product(sorted(num_envs), sorted(horizon), sorted(batch_size)):
@@ -93,7 +94,7 @@ def test_points_asked_is_what_the_study_says_and_no_more_than_there_are(points: 
     # 16 x 8 = 128 takes 128 only; 16 x 16, 32 x 8 and 32 x 16 take both: 1 + 2 + 2 + 2 = 7
     sweep = study(throughput=throughput(points=points)).throughput
     assert isinstance(sweep, Throughput)
-    assert space.points_asked(sweep) == asked
+    assert space.points_asked(sweep, {1}) == asked
 
 
 def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_other() -> None:
@@ -142,7 +143,7 @@ def test_a_section_without_a_legal_point_says_so_with_the_sizes_and_the_way_out(
     if kind == "learning":
         section |= {"target_reward": 1, "budget_s": 5}
     with pytest.raises(UserError) as caught:
-        space.plan(config.parse({"study": "s", kind: section}))
+        space.plan(parse_study({"study": "s", kind: section}))
     message = str(caught.value)
     assert message.startswith(f"{kind}: no point is legal. batch_size [256, 1000] must divide num_envs x horizon")
     assert "num_envs [16, 20] and horizon [8]" in message

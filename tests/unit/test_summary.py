@@ -1,14 +1,17 @@
-"""The summary in the terminal: what it says, at any width, and without colours in a pipe."""
+"""The summary in the terminal: what it says, at any width, without colours in a pipe, and without what could steer a terminal."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
-from envknee import summary
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.limits.verdict import decide
+from envknee.show import terminal
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
+from envknee.verdict.schema.study import Broken
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, records_of, write_study
 from rich.console import Console
 from test_limits_batch import three, trials_of
@@ -22,7 +25,7 @@ def printed(
 ) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width, markup=False, highlight=False)
-    summary.print_summary(
+    terminal.print_summary(
         decide(records_of(trials), study or a_study()), folder or StudyFolder(Path("results/demo")), console
     )
     return stream.getvalue()
@@ -46,7 +49,7 @@ def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
 
 def test_not_reached_says_by_which_size_and_what_to_measure_next():
     text = printed(fps_trials({16: [100.0], 32: [190.0]}), width=160)
-    assert "not reached by 32 envs" in text
+    assert "undecided up to 32 envs" in text
     assert "16 or more" in text
     assert "none yet: measure more environments" in text
     assert "  next        Measure 64 environments" in text
@@ -55,12 +58,12 @@ def test_not_reached_says_by_which_size_and_what_to_measure_next():
 def test_learning_says_the_soonest_point():
     text = printed([*fps_trials(PLATEAU), *learning_trials({32: [12.0, 13.0], 64: [None, 11.0]}, first=20)], width=200)
     assert (
-        "  learning    too few seeds to decide; 3 of 4 trials reached the target; soonest 32 envs, horizon 8, batch 128 in 12.5 s"
+        "  learning    undecided; 3 of 4 trials reached the target; soonest 32 envs, horizon 8, batch 128 in 12.5 s"
         in text
     )
 
 
-def test_several_gpus_are_told_per_gpu_with_what_they_give():
+def test_several_gpus_count_environments_per_gpu_and_show_their_efficiency():
     study = a_study(arms={"one": {"gpus": 1}, "two": {"gpus": 2}, "lean": {"gpus": 2, "overrides": {"agent.x": 1}}})
     trials = [
         *fps_trials(PLATEAU, arm="one", gpus=1, device=GPU),
@@ -115,17 +118,29 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
 @pytest.mark.parametrize(
     ("seconds", "row", "line"),
     [
-        ({16: [20.0], 32: [10.0]}, "too few seeds", "too few seeds to decide; 2 of 2"),
-        ({16: [20.0, 21.0, 22.0]}, "not reached by 16 envs  no doubling measured", "no doubling to compare; 3 of 3"),
-        ({16: [20.0] * 3, 32: [10.0] * 3}, "not reached by 32 envs  32 or more", "no threshold is reached; 6 of 6"),
-        ({16: [None] * 3, 32: [None] * 3}, "not reached by 32 envs  16 or more", "no threshold is reached; 0 of 6"),
+        (
+            {16: [20.0], 32: [10.0]},
+            "undecided up to 32 envs (2 more seeds)",
+            "undecided; 2 of 2 trials reached the target",
+        ),
+        (
+            {16: [20.0, 21.0, 22.0]},
+            "undecided up to 16 envs  no doubling measured",
+            "no doubling to compare; 3 of 3 trials reached the target",
+        ),
+        ({16: [20.0] * 3, 32: [10.0] * 3}, "still pays at 32 envs  32 or more", "still pays at 32 environments"),
+        (
+            {16: [None] * 3, 32: [None] * 3},
+            "undecided up to 32 envs  16 or more",
+            "undecided; 0 of 6 trials reached the target",
+        ),
     ],
 )
 def test_an_open_learning_threshold_says_why(seconds: dict[int, list[float | None]], row: str, line: str):
     lines = printed(learning_trials(seconds), width=200).splitlines()
-    (told,) = [one for one in lines if one.startswith("stock  ")]
-    assert "  ".join(cell.strip() for cell in told.split("  ") if cell.strip()).startswith(f"stock  {row}")
-    assert any(one.startswith(f"  learning    {line} trials reached the target") for one in lines)
+    (cells,) = [text for text in lines if text.startswith("stock  ")]
+    assert "  ".join(cell.strip() for cell in cells.split("  ") if cell.strip()).startswith(f"stock  {row}")
+    assert any(text.startswith(f"  learning    {line}") for text in lines)
 
 
 def test_learning_trials_without_memory_are_no_seeds():
@@ -139,6 +154,21 @@ def test_a_learning_threshold_of_several_series_says_of_which_it_is():
     (row,) = [line for line in printed([*flat, *steep], width=200).splitlines() if line.startswith("stock  ")]
     assert "16 envs, horizon 4, batch 128, to the target" in row
     assert "32 envs, horizon 8, batch 128: target in 9.1 s" in row
+
+
+def test_nothing_that_files_say_can_steer_the_terminal():
+    attack = "\x1b[2J\x1b]0;owned\x07 [red]x[/red] \N{RIGHT-TO-LEFT OVERRIDE}gpj\r\nend"
+    evil = a_trial(64, status="nan")
+    verdict = decide([evil.record], a_study())
+    arms = [arm.model_copy(update={"arm": attack, "hardware": [attack], "notes": [attack]}) for arm in verdict.arms]
+    broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=None, hints=[attack])
+    changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
+    stream = io.StringIO()
+    console = Console(file=stream, width=200, markup=False, highlight=False, force_terminal=True, color_system=None)
+    terminal.print_summary(verdict.model_copy(update=changed), StudyFolder(Path("results/demo")), console)
+    text = stream.getvalue()
+    assert text.count("[red]x[/red]") == 8
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -160,7 +190,7 @@ def test_command_in_a_pipe_has_no_colours(
     folder = write_study(tmp_path / "demo", a_study(), trials)
     folder.verdict.write_text(canonical_json(decide(records_of(trials), a_study())))
     monkeypatch.setattr("sys.argv", ["summary", str(folder.root)])
-    summary.main()
+    terminal.main()
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert f"report   {folder.report}  (not written yet)\nverdict  {folder.verdict}\n" in text
@@ -169,17 +199,17 @@ def test_command_in_a_pipe_has_no_colours(
 def test_where_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     monkeypatch.setattr("sys.argv", ["summary", "--where", str(folder.root)])
-    summary.main()
+    terminal.main()
     assert capsys.readouterr().out == (
         f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
     )
     folder.report.write_text("")
-    assert f"report {folder.report}, `make ui`" in summary.where(folder)
+    assert f"report {folder.report}, `make ui`" in terminal.where(folder)
     folder.study.unlink()  # a dry-run measured nothing
-    assert summary.where(folder) == f"nothing is measured yet; results will be in {folder.root}"
+    assert terminal.where(folder) == f"nothing is measured yet; results will be in {folder.root}"
 
 
 def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.argv", ["summary", str(tmp_path)])
-    with pytest.raises(UserError, match=r"python -m envknee\.limits\.verdict"):
-        summary.main()
+    with pytest.raises(UserError, match=r"envknee verdict"):
+        terminal.main()

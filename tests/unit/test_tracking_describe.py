@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from envknee.record import Device
-from envknee.tracking.describe import best_trial, describe_study
+from envknee.record.schema import Device
+from envknee.tracking.arms import best_trial, describe_study
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
 from records import CPU, a_study, a_trial, write_study

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import quick
 import torch
 from conftest import a_trial
-from envknee import launch
-from envknee.files import TrialFolder, read_model
-from envknee.record import Outcome, Record, read_rows
+from envknee.record.read import read_rows
+from envknee.record.schema import Outcome, Record
+from envknee.study.files import read_model
+from envknee.study.paths import TrialFolder
 from trained import REFUSED, a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
 
 EPOCHS = 4
@@ -28,7 +30,7 @@ class AlikeTests:
         """Return a finished trial."""
         folder = tmp_path_factory.mktemp(self.trainer) / "trial"
         trial = a_trial(folder, trainer=self.trainer, **a_learning_trial(self.px))
-        return trial, launch.launch(trial)
+        return trial, quick.launch(trial)
 
     def test_rows_say_what_rsl_rls_say(self, trained: tuple[TrialFolder, Record]) -> None:
         trial, record = trained
@@ -57,7 +59,7 @@ class AlikeTests:
     def test_a_simulation_that_breaks_is_named(self, tmp_path: Path) -> None:
         changes = a_learning_trial(self.px, deterministic=False)
         changes["overrides"] |= {"env.action_scale": 1.0e39}  # newtons, more than float32 holds
-        record = launch.launch(a_trial(tmp_path / "broken", trainer=self.trainer, **changes))
+        record = quick.launch(a_trial(tmp_path / "broken", trainer=self.trainer, **changes))
         assert record.outcome.status == "nan"
         failure = record.outcome.failure
         assert failure is not None and failure.tensor == "joint_state/cartpole"

@@ -5,18 +5,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import side_by_side
 import yaml
-from envknee.files import StudyFolder, TrialFolder, canonical_json, write_atomically
-from envknee.record import Request
+from envknee.machine import gpus
+from envknee.record.schema import Request
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.paths import StudyFolder, TrialFolder
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
+LOCKS = tempfile.TemporaryDirectory(prefix="envknee-locks-")
+os.environ[gpus.OTHER_LOCKS] = LOCKS.name  # tests wait for no trial of somebody else's
 ENVIRONMENT = os.environ | {
     # A GPU host without a package index may have its packages on PYTHONPATH, too.
     "PYTHONPATH": os.pathsep.join([str(ROOT / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -27,6 +33,10 @@ SNAKEMAKE = shutil.which("snakemake", path=ENVIRONMENT["PATH"]) or "snakemake"
 
 # A shell's background job inherits an ignored SIGINT and would hand it on to the sweeps that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(side_by_side)
 
 
 class Workspace:
@@ -48,13 +58,20 @@ class Workspace:
     def results(self, name: str = "tiny") -> StudyFolder:
         return StudyFolder(self.folder / "results" / name)
 
+    def prepared(self, name: str = "tiny") -> StudyFolder:
+        """Return the folder of a study that was prepared before: whole sweeps show that, and it takes a trial per arm."""
+        folder = self.results(name)
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.resolved.write_text("stock: {}\n", encoding="utf-8")
+        return folder
+
     def command(self, study: Path, *arguments: str) -> list[str]:
         return [
             SNAKEMAKE, *arguments, "--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder),
             "--configfile", str(study),
         ]  # fmt: skip
 
-    def sweep(self, study: Path, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+    def sweep(self, study: Path, *arguments: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
         """Run a sweep to its end; stdout and stderr come together."""
         return self.run(self.command(study, *arguments), timeout_s)
 
@@ -65,7 +82,7 @@ class Workspace:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def module(self, name: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def module(self, name: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run `python -m envknee.<name>`."""
         return self.run([sys.executable, "-m", f"envknee.{name}", *arguments], timeout_s)
 
@@ -76,7 +93,7 @@ class Workspace:
         )  # fmt: skip
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
     """Wait until the condition holds; fail when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -94,7 +111,7 @@ def trial_processes(folder: Path) -> list[int]:
                 inside = (process / "cwd").resolve().is_relative_to(folder)
             except OSError:
                 continue  # it has ended meanwhile
-            if "envknee.trial" in words and inside:
+            if "envknee.run.process" in words and inside:
                 found.append(int(process.name))
     return found
 
@@ -129,12 +146,18 @@ def a_copy(swept: Workspace, tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "copy")
 
 
+def camera(px: int, **more: Any) -> dict[str, Any]:
+    """Return the overrides of a task for square images, and `more` of them, such as episode_length_s=0.2 of the environment."""
+    size = {f"env.scene.tiled_camera.{side}": px for side in ("width", "height")}
+    return size | {f"env.{name}": value for name, value in more.items()}
+
+
 def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     """Write the request of a trial of the camera cart-pole, small enough for seconds on a CPU."""
     request = {
         "study": "by-hand", "number": 0, "arm": "stock", "kind": "throughput", "repeat": 0, "num_envs": 4, "horizon": 4,
         "batch_size": 16, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
-        "overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}, "trainer": "rsl_rl",
+        "overrides": camera(24), "trainer": "rsl_rl",
         "gpus": 0, "warmup_iterations": 0, "iterations": 1, "target_reward": None, "target_episodes": None,
         "budget_s": None, "limit_s": 240.0, "sampler": "grid", "refusal": None,
     }  # fmt: skip

@@ -5,8 +5,8 @@ import os
 import signal
 from typing import Any
 
-from envknee.config import Study
-from envknee.files import StudyFolder
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.tracking.follow import follow
 from tracked import a_study
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy
 import torch
 from envknee import tasks
-from envknee.config import Overrides
+from envknee.study.rules import Overrides
 
 STILL: Overrides = {
     "initial_cart_position_range": [0.0, 0.0],

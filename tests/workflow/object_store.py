@@ -19,22 +19,19 @@ from tracking_server import free_ports
 START_S = 60
 BUCKET = "runs"
 PORTS = [f"{part}.{port}" for part in ("master", "volume", "filer", "s3") for port in ("port", "port.grpc")]
-WRITER, READER = "tracking", "auditor"
+KEY = "tracking"
 
 
 class ObjectStore:
-    """SeaweedFS with two users, one of whom may only read; nothing listens but on 127.0.0.1, nothing is sent anywhere."""
+    """SeaweedFS with one user; nothing listens but on 127.0.0.1, nothing is sent anywhere."""
 
     def __init__(self, folder: Path, program: str) -> None:
         self.folder = folder
         self.log = folder / "weed.log"
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self.secrets = {user: secrets.token_urlsafe(30) for user in (WRITER, READER)}
-        rights = {WRITER: ["Admin", "Read", "Write", "List"], READER: ["Read", "List"]}
-        users = [
-            {"name": user, "credentials": [{"accessKey": user, "secretKey": secret}], "actions": rights[user]}
-            for user, secret in self.secrets.items()
-        ]
+        self.secret = secrets.token_urlsafe(30)
+        credentials = [{"accessKey": KEY, "secretKey": self.secret}]
+        users = [{"name": KEY, "credentials": credentials, "actions": ["Admin", "Read", "Write", "List"]}]
         (folder / "users.json").write_text(json.dumps({"identities": users}))
         (folder / "data").mkdir()
         self.command = [
@@ -49,22 +46,20 @@ class ObjectStore:
     def uri(self) -> str:
         return f"http://127.0.0.1:{self.ports['s3.port']}"
 
-    def client(self, user: str = WRITER) -> Any:
+    def client(self) -> Any:
         """Return boto3's client: the witness that is not MLflow."""
         import boto3
 
         return boto3.client(
-            "s3", endpoint_url=self.uri, aws_access_key_id=user, aws_secret_access_key=self.secrets[user],
+            "s3", endpoint_url=self.uri, aws_access_key_id=KEY, aws_secret_access_key=self.secret,
         )  # fmt: skip
 
-    def environment_file(self, folder: Path, user: str = WRITER, secret: str | None = None) -> str:
-        """Write what a tracking server is told as `user`, and return its path."""
-        path = folder / "environment"
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Write the key into a file of its own, and return what a tracking server is told."""
+        path = folder / "credentials"
         path.touch(mode=0o600)
-        path.write_text(
-            f"AWS_ACCESS_KEY_ID={user}\nAWS_SECRET_ACCESS_KEY={secret or self.secrets[user]}\nMLFLOW_S3_ENDPOINT_URL={self.uri}\n"
-        )
-        return str(path)
+        path.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {self.secret}\n")
+        return {"AWS_SHARED_CREDENTIALS_FILE": str(path), "MLFLOW_S3_ENDPOINT_URL": self.uri}
 
     def start(self) -> None:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from envknee import tasks
-from envknee.config import Overrides
+from envknee.study.rules import Overrides
 from PIL import Image
 
 POSE: Overrides = {

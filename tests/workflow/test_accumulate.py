@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.errors import UserError
-from envknee.memory_watch import is_out_of_memory
-from envknee.trainers.accumulate import AccumulatingPPO, parts
+from envknee.measure.out_of_memory import is_out_of_memory
+from envknee.study.errors import UserError
+from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO, parts
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules.distribution import Distribution
 from rsl_rl.utils import resolve_callable
@@ -21,7 +21,7 @@ from torch.multiprocessing.spawn import spawn
 NUM_ENVS, HORIZON, NUM_MINI_BATCHES = 16, 8, 4
 MINI_BATCH_SIZE = NUM_ENVS * HORIZON // NUM_MINI_BATCHES
 NUM_ACTIONS = 2
-OURS = "envknee.trainers.accumulate:AccumulatingPPO"
+OURS = "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"
 GPU = pytest.param(
     "cuda:0",
     marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
@@ -46,7 +46,7 @@ CRITIC = {"class_name": "MLPModel", "hidden_dims": [32, 32], "activation": "elu"
 ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "learning_rate": 1e-3, "desired_kl": 0.01, "entropy_coef": 0.005}
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture
@@ -259,17 +259,21 @@ def test_a_camera_policy(device, share_cnn_encoders):
     assert_same(train(algorithm), expected)
 
 
+# Plain gradient descent: Adam makes steps of the same size from gradients that are nothing but rounding, and that rounding
+# differs between CPUs.
+DESCENT: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.1, "max_grad_norm": 100.0}
+
+
 @pytest.mark.parametrize("actor", [STATE_ACTOR, CAMERA_ACTOR], ids=["state", "camera"])
 def test_float32(actor):
-    expected = train(make("PPO", actor, **ADAPTIVE))
-    algorithm = make(OURS, actor, **ADAPTIVE)
+    expected = train(make("PPO", actor, **DESCENT))
+    algorithm = make(OURS, actor, **DESCENT)
     algorithm.use_micro_batches(4)
-    assert_same(train(algorithm), expected, 1e-4)
+    assert_same(train(algorithm), expected, 1e-5)
 
 
 def test_mixed_precision_is_kept():
-    # Plain gradient descent: Adam makes steps of the same size from gradients that are nothing but rounding.
-    settings = {"use_mixed_precision": True, "optimizer": "sgd", "learning_rate": 0.01, "max_grad_norm": 100.0}
+    settings = DESCENT | {"use_mixed_precision": True, "learning_rate": 0.01}
     expected = train(make("PPO", CAMERA_ACTOR, **settings))
     algorithm = make(OURS, CAMERA_ACTOR, **settings)
     algorithm.use_micro_batches(4)

@@ -6,18 +6,19 @@ from functools import partial
 from typing import Any
 
 import pytest
+import quick
 from conftest import a_trial
-from envknee import launch
-from envknee.config import parse
-from envknee.errors import UserError
-from envknee.figures.phases import draw_phases
-from envknee.limits import verdict
-from envknee.record import Record
+from envknee.record.schema import Record
+from envknee.run import launch
+from envknee.show.evidence import Evidence
+from envknee.show.figures.phases import draw_phases
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.verdict import decide
 from matplotlib.legend import Legend
 
 ANT = {"env.scene.robot.spawn.usd_path": "package:newton/examples/assets/ant.usda"}
 SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup_iterations": 1}
-CAMERA = {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}
 
 
 def is_whole(record: Record) -> bool:
@@ -35,23 +36,23 @@ def is_whole(record: Record) -> bool:
 )
 def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_id, overrides):
     trial = a_trial(tmp_path / "trial", task_id=task_id, overrides=overrides, **SMALL)
-    record = launch.launch(trial)
+    record = quick.launch(trial)
     assert is_whole(record) and record.phases_s is not None
     assert record.phases_s["render"].median == 0 < record.phases_s["observation"].median
     assert not trial.frames.exists()
     # A figure of its study has no bars, and so no word, for what is never done.
-    study = parse(
+    study = parse_study(
         {"study": "by-hand", "task": {"id": task_id}, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
     )
-    figure = draw_phases(verdict.decide([record], study))
+    figure = draw_phases(Evidence(decide.decide([record], study), [record], lambda _: []))
     legends: list[Any] = figure.findobj(Legend)
     words = [text.get_text() for legend in legends for text in legend.get_texts()]
     assert "physics" in words and "render" not in words
 
 
 def test_the_manager_based_camera_task_runs_from_this_machine_s_files(tmp_path):
-    trial = a_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Camera", overrides=CAMERA, **SMALL)
-    record = launch.launch(trial)
+    trial = a_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Camera", **SMALL)
+    record = quick.launch(trial)
     assert is_whole(record) and record.phases_s is not None
     assert record.phases_s["render"].median > 0
     assert trial.frames.exists()

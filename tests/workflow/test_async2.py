@@ -6,21 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from envknee import launch
-from envknee.config import Arm, world_size
-from envknee.errors import UserError
-from envknee.files import TrialFolder, read_model
-from envknee.meter import Meter
-from envknee.record import Request, Row, read_rows
+from envknee.measure.meter import Meter
+from envknee.record.read import read_rows
+from envknee.record.schema import Request, Row
+from envknee.run import launch
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.model import Arm
+from envknee.study.paths import TrialFolder
+from envknee.study.strategies import world_size
 from pydantic import ValidationError
 from trained_here import a_torchrl_trial, trained_here
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
-from envknee.trainers import torchrl, torchrl_async
-from envknee.trainers.shared import MeteredEnv
-from envknee.trainers.torchrl_learner import Learner
-from envknee.trainers.torchrl_rollouts import SampledActor
+from envknee.trainers.common.metered import MeteredEnv
+from envknee.trainers.torchrl import async2, trainer
+from envknee.trainers.torchrl.learner import Learner
+from envknee.trainers.torchrl.rollouts import SampledActor
 from tensordict import TensorDict
 from tensordict.nn import AddStateIndependentNormalScale, InteractionType, TensorDictModule, set_interaction_type
 from torch import nn
@@ -100,9 +103,9 @@ def test_weights_that_act_are_as_old_as_asked(tmp_path, monkeypatch):
         piped(learner, collected, meter)
 
     rollouts: list[Any] = []
-    ended, piped = Meter.end_iteration, torchrl_async.pipeline
+    ended, piped = Meter.end_iteration, async2.pipeline
     monkeypatch.setattr(Meter, "end_iteration", end_iteration)
-    monkeypatch.setattr(torchrl_async, "pipeline", pipeline)
+    monkeypatch.setattr(async2, "pipeline", pipeline)
     meter, _ = trained_here(a_pipeline(tmp_path / "trial", iterations=5, sync_every=2))
     assert staleness(meter.rows) == [None, 0, 1, 2, 1, 2]
     # After 0, 1, 2, 3, 4, 5 updates: the same when their number is even.
@@ -150,4 +153,4 @@ def test_what_is_no_pipeline_is_refused(tmp_path):
     ):
         request = read_model(a_pipeline(tmp_path / said, **changes).request, Request, "")
         with pytest.raises(UserError, match=said):
-            torchrl.resolve(request, "cpu")
+            trainer.resolve(request, "cpu")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Workspace
-from envknee.files import StudyFolder
-from envknee.record import load_records
+from envknee.record.read import load_records
+from envknee.study.paths import StudyFolder
 
 
 def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -90,18 +90,17 @@ def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspa
     assert_refused(a_copy.sweep(a_copy.study()), "trials/0001", "Delete that folder")
 
 
-def test_a_truncated_file_is_named_and_only_its_trial_is_measured_again(a_copy: Workspace):
+def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_again(a_copy: Workspace):
     folder = a_copy.results()
-    path = folder.trial(1).metrics
-    path.write_text(path.read_text(encoding="utf-8")[:50], encoding="utf-8")
-    folder.verdict.unlink()
-    result = a_copy.sweep(a_copy.study())
-    assert_refused(result, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
-
-    others = {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)}
-    shutil.rmtree(folder.trial(1).root)  # what the error says
+    path, others = folder.trial(1).metrics, {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)}
+    torn = path.read_bytes()[:50]
+    path.write_bytes(torn)
+    read = a_copy.module("limits.verdict", str(folder.root))
+    assert_refused(read, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
     result = a_copy.sweep(a_copy.study())
     assert result.returncode == 0, result.stdout
+    assert "trials/0001 is measured again: metrics.jsonl is not whole" in result.stdout
+    assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").read_bytes() == torn
     assert {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)} == others
     assert len(load_records(folder)) == 4
 

@@ -2,9 +2,11 @@
 
 With Podman (and root) the same image runs with `runtime: docker`, too.
 
-ENVKNEE_TEST_IMAGE names an image that is already built, to be quicker than CI. ENVKNEE_TEST_REBUILD=1 builds it twice.
+An image that was built stays in the cache until something that it is made of changes. ENVKNEE_TEST_IMAGE names another one;
+ENVKNEE_TEST_REBUILD=1 builds it twice.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -18,9 +20,13 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
-from envknee import enter, image, launch, nodes, ranks
-from envknee.files import TrialFolder, read_model
-from envknee.record import Outcome, Record, read_rows
+from envknee.measure import ranks
+from envknee.record.read import read_rows
+from envknee.record.schema import Outcome, Record
+from envknee.run import launch, nodes
+from envknee.run.container import apptainer, enter
+from envknee.study.files import read_model
+from envknee.study.paths import TrialFolder
 
 CONTAINERS = ROOT / "containers"
 DEFINITION, DOCKERFILE, ISAACSIM = (CONTAINERS / name for name in ("isaaclab.def", "Dockerfile", "isaacsim.def"))
@@ -47,14 +53,41 @@ def build(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the Debian image for the CPU, built once."""
+    """Return the Debian image for the CPU, built once for the files that it is made of."""
     if shutil.which("apptainer") is None:
         pytest.skip("no apptainer")
     if given := os.environ.get("ENVKNEE_TEST_IMAGE"):
         return Path(given)
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         pytest.skip("building the Debian image needs root and debootstrap")
-    return build(tmp_path_factory.mktemp("image"))
+    folder = tmp_path_factory.mktemp("image")
+    cached = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / f"envknee-test-image/{inputs_sha256()}.sif"
+    )
+    if cached.exists():
+        return link_or_copy(cached, folder / "isaaclab.sif")
+    built = build(folder)
+    shutil.rmtree(cached.parent, ignore_errors=True)  # of other files
+    cached.parent.mkdir(parents=True)
+    link_or_copy(built, cached.with_suffix(".part")).rename(cached)
+    return built
+
+
+def inputs_sha256() -> str:
+    """Return a hash of all that an image is made of."""
+    package = ROOT / "workflow/envknee"
+    files = [path for path in CONTAINERS.iterdir() if path.suffix in (".sh", ".py", ".lock", ".def")]
+    files += [package / "tasks/cartpole.usda", package / "lean/kernels.py"]
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sorted(files))).hexdigest()
+
+
+def link_or_copy(source: Path, target: Path) -> Path:
+    """Put a large file into another folder, which may lie on another disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    return target
 
 
 def measured(trial: TrialFolder) -> Record:
@@ -66,13 +99,13 @@ def measured(trial: TrialFolder) -> Record:
 
 @pytest.mark.timeout(1800)
 def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
-    found = image.describe(sif)
-    image.check_fits(sif, found)
+    found = apptainer.describe(sif)
+    apptainer.check_fits(sif, found)
     assert found.sif_sha256 is not None
     assert found.labels["org.envknee.base"] == "debian:bookworm"
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found.labels["org.envknee.git-commit"])
     assert re.fullmatch(r"[0-9a-f]{64}", found.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", found.content_sha256)
-    assert image.describe(sif) == found  # as kept beside it
+    assert apptainer.describe(sif) == found  # as kept beside it
     tested = subprocess.run(["apptainer", "test", "--cleanenv", str(sif)], capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
     locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-trainers"))
@@ -84,7 +117,7 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
 def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -> None:
     (workspace.folder / "containers").mkdir()
     in_place = workspace.folder / "containers/isaaclab.sif"
-    os.link(sif, in_place)
+    link_or_copy(sif, in_place)
     os.utime(in_place)  # newer than what it is made of: not built again
     sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
@@ -92,7 +125,7 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     assert done.returncode == 0, done.stdout
     record = measured(workspace.results().trial(0))
     where = record.outcome.environment
-    assert where is not None and where.image == image.describe(sif)
+    assert where is not None and where.image == apptainer.describe(sif)
     assert record.outcome.status == "ok" and record.request.runtime == "apptainer"
     assert "snakemake" not in where.packages  # the host has it, the image has not
     assert where.git_commit
@@ -110,12 +143,12 @@ def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path, 
     trial = a_trial(tmp_path / "0000", runtime="apptainer", observations=observations)
     kernels = tmp_path / "kernels"
     kernels.mkdir()
-    words = image.command_in(
-        sif, ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
+    words = apptainer.command_in(
+        sif, ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.run.process", str(trial.root)],
         writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=False,
     )  # fmt: skip
     inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
-    done = subprocess.run(words, env=image.variables_for(os.environ, inside), capture_output=True, check=False)
+    done = subprocess.run(words, env=apptainer.variables_for(os.environ, inside), capture_output=True, check=False)
     assert done.returncode == 0 and trial.outcome.exists(), done.stderr
     files = [path for path in kernels.rglob("*") if path.is_symlink() or path.is_file()]
     assert len(files) > 100
@@ -125,7 +158,7 @@ def test_every_kernel_of_a_trial_came_with_the_image(sif: Path, tmp_path: Path, 
 
 @pytest.mark.timeout(1800)
 def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
-    assert image.describe(sif).labels["org.envknee.architectures"] == "90"
+    assert apptainer.describe(sif).labels["org.envknee.architectures"] == "90"
     code = (
         "import json, pathlib; found = pathlib.Path('/opt/envknee/kernels').rglob('*.cubin');"
         "print(json.dumps([[str(path), path.read_bytes()[:20].hex()] for path in found]))"
@@ -148,16 +181,16 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
 @pytest.mark.gpu
 def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) -> None:
     given = os.environ.get("ENVKNEE_TEST_IMAGE")
-    if given is None or "cuda" not in image.describe(Path(given)).labels["org.envknee.torch"]:
+    if given is None or "cuda" not in apptainer.describe(Path(given)).labels["org.envknee.torch"]:
         pytest.skip("ENVKNEE_TEST_IMAGE names no image with CUDA")
     trial, kernels = a_trial(tmp_path / "0000", runtime="apptainer", gpus=1), tmp_path / "kernels"
     kernels.mkdir()
-    words = image.command_in(
-        Path(given), ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.trial", str(trial.root)],
+    words = apptainer.command_in(
+        Path(given), ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.run.process", str(trial.root)],
         writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=True,
     )  # fmt: skip
     inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
-    done = subprocess.run(words, env=image.variables_for(os.environ, inside), capture_output=True, check=False)
+    done = subprocess.run(words, env=apptainer.variables_for(os.environ, inside), capture_output=True, check=False)
     assert done.returncode == 0 and trial.outcome.exists(), done.stderr
     assert [path for path in kernels.rglob("*.cubin") if not path.is_symlink()] == []
 
@@ -180,10 +213,10 @@ def test_two_ranks_on_paths_with_commas_and_spaces_leave_nothing_behind(
 def test_two_nodes_train_together_in_the_image(sif: Path, tmp_path: Path) -> None:
     """What srun starts on each node, twice on this machine; test_slurm has srun itself, on the host."""
     trial = a_trial(tmp_path / "0000", runtime="apptainer", nodes=2)
-    # Nodes of this machine meet on its loopback interface.
-    variables = ENVIRONMENT | {"GLOO_SOCKET_IFNAME": "lo"}
+    # Nodes of this machine meet on its loopback interface; in a job they do not take turns on its cores.
+    variables = ENVIRONMENT | {"GLOO_SOCKET_IFNAME": "lo", "SLURM_JOB_ID": "1"}
     with nodes.meeting(trial) as shared:
-        words = [sys.executable, "-m", "envknee.nodes", str(trial.root), str(shared), str(sif)]
+        words = [sys.executable, "-m", "envknee.run.nodes", str(trial.root), str(shared), str(sif)]
         started = [subprocess.Popen(words, cwd=tmp_path, env=variables | {"SLURM_NODEID": node}) for node in "01"]
         try:
             assert [process.wait(240) for process in started] == [0, 0]
@@ -194,7 +227,7 @@ def test_two_nodes_train_together_in_the_image(sif: Path, tmp_path: Path) -> Non
     outcomes = ranks.read_outcomes(trial, 2)
     for rank in (0, 1):
         where = outcomes[rank].environment
-        assert outcomes[rank].status == "ok" and where is not None and where.image == image.describe(sif)
+        assert outcomes[rank].status == "ok" and where is not None and where.image == apptainer.describe(sif)
     (row,) = read_rows(trial)
     assert row.ranks is not None and [part.rank for part in row.ranks] == [0, 1]
 
@@ -215,7 +248,7 @@ def test_a_launcher_that_ends_leaves_no_trial_behind(sif: Path, workspace: Works
     scratch.mkdir()
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000)
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.launch", str(trial.root), str(sif)],
+        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(sif)],
         cwd=workspace.folder,
         env=ENVIRONMENT | {"TMPDIR": str(scratch)},
     )
@@ -250,7 +283,7 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
         " 'root': tries(pathlib.Path('/opt/envknee/file')), 'home': os.listdir(os.path.expanduser('~')),"
         " 'capabilities': status.split('CapEff:')[1].split()[0], 'more': status.split('NoNewPrivs:')[1].split()[0]}))"
     )
-    words = image.command_in(
+    words = apptainer.command_in(
         sif,
         ["python", "-c", code, str(tmp_path)],
         writable=[writable],
@@ -258,7 +291,7 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
         folder=writable,
         gpus=False,
     )
-    variables = image.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
+    variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -289,10 +322,10 @@ def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> No
         if subprocess.run([*nobody, "test", "-w", "/dev/fuse"], check=False).returncode:
             pytest.skip("others may not open /dev/fuse here, with which an image is mounted without root")
         inside = ["/opt/envknee/with-kernels.sh", str(folder / "kernels"), "python", "/opt/envknee/step_once.py"]
-        words = image.command_in(
+        words = apptainer.command_in(
             folder / "isaaclab.sif", inside, writable=[folder], readable=[], folder=folder, gpus=False
         )
-        variables = image.variables_for(os.environ | {"HOME": name}, {"TMPDIR": name})
+        variables = apptainer.variables_for(os.environ | {"HOME": name}, {"TMPDIR": name})
         done = subprocess.run(
             [*nobody, *words], env=variables, cwd=folder, capture_output=True, text=True, check=False,
             start_new_session=True,
@@ -376,7 +409,7 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     subprocess.run(["unsquashfs", "-q", "-n", "-d", folder / "root", folder / "files"], check=True)
     (folder / "files").unlink()
     changes = ["ENV PATH=/opt/envknee/venv/bin:/usr/local/bin:/usr/bin:/bin", "ENV GIT_PYTHON_REFRESH=quiet"]
-    changes += [f"LABEL {name}={value}" for name, value in image.describe(sif).labels.items()]
+    changes += [f"LABEL {name}={value}" for name, value in apptainer.describe(sif).labels.items()]
     with subprocess.Popen(["tar", "-C", folder / "root", "-c", "."], stdout=subprocess.PIPE) as tar:
         words = ["podman", "import", "-q", *[f"--change={change}" for change in changes], "-", "envknee-test"]
         subprocess.run(words, stdin=tar.stdout, env=ENVIRONMENT, check=True)
@@ -420,7 +453,7 @@ def test_a_launcher_that_ends_leaves_no_container_behind(
     )
     assert workspace.module("docker", podman, str(pinned)).returncode == 0
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.launch", str(trial.root), str(pinned)],
+        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(pinned)],
         cwd=workspace.folder,
         env=ENVIRONMENT | {"TMPDIR": str(scratch)},
     )
@@ -440,7 +473,7 @@ def test_a_launcher_that_ends_leaves_no_container_behind(
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get("ENVKNEE_TEST_REBUILD"), reason="minutes more: set ENVKNEE_TEST_REBUILD=1")
 def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Path) -> None:
-    first, second = image.describe(sif), image.describe(build(tmp_path))
+    first, second = apptainer.describe(sif), apptainer.describe(build(tmp_path))
     assert first.content_sha256 == second.content_sha256
     assert first.sif_sha256 != second.sif_sha256
 
@@ -448,7 +481,7 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
 @pytest.mark.timeout(1800)
 def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
-    this = image.describe(sif)
+    this = apptainer.describe(sif)
     outcome = Outcome.model_construct(
         environment=launch.Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
     )
@@ -461,7 +494,7 @@ def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_pat
 
 def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
-    done = Workspace(tmp_path).module("trial", str(trial.root))
+    done = Workspace(tmp_path).module("run.process", str(trial.root))
     assert done.returncode == 2
     assert "runtime: apptainer was asked for, and this trial runs on the host" in done.stdout
     assert not trial.outcome.exists()
@@ -561,8 +594,8 @@ def test_isaac_sims_definition_takes_its_pins_from_the_lock_file() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*sorted(path for path in CONTAINERS.iterdir() if path.is_file()), CONTAINERS / "tracking/Dockerfile"],
-    ids=lambda path: str(path.relative_to(CONTAINERS)),
+    sorted(path for path in CONTAINERS.iterdir() if path.is_file()),
+    ids=lambda path: path.name,
 )
 def test_what_makes_an_image_names_no_host_of_packages(path: Path) -> None:
     """Where packages come from is the machine's affair: pip's and apt's own settings say it."""

@@ -5,12 +5,11 @@ import sys
 
 import numpy
 import pytest
-from conftest import ROOT, Workspace, a_trial
-from envknee import launch, tasks
-from envknee.record import read_rows
+import quick
+from conftest import ROOT, Workspace, a_trial, camera
+from envknee import tasks
+from envknee.record.read import read_rows
 from PIL import Image
-
-SIZE = {f"env.scene.tiled_camera.{side}": 24 for side in ("width", "height")}
 
 
 def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(workspace: Workspace):
@@ -34,9 +33,9 @@ def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(workspace: Workspa
 
 
 def test_stock_lean_and_per_frame_learn_the_same_from_two_cameras(tmp_path):
-    point = {"task_id": tasks.DUAL_CAMERA, "overrides": SIZE, "num_envs": 6, "batch_size": 12, "iterations": 2}
+    point = {"task_id": tasks.DUAL_CAMERA, "num_envs": 6, "batch_size": 12, "iterations": 2}
     trials = {name: a_trial(tmp_path / name, observations=name, **point) for name in ("stock", "lean", "per_frame")}
-    records = {name: launch.launch(trial) for name, trial in trials.items()}
+    records = {name: quick.launch(trial) for name, trial in trials.items()}
     assert all(record.outcome.status == "ok" for record in records.values()), records
     rows = {name: read_rows(trial) for name, trial in trials.items()}
     for stock, lean, per_frame in zip(*rows.values(), strict=True):
@@ -58,7 +57,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace):
     arms = {"two-cameras": {"gpus": 0}, "one-camera": {"gpus": 0, "overrides": {"presets": "one_camera"}}}
     sweep = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(
-        task={"id": "cartpole_dual_camera", "overrides": SIZE}, arms=arms, throughput=sweep, learning=None,
+        task={"id": "cartpole_dual_camera", "overrides": camera(24)}, arms=arms, throughput=sweep, learning=None,
         decide={"baseline": "two-cameras"},
     )  # fmt: skip
     result = workspace.sweep(study, timeout_s=600)
@@ -70,9 +69,12 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace):
     assert one["differs_in"] == ["presets: one_camera"] and not one["same_task"]
     assert one["at_num_envs"] == 8 and one["fps"]["lower"] is None  # one repeat: nothing is shown
     assert one["room"] != "more" and one["speed"] == "not shown"
-    assert "beside two-cameras" in result.stdout and "on the CPU memory is the process's resident set" in result.stdout
+    assert (
+        "compared with two-cameras" in result.stdout
+        and "on the CPU memory is the process's resident set" in result.stdout
+    )
     page = folder.report.read_text(encoding="utf-8")
-    assert "What each remedy buys beside two-cameras" in page and "presets: one_camera" in page
+    assert "Remedies, compared with two-cameras" in page and "presets: one_camera" in page
     rollouts = {arm: set() for arm in arms}
     for number in range(4):
         trial = folder.trial(number)

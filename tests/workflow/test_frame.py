@@ -8,8 +8,8 @@ import numpy
 import pytest
 import torch
 import warp
-from conftest import ROOT, Workspace
-from envknee.errors import UserError
+from conftest import ROOT, Workspace, camera
+from envknee.study.errors import UserError
 from envknee.tasks.frames import PerFrameStack, use
 from isaaclab.utils.images import CameraFrameStack, normalize_camera_image
 from PIL import Image
@@ -57,11 +57,12 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
     assert all(torch.equal(now, then) for now, then in kept)  # what a trainer keeps is nobody else's
 
 
+@pytest.mark.alone
 def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     arms = {"stock": {"gpus": 0}, "per-frame": {"gpus": 0, "observations": "per_frame"}}
-    overrides = {f"env.scene.tiled_camera.{side}": 96 for side in ("width", "height")}
-    overrides |= {"env.frame_stack": 6, "agent.algorithm.num_learning_epochs": 1}
+    overrides = camera(96, frame_stack=6) | {"agent.algorithm.num_learning_epochs": 1}
     sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 5, "iterations": 3}
+    workspace.prepared()
     result = workspace.sweep(
         workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
     )

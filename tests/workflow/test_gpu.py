@@ -13,10 +13,13 @@ import psutil
 import pytest
 import torch
 from conftest import a_trial, trial_processes, wait_for
-from envknee import environment, launch, repeats
-from envknee.errors import UserError
-from envknee.nvml import Gpu
-from envknee.record import Record, read_rows
+from envknee.after import repeats
+from envknee.machine import environment
+from envknee.machine.nvml import Gpu
+from envknee.record.read import read_rows
+from envknee.record.schema import Record
+from envknee.run import launch
+from envknee.study.errors import UserError
 
 pytestmark = [
     pytest.mark.gpu,

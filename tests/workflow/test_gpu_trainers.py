@@ -3,8 +3,8 @@
 import pytest
 import torch
 from conftest import a_trial
-from envknee import launch
-from envknee.record import read_rows
+from envknee.record.read import read_rows
+from envknee.run import launch
 
 pytestmark = [
     pytest.mark.gpu,

@@ -7,16 +7,18 @@ from typing import Any
 
 import gymnasium
 import pytest
+import quick
 import torch
 import warp
-from conftest import a_trial
-from envknee import launch
-from envknee.errors import UserError
-from envknee.lean import Layout, LeanFrameStack, normalized, operations
-from envknee.record import Request, read_rows
+from conftest import a_trial, camera
+from envknee.lean import Layout, LeanFrameStack, normalized
+from envknee.lean.launch import words_of_images
+from envknee.record.read import read_rows
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
 from envknee.tasks.frames import use
-from envknee.trainers import rsl_rl
-from envknee.trainers.lean import FrameStorage
+from envknee.trainers.rsl_rl import trainer
+from envknee.trainers.rsl_rl.storage import FrameStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isaaclab.renderers.output_contract import RenderBufferKind, RenderBufferSpec
@@ -71,7 +73,7 @@ def test_a_cameras_images_are_read_word_by_word(device: str):
     output: Any = CameraData.allocate(["rgb"], 6, 8, 3, device, kinds).output
     images = output["rgb"].torch
     assert images.shape == (3, 6, 8, 3) and images.untyped_storage().nbytes() < 3 * 6 * 8 * 4
-    assert operations.words_of_images(images) is not None
+    assert words_of_images(images) is not None
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -171,12 +173,12 @@ def test_what_a_rollout_cannot_keep_is_named():
 @pytest.mark.parametrize(("task", "episode_s"), [("Isaac-Cartpole-Camera-Direct", 0.5), ("Isaac-Cartpole-Camera", 1)])
 def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path: Path, task: str, episode_s: float):
     # Episodes of half a second end within the rollout, so that histories are filled anew in the middle of it.
-    size = {f"env.scene.tiled_camera.{side}": 32 for side in ("width", "height")} | {"env.episode_length_s": episode_s}
     point = {
-        "num_envs": 6, "horizon": 40, "batch_size": 60, "iterations": 2, "warmup_iterations": 0, "overrides": size, "task_id": task,
+        "num_envs": 6, "horizon": 40, "batch_size": 60, "iterations": 2, "warmup_iterations": 0, "task_id": task,
+        "overrides": camera(32, episode_length_s=episode_s),
     }  # fmt: skip
     trials = {name: a_trial(tmp_path / name, observations=name, **point) for name in ("stock", "lean")}
-    stock, lean = (launch.launch(trial) for trial in trials.values())
+    stock, lean = (quick.launch(trial) for trial in trials.values())
     assert (stock.outcome.status, lean.outcome.status) == ("ok", "ok")
     rows = [[(row.losses, row.episodes, row.reward_mean) for row in read_rows(trial)] for trial in trials.values()]
     assert rows[0] == rows[1] and rows[0][-1][1]
@@ -187,16 +189,15 @@ def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path: Path, task: s
 
 
 def test_steps_of_the_learner_are_an_arms_overrides(tmp_path: Path):
-    steps = {"channels_last": True, "first_convolution": "folded"}
-    size = {f"env.scene.tiled_camera.{side}": 24 for side in ("width", "height")}
-    overrides = size | {f"agent.algorithm.steps.{name}": value for name, value in steps.items()}
+    steps = {"channels_last": True, "images_at_once": 64}
+    overrides = camera(24) | {f"agent.algorithm.steps.{name}": value for name, value in steps.items()}
     trial = a_trial(tmp_path / "trial", observations="lean", overrides=overrides)
-    assert launch.launch(trial).outcome.status == "ok"
+    assert quick.launch(trial).outcome.status == "ok"
     wrong = Request.model_validate_json(trial.request.read_bytes()).model_copy(
-        update={"overrides": size | {"agent.algorithm.steps.chanels_last": True}}
+        update={"overrides": camera(24) | {"agent.algorithm.steps.chanels_last": True}}
     )
     with pytest.raises(UserError, match="agent.algorithm.steps has no 'chanels_last'.*channels_last"):
-        rsl_rl.resolve(wrong, "cpu")
+        trainer.resolve(wrong, "cpu")
 
 
 def test_a_term_that_changes_its_images_says_so():

@@ -20,6 +20,9 @@ BFLOAT16 = 2**-9
         (96, 96, 6, [(8, 5, 2), (16, 3, 2), (16, 3, 2)], 3),
         (82, 84, 3, [(24, 8, 4), (24, 4, 2), (8, 3, 1)], 3),
         (64, 48, 12, [(20, 4, 2), (32, 3, 2)], 1),  # 20 channels are no multiple of 8
+        (128, 128, 8, [(16, 4, 2), (16, 3, 2)], 2),  # what `first_layer` computes, as the first and these
+        (64, 64, 4, [(32, 7, 2), (8, 3, 2)], 2),
+        (40, 112, 2, [(24, 3, 2), (8, 3, 2)], 2),
     ],
 )
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.ELU])
@@ -69,3 +72,32 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
     return ((one.float() - other.float()).norm() / other.norm()).item()
+
+
+@pytest.mark.parametrize("count", [1, 7, 2000])
+def test_the_first_layer_is_computed_in_cuda_where_it_can_be_and_repeats_itself(count: int):
+    from envknee.lean import first_layer, fused
+
+    torch.manual_seed(1)
+    layer = fused.Layer(torch.randn(8, 6, 5, 5, device="cuda"), torch.randn(8, device="cuda"), 2, False)
+    frames = torch.randint(0, 256, (90, 96, 96), dtype=torch.uint8, device="cuda")
+    planes = torch.randint(0, 90, (count, 6), device="cuda")
+    kernels = first_layer.kernels_for(frames, layer.weight, layer.stride, layer.is_elu)
+    shape = first_layer.Shape(6, 96, 96, 8, 5, 5)
+    assert (kernels is None) == (first_layer.why_not(shape, 2, torch.cuda.get_device_capability()) is not None)
+    if kernels is None:
+        pytest.skip("this GPU has no bulk copies to shared memory")
+
+    images, weight = frames[planes].double() / 255, layer.weight.double().requires_grad_()
+    shift = torch.randn(count, 8, device="cuda")
+    before = nn.functional.conv2d(images, weight, None, 2) + shift.double()[:, :, None, None]
+    out = kernels.forward(frames, planes, layer.weight, shift)
+    assert apart(out.permute(0, 3, 1, 2).double(), before.clamp(min=0)) < 4e-3
+    grad = torch.randn(count, 46, 46, 8, device="cuda").bfloat16()
+    (exact,) = torch.autograd.grad(before, weight, grad.permute(0, 3, 1, 2).double())
+    found, sums = kernels.gradients(frames, planes, grad)
+    assert apart(found.double(), exact) < 1e-4
+    assert apart(sums.double(), grad.double().sum((1, 2))) < 1e-5
+    again = kernels.gradients(frames, planes, grad)
+    assert torch.equal(again[0], found) and torch.equal(again[1], sums)
+    assert torch.equal(kernels.forward(frames, planes, layer.weight, shift), out)

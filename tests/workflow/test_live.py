@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from conftest import wait_for
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.tracking.beside import LiveProcess
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.tracking.client import connect
+from envknee.tracking.follow import LiveProcess
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
-from envknee.tracking.store import connect, locate_store
+from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
 from forked import FORK, follow_in_child
 from tracked import (
@@ -279,7 +281,7 @@ def test_second_publisher_waits_for_the_end_of_the_first(
 
     def waits() -> bool:
         said.extend(capfd.readouterr())
-        return "Another process publishes live" in "".join(said)
+        return "Another publisher is at work" in "".join(said)
 
     wait_for(waits, timeout_s=10)
     first.kill()

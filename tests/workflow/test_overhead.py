@@ -19,15 +19,15 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
         "2",
         "--output",
         "overhead",
-        timeout_s=240,
+        timeout_s=480,
     )
     assert result.returncode == 0, result.stdout
     (path,) = workspace.folder.glob("overhead/*/overhead.json")
     found = json.loads(path.read_text(encoding="utf-8"))
     (stock,), (trial,) = found["fps"]["isaaclab train"], found["fps"]["trial"]
     assert found["ratios"]["trial / isaaclab train"] == [trial / stock]
-    # 8 iterations, of which every other one is resolved: 4 pairs, but for where the first one is.
-    assert len(found["ratios"]["phases: sampled / off"]) in (3, 4)
+    (unresolved,) = found["fps"]["trial with phases: off"]
+    assert found["ratios"]["phases: sampled / off"] == [trial / unresolved]
     assert f"trial / isaaclab train: median {trial / stock:.3f}" in result.stdout
     # The same training: RSL-RL's own log of it names as many steps and optimizer passes as the trial's request.
     log = (path.parent / "isaaclab-train-0.log").read_text(encoding="utf-8")

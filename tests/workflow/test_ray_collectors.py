@@ -13,17 +13,19 @@ from typing import Any
 import psutil
 import pytest
 from conftest import ENVIRONMENT, wait_for
-from envknee import launch
-from envknee.config import Arm
-from envknee.errors import UserError
-from envknee.files import TrialFolder, read_model
-from envknee.record import Request, read_rows
+from envknee.record.read import read_rows
+from envknee.record.schema import Request
+from envknee.run import launch
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.model import Arm
+from envknee.study.paths import TrialFolder
 from pydantic import ValidationError
 from trained_here import HORIZON, NUM_ENVS, a_torchrl_trial
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
-from envknee.trainers import torchrl, torchrl_ray
+from envknee.trainers.torchrl import collectors, trainer
 
 MARK = "ENVKNEE_TEST_MARK"
 """A variable that everything a trial starts inherits: what has it is of that trial."""
@@ -111,7 +113,7 @@ def test_a_simulation_that_breaks_in_a_collector_is_a_result(tmp_path, mark):
 def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_path, mark):
     trial = a_gathering(tmp_path / "trial", iterations=100_000, **STATE_TASK)
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.launch", str(trial.root)],
+        [sys.executable, "-m", "envknee.run.launch", str(trial.root)],
         env=ENVIRONMENT | {MARK: mark},
         start_new_session=True,
     )
@@ -155,16 +157,16 @@ def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):
     def refusal(name: str, **changes: Any) -> str:
         request = read_model(a_gathering(tmp_path / name, **changes).request, Request, "")
         with pytest.raises(UserError) as error:
-            torchrl.resolve(request, "cpu")
+            trainer.resolve(request, "cpu")
         return str(error.value)
 
     for address in ("127.0.0.1:1", "somewhere"):
         with pytest.raises(UserError, match=f"RAY_ADDRESS={address}: expected HOST:PORT"):
-            torchrl_ray.check_answers(address)
-    monkeypatch.setattr(torchrl_ray.importlib.util, "find_spec", lambda name: None)
+            collectors.check_answers(address)
+    monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: None)
     absent = refusal("absent")
     assert "needs the package ray" in absent and "make setup TRAINERS=ray" in absent
-    monkeypatch.setattr(torchrl_ray.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: object())
     assert "ray cannot be deterministic" in refusal("deterministic", deterministic=True)
     assert "cannot have memory.memory_cap_gb" in refusal("cap", memory={"memory_cap_gb": 2.0})
     assert "cannot do observations: lean" in refusal("lean", observations="lean")

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 from conftest import Workspace, trial_processes, wait_for
-from envknee import repeats
-from envknee.record import load_records, read_rows
+from envknee.after import repeats
+from envknee.record.read import load_records, read_rows
 
 pytestmark = pytest.mark.workflow
 
@@ -19,13 +19,13 @@ LEARNING = {
 def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Workspace):
     arms = {"stock": {"gpus": 0, "deterministic": True}}
     study = workspace.study(throughput=None, learning=LEARNING, arms=arms, decide={"delta": 0.2})
-    first = workspace.results()
+    first = workspace.prepared()
     result = workspace.sweep(study, *(str(first.trial(n).record.relative_to(workspace.folder)) for n in (0, 1)))
     assert result.returncode == 0, result.stdout
 
     made = workspace.module("replay", str(first.root), "--name", "again")
     assert made.returncode == 0, made.stdout
-    again = workspace.results("again")
+    again = workspace.prepared("again")
     sweep = workspace.start(again.study)
     wait_for(lambda: again.trial(0).record.exists())
     os.killpg(sweep.pid, signal.SIGKILL)

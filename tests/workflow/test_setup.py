@@ -136,7 +136,8 @@ def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
-    of_another_list = {"jinja2", "matplotlib", "requests", "rich", "scipy"}  # Isaac Lab's own needs, listed with those
+    # Isaac Lab's own needs, listed with those.
+    of_another_list = {"jinja2", "markupsafe", "matplotlib", "pydantic-core", "requests", "rich", "scipy", "werkzeug"}
     assert {name for name in declared(group) - of_another_list if not reasons[name].strip()} == set()
 
 
@@ -286,6 +287,17 @@ def test_set_up_installs_both_locks_and_the_package_itself(made: Project) -> Non
     assert (status, output.strip()) == (0, str(made.root / "workflow/envknee/__init__.py"))
 
 
+def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: Project, tmp_path: Path) -> None:
+    (made.root / "workflow/envknee/__main__.py").write_text("import sys; print(sys.argv[1:])")
+    command, link = made.root / ".venv/bin/envknee", tmp_path / "envknee"
+    link.symlink_to(command)
+    assert made.run("env", "-C", "/", str(link), "a", "b c") == (0, "['a', 'b c']\n")
+    command.unlink()  # versions before it had none
+    assert made.run() == (0, "")
+    assert made.run(str(link), "a") == (0, "['a']\n")
+
+
+@pytest.mark.alone
 def test_the_second_set_up_says_nothing_and_is_quick(made: Project) -> None:
     seconds = []
     for _ in range(3):
@@ -518,11 +530,11 @@ def make_calls(project: Project) -> Path:
     """A project whose commands write down how they were called, a line per argument."""
     calls = project.root / "calls"
     write_program(project.root / "workflow", "setup.sh", "exit 0")
-    for name in ("python", "snakemake"):
+    for name in ("python", "snakemake", "pytest"):
         write_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
-            + ('case "$*" in *config*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+            + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
         )  # fmt: skip
     return calls
 
@@ -534,10 +546,10 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
     status, output = project.run("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
     assert status == 0, output
     assert make_calls.read_text().splitlines() == [
-        f"<python><-m><envknee.config><{config}>",
-        "<python><-m><envknee.gpus>",
+        f"<python><-m><envknee><check><{config}>",
+        "<python><-m><envknee><gpus>",
         f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>",
-        "<python><-m><envknee.summary><--where><results/a-study>",
+        "<python><-m><envknee><summary><--where><results/a-study>",
     ]
     assert not (project.root / "made").exists()
 
@@ -545,11 +557,11 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
 def test_replay_measures_the_study_that_it_makes_and_compares(project: Project, make_calls: Path) -> None:
     assert project.run("make", "replay", "STUDY=results/$(touch made)", "NAME=b c")[0] == 0
     calls = make_calls.read_text().splitlines()
-    assert calls[0] == "<python><-m><envknee.replay><results/$(touch made)><--name><b c><--image><>"
-    assert calls[-1] == "<python><-m><envknee.compare><results/$(touch made)><results/a-study>"
+    assert calls[0] == "<python><-m><envknee><replay><results/$(touch made)><--name><b c><--image><>"
+    assert calls[-1] == "<python><-m><envknee><compare><results/$(touch made)><results/a-study>"
     assert any(call.startswith("<snakemake>") for call in calls)
     assert project.run("make", "replay", "FROM=$(touch made).zip", "PROFILE=slurm")[0] == 0
-    assert "<python><-m><envknee.archive><--unpack><$(touch made).zip>" in make_calls.read_text()
+    assert "<python><-m><envknee><archive><--unpack><$(touch made).zip>" in make_calls.read_text()
     assert "<--cluster>" in make_calls.read_text()
     assert not (project.root / "made").exists()
 
@@ -558,7 +570,7 @@ def test_a_profile_takes_the_place_of_this_machines_gpus(project: Project, make_
     status, output = project.run("make", "sweep", "PROFILE=$(touch made)")
     assert status == 0, output
     assert "<snakemake><--profile><$(touch made)><--configfile><config/config.yaml>" in make_calls.read_text()
-    assert "envknee.gpus" not in make_calls.read_text()
+    assert "<gpus>" not in make_calls.read_text()
     assert not (project.root / "made").exists()
 
 
@@ -592,17 +604,24 @@ def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: 
 def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_calls: Path) -> None:
     assert project.run("make", "publish")[0] == 0
     assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee.tracking><results/a-study><--config><config/config.yaml>"
+        "<python><-m><envknee><publish><results/a-study><--config><config/config.yaml>"
     )
     # A study that is named goes where its own file says.
     assert project.run("make", "publish", "STUDY=results/b c")[0] == 0
     assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee.tracking><results/b c><--config><results/b c/study.json>"
+        "<python><-m><envknee><publish><results/b c><--config><results/b c/study.json>"
     )
     assert project.run("make", "publish", "STUDY=results/b c", "CONFIG=other.yaml")[0] == 0
     assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
     assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee.replay><--verify><results/b c>"
+    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee><replay><--verify><results/b c>"
+
+
+def test_tests_run_side_by_side_even_on_one_core_and_take_what_is_given(project: Project, make_calls: Path) -> None:
+    write_program(project.bin, "nproc", "echo 1")
+    assert project.run("make", "test", "ARGS=-n 0 -k 'a b'")[0] == 0
+    expected = "<pytest><-n><2><--dist><loadgroup><--no-loadscope-reorder><-n><0><-k><a b>"
+    assert make_calls.read_text().splitlines() == [expected]
 
 
 def test_help_lists_every_target(project: Project) -> None:

@@ -8,7 +8,7 @@ import socket
 import time
 
 from conftest import Workspace, trial_processes, wait_for
-from envknee.record import load_records
+from envknee.record.read import load_records
 
 
 def test_a_sweep_leaves_everything_it_promises(swept):
@@ -30,7 +30,7 @@ def test_a_sweep_leaves_everything_it_promises(swept):
     for path in (folder.verdict, folder.records_csv, folder.published, folder.report, folder.resolved):
         assert path.stat().st_size > 0, path
     figures = {path.name for path in folder.figures.iterdir()}
-    assert {"throughput.svg", "memory.svg", "learning.svg", "history.svg", "trials.html"} <= figures
+    assert {"throughput.svg", "memory.svg", "learning.svg"} <= figures
     verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
     assert "stock" in json.dumps(verdict)
 
@@ -102,7 +102,7 @@ def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: 
 
 
 def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
-    study, folder = workspace.study(learning=None), workspace.results()
+    study, folder = workspace.study(learning=None), workspace.prepared()
     sweep = workspace.start(study)
     wait_for(lambda: folder.trial(0).record.exists() and folder.trial(1).metrics.exists())
     os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
@@ -127,6 +127,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
 def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):
     sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 2, "iterations": 1}
     study = workspace.study(learning=None, throughput=sweep | {"adaptive": {"trials": 4, "delta": 0.99}})
+    workspace.prepared()
     result = workspace.sweep(study)
     assert result.returncode == 0, result.stdout
     records = load_records(workspace.results())
@@ -138,7 +139,9 @@ def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: W
 
 
 def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: Workspace):
-    study, folder = workspace.study(learning=None), workspace.results()
+    # Iterations that outlast the second sweep's start, also on a busy machine.
+    long = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 5000}
+    study, folder = workspace.study(learning=None, throughput=long), workspace.prepared()
     sweep = workspace.start(study)
     wait_for(lambda: folder.trial(0).metrics.exists())
 
@@ -154,3 +157,15 @@ def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: 
     assert "run the sweep again to go on" in output
     assert not any(folder.trials.glob("*/record.json"))
     assert workspace.sweep(study, "--dry-run").returncode == 0
+
+
+def test_a_preparation_that_outlives_its_sweep_does_not_race_with_the_next(workspace: Workspace):
+    study, folder = workspace.study(learning=None), workspace.results()
+    sweep = workspace.start(study)
+    wait_for(lambda: (folder.root / "prepare/stock/environment.json").exists())
+    sweep.kill()  # Snakemake alone; the preparation goes on
+    sweep.wait()
+    assert trial_processes(workspace.folder)
+    result = workspace.sweep(study)
+    assert result.returncode == 0, result.stdout
+    assert [record.outcome.status for record in load_records(folder)] == ["ok", "ok"]

@@ -1,26 +1,35 @@
 """Publishing to a SQLite store: what is logged, that publishing again changes nothing, and what goes wrong."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.config import Study, load
-from envknee.errors import UserError
-from envknee.files import StudyFolder, canonical_json
-from envknee.record import Device, Failure
+from envknee.record.schema import Device, Failure
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.tracking import ui, writing
-from envknee.tracking.describe import STRAGGLERS, describe_study, describe_trial, run_name, short_name
+from envknee.tracking.arms import describe_study
+from envknee.tracking.client import MLFLOW_DEFAULTS, connect
+from envknee.tracking.describe import STRAGGLERS, describe_trial, run_name, short_name
+from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
-from envknee.tracking.store import MLFLOW_DEFAULTS, connect, locate_store, without_credentials
+from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, kill_after_call
 from tracked import (
@@ -48,7 +57,8 @@ MANY_ROWS = 60
 
 @pytest.fixture(autouse=True)
 def _no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name in [name for name in os.environ if name.startswith("MLFLOW_TRACKING_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -403,15 +413,6 @@ def test_changed_record_replaces_its_run_at_the_original_time(study: Study, fold
     assert dump(folder) == before
 
 
-def test_new_figure_replaces_the_parents_only(study: Study, folder: StudyFolder) -> None:
-    folder.figures.mkdir()
-    (folder.figures / "fps.svg").write_text("<svg/>")
-    publish(study, folder)
-    (folder.figures / "fps.svg").write_text("<svg>changed</svg>")
-    assert publish(study, folder).created == 2
-    assert len(stored_runs(folder)) == 8
-
-
 def test_published_json(study: Study, folder: StudyFolder) -> None:
     publish(study, folder)
     published = json.loads(folder.published.read_text())
@@ -546,7 +547,8 @@ def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
 ) -> None:
     """With the time-out cut from 10 s to 1 s: the call must be tried twice and then given up."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    with silent_server() as port:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts for it
+        port = silent.getsockname()[1]
         started = time.monotonic()
         with pytest.raises(UserError, match="cannot be used"):
             publish(a_study(uri=f"http://127.0.0.1:{port}"), folder)
@@ -595,6 +597,59 @@ def test_malformed_uri_is_told(folder: StudyFolder, uri: str) -> None:
 )
 def test_credentials_are_never_shown(uri: str, shown: str) -> None:
     assert without_credentials(uri) == shown
+
+
+@pytest.mark.parametrize("way", ["a results folder", "MLFLOW_TRACKING_URI", "the user's file", "the user's sweep"])
+def test_credentials_go_only_where_the_user_says(
+    storeless: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A study names a server, which listens: what it is sent, and with which sign-in."""
+    with listener() as (uri, heard):
+        study = a_study(uri=uri)
+        storeless.study.write_text(canonical_json(study))
+        config = write_config(tmp_path, study) if way == "the user's file" else storeless.study
+        if way == "MLFLOW_TRACKING_URI":
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{uri}/")
+        if way == "the user's sweep":
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://to.be.replaced")
+            trust_address(study, ["config/mine.yaml"])
+        elif way == "a results folder":
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mine.example:5000")
+            trust_address(study, [storeless.study])  # changes nothing
+        for name in ("USERNAME", "PASSWORD"):
+            monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", "hunter2")
+        _, errors = publisher(storeless, config).communicate(timeout=120)
+        if way == "a results folder":
+            assert heard == []
+            assert f"nothing was sent. If they are, set MLFLOW_TRACKING_URI={uri} and" in errors
+            for name in ("USERNAME", "PASSWORD"):
+                monkeypatch.delenv(f"MLFLOW_TRACKING_{name}")
+            publisher(storeless, config).communicate(timeout=120)
+            assert heard and set(heard) == {None}
+        else:
+            assert heard and set(heard) == {"Basic aHVudGVyMjpodW50ZXIy"}
+
+
+def test_credentials_in_mlflows_own_file_and_of_databases_count_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    study = a_study(uri="https://elsewhere.example")
+    check_credentials(study, Path("results/demo/study.json"))
+    (tmp_path / ".mlflow").mkdir()
+    (tmp_path / ".mlflow/credentials").write_text("[mlflow]\nmlflow_tracking_username = me\n")
+    with pytest.raises(UserError, match=r"credentials \(~/.mlflow/credentials\)"):
+        check_credentials(study, Path("results/demo/study.json"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example:443/path")
+    check_credentials(study, Path("results/demo/study.json"))
+    for uri in ("sqlite:///mlflow.db", None):
+        check_credentials(a_study(uri=uri), Path("results/demo/study.json"))
+    database = a_study(uri="postgresql+psycopg2://me@elsewhere.example/runs")
+    check_credentials(database, Path("results/demo/study.json"))
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    with pytest.raises(UserError, match=r"credentials \(PGPASSWORD\)") as error:
+        check_credentials(database, Path("results/demo/study.json"))
+    assert "hunter2" not in str(error.value)
 
 
 def test_store_is_the_studys_then_the_environments_then_beside_the_results(
@@ -672,22 +727,27 @@ def test_another_studys_results_are_refused(folder: StudyFolder) -> None:
 # The UI's command line; tests/workflow/test_mlflow_ui.py looks at the pages
 
 
-def test_ui_names_a_server(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    ui.open_ui(a_study(uri="https://user:secret@mlflow.example.org/team"), folder, None)
-    assert "https://mlflow.example.org/team" in (shown := capsys.readouterr().out)
-    assert "secret" not in shown
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Server, str]]:
+    """The servers that would have been started, each with what it would have said."""
+    servers: list[tuple[Server, str]] = []
+    monkeypatch.setattr(Server, "become", lambda *arguments: servers.append(arguments))
+    return servers
 
 
 def test_ui_leads_to_the_studys_runs(
-    published: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    published: StudyFolder, started: list[tuple[Server, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(os, "execve", lambda *_: None)
     ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
-    address = f"/#/experiments/{experiment}/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=envknee "
-    assert address in capsys.readouterr().out
-    ui.open_ui(a_study(uri="http://elsewhere"), published, None)  # published.json speaks of another store
-    assert "http://elsewhere/#/experiments?workflowType" in capsys.readouterr().out
+    page = (
+        f"experiments/{experiment}/runs?workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=envknee"
+    )
+    ((server, said),) = started
+    assert said.splitlines()[-1] == f"http://127.0.0.1:{server.port}/#/{page}"
+    ui.open_ui(a_study(uri="http://me:secret@elsewhere"), published, None)  # published.json speaks of another store
+    shown = capsys.readouterr().out
+    assert "http://elsewhere/#/experiments?workflowType" in shown and "secret" not in shown
 
 
 def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> None:
@@ -696,19 +756,20 @@ def test_ui_without_a_store_says_what_to_do(tmp_path: Path, study: Study) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_ui_listens_on_loopback_only(
-    study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_ui_listens_on_loopback_only_and_asks_who_is_there(
+    study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, started: list[tuple[Server, str]]
 ) -> None:
-    (folder.root.parent / "mlflow.db").touch()
     monkeypatch.setenv("MLFLOW_UVICORN_OPTS", "--host 0.0.0.0")
-    calls: list[Any] = []
-    monkeypatch.setattr(os, "execve", lambda *arguments: calls.append(arguments))
     ui.open_ui(study, folder, None)
-    ((_, command, environment),) = calls
-    assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert "0.0.0.0" not in " ".join([*command, *environment.values()])  # noqa: S104  that it is absent
+    ((server, _),) = started
+    words, environment = server.command, server.environment()
+    assert words[words.index("--host") + 1] == "127.0.0.1" and words[words.index("--app-name") + 1] == "basic-auth"
+    assert "0.0.0.0" not in " ".join([*words, *environment.values()])  # noqa: S104  that it is absent
     assert environment["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{folder.root.parent}/mlflow.db"
-    assert f"http://127.0.0.1:{command[command.index('--port') + 1]}/" in capsys.readouterr().out
+    password = environment["MLFLOW_AUTH_ADMIN_PASSWORD"]
+    kept = folder.root.parent / ".mlflow-private/admin-password"
+    assert kept.read_text().strip() == password not in " ".join(words)
+    assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
 
 
 def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -757,27 +818,23 @@ def publish_at(folder: StudyFolder, start: Any, killed_after: str | None = None)
         kill_after_call(method, int(count))
     if start is not None:
         start.wait()
-    publish(load(folder.study), folder)
+    publish(read_study(folder.study), folder)
 
 
-class silent_server:  # noqa: N801  used as a function
-    """A port that accepts connections and never answers."""
+@contextlib.contextmanager
+def listener() -> Iterator[tuple[str, list[str | None]]]:
+    """Give the address of a server that refuses all, and the sign-in of each request as it arrives."""
+    heard: list[str | None] = []
 
-    def __enter__(self) -> int:
-        """Start to listen and return the port."""
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.held: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self.socket.getsockname()[1]
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers["Authorization"])
+            self.send_error(401)
 
-    def _accept(self) -> None:
-        try:
-            while True:
-                self.held.append(self.socket.accept()[0])
-        except OSError:
-            pass
+        do_POST = do_GET  # noqa: N815
 
-    def __exit__(self, *_: object) -> None:
-        """Close all."""
-        for held in [self.socket, *self.held]:
-            held.close()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", heard
+    server.shutdown()
+    server.server_close()

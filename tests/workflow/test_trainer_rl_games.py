@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import quick
 import torch
 from conftest import a_trial
-from envknee import launch
-from envknee.config import Memory
-from envknee.errors import UserError
-from envknee.files import read_model
-from envknee.record import Outcome, Request, read_rows
+from envknee.record.read import read_rows
+from envknee.record.schema import Outcome, Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.model import Memory
 from trained import a_learning_trial, assert_same_training, assert_whole, optimizer_steps, refusal
 
 pytest.importorskip("rl_games", reason="trainer: rl_games is optional: make setup TRAINERS=all")
@@ -23,7 +24,7 @@ PX = 36
 
 def test_the_same_request_learns_the_same_and_every_figure_is_there(tmp_path: Path) -> None:
     trial, again = (a_trial(tmp_path / name, trainer="rl_games", **a_learning_trial(PX)) for name in ("one", "again"))
-    record, rows = launch.launch(trial), read_rows(trial)
+    record, rows = quick.launch(trial), read_rows(trial)
     assert_whole(record, rows, 6 * PX * PX * 4)  # two frames of three colours in float32
     assert [(row.frames, row.episodes) for row in rows] == [(64, 0), (128, 0), (192, 8)]
     assert rows[-1].episode_length_mean == pytest.approx(12, abs=1)
@@ -44,7 +45,7 @@ def test_the_same_request_learns_the_same_and_every_figure_is_there(tmp_path: Pa
     left = {path.name for path in trial.root.iterdir()}
     assert left == {
         ".lock", "cost.json", "environment.json", "frames.png", "metrics.jsonl", "outcome.json", "policy.pt", "record.json",
-        "request.json", "training.json", "trial.log",
+        "request.json", "trial.log",
     }  # fmt: skip
     policy, nothing, frames = torch.jit.load(trial.policy), torch.zeros(5, 0), 2 * torch.rand(5, 6, PX, PX) - 1
     assert policy(nothing, [frames]).shape == (5, 1) and policy(nothing, [frames]).abs().max() <= 1
@@ -59,7 +60,7 @@ def test_the_same_request_learns_the_same_and_every_figure_is_there(tmp_path: Pa
 def test_rewards_that_overflow_are_found_with_their_environments(tmp_path: Path) -> None:
     changes = a_learning_trial(PX, deterministic=False)
     changes["overrides"] |= {"env.rew_scale_alive": 1e39}
-    record = launch.launch(a_trial(tmp_path / "inf", trainer="rl_games", **changes))
+    record = quick.launch(a_trial(tmp_path / "inf", trainer="rl_games", **changes))
     assert record.outcome.status == "nan"
     assert record.outcome.failure is not None and record.outcome.failure.tensor == "rewards"
     assert record.outcome.failure.iteration == 0 and record.outcome.failure.env_indices == list(range(8))

@@ -7,9 +7,9 @@ import pytest
 import torch
 from alike import AlikeTests
 from conftest import a_trial
-from envknee.errors import UserError
-from envknee.files import read_model
-from envknee.record import Request
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
 from envknee.trainers import load
 from gymnasium import spaces
 from trained import refusal
@@ -32,7 +32,7 @@ def test_a_batch_that_does_not_fit_is_refused(tmp_path):
 
 
 def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
-    from envknee.trainers.sb3 import check_settings
+    from envknee.trainers.sb3.configuration import check_settings
 
     check_settings({"learning_rate": 3e-4, "normalize_input": False})
     with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' falls .* Set a number"):
@@ -42,7 +42,7 @@ def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
 
 
 def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
-    from envknee.trainers.sb3 import RolloutObservations
+    from envknee.trainers.sb3.trainer import RolloutObservations
     from stable_baselines3.common.buffers import RolloutBuffer
 
     numbers = spaces.Box(-100.0, 100.0, (2,), numpy.float32)

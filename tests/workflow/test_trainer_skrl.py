@@ -3,8 +3,8 @@
 import pytest
 from alike import AlikeTests
 from conftest import a_trial
-from envknee.files import read_model
-from envknee.record import Request
+from envknee.record.schema import Request
+from envknee.study.files import read_model
 from envknee.trainers import load
 from trained import refusal
 

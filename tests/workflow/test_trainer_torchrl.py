@@ -4,18 +4,20 @@ from typing import Any
 
 import gymnasium
 import pytest
+import quick
 import torch
-from envknee import launch, tasks
-from envknee.errors import UserError
-from envknee.files import read_model
-from envknee.record import Request, read_rows
+from envknee import tasks
+from envknee.record.read import read_rows
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
-from envknee.trainers import torchrl  # once it is known to be there
-from envknee.trainers.shared import MeteredEnv
-from envknee.trainers.torchrl_learner import Learner
-from envknee.trainers.torchrl_rollouts import next_values
+from envknee.trainers.common.metered import MeteredEnv
+from envknee.trainers.torchrl import trainer  # once it is known to be there
+from envknee.trainers.torchrl.learner import Learner
+from envknee.trainers.torchrl.rollouts import next_values
 from trained import REFUSED, assert_whole, refusal
 from trained_here import HORIZON, NUM_ENVS, SMALL, a_torchrl_trial, trained_here
 
@@ -26,7 +28,7 @@ def a_request(folder, **changes: Any) -> Request:
 
 def test_rows_are_those_of_every_trainer(tmp_path):
     trial = a_torchrl_trial(tmp_path / "trial", warmup_iterations=1, iterations=2)
-    record, rows = launch.launch(trial), read_rows(trial)
+    record, rows = quick.launch(trial), read_rows(trial)
     assert_whole(record, rows, observation_bytes=(6 * 24 * 24 + 4) * 4)  # the actor's frames, the critic's four numbers
     assert record.num_mini_batches == 2  # 8 x 8 transitions in batches of 32
     assert {row.learning_rate for row in rows} == {3e-4}
@@ -144,14 +146,14 @@ def test_a_batch_that_does_not_divide_the_rollout_is_refused(tmp_path):
 
 def test_the_camera_task_has_no_command_of_isaac_lab_and_a_state_task_has(tmp_path):
     with pytest.raises(UserError, match="registers no torchrl_cfg_entry_point"):
-        torchrl.command_line(a_request(tmp_path / "camera"), "cpu")
+        trainer.command_line(a_request(tmp_path / "camera"), "cpu")
     request = a_request(tmp_path / "state", task_id="Isaac-Cartpole-Direct", overrides={})
-    command = torchrl.command_line(request, "cpu")
+    command = trainer.command_line(request, "cpu")
     assert "torchrl" in command and "agent.num_mini_batches=2" in command
 
 
 def test_networks_are_those_of_rsl_rl(tmp_path):
-    agent = torchrl.resolve(a_request(tmp_path / "trial"), "cpu").agent
+    agent = trainer.resolve(a_request(tmp_path / "trial"), "cpu").agent
     assert agent.actor_cnn == {
         "output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu",
     }  # fmt: skip

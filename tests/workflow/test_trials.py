@@ -2,27 +2,31 @@
 
 import http.server
 import shutil
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import numpy
 import PIL.Image
 import pytest
+import quick
 import torch
-from conftest import ROOT, a_trial
-from envknee import launch
-from envknee.config import parse
-from envknee.errors import UserError
-from envknee.files import read_model
-from envknee.meter import Meter, TrialDone
-from envknee.prepare import resolve_arms
-from envknee.record import Request, read_rows
-from envknee.trainers import shared
+from conftest import ROOT, a_trial, camera
+from envknee.measure.meter import Meter, TrialDone
+from envknee.record.read import read_rows
+from envknee.record.schema import Request
+from envknee.run import launch
+from envknee.run.prepare import resolve_arms
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.load import parse_study
+from envknee.trainers.common import metered
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
     # 64 environments x 2^22 steps x 24 x 24 x 6 floats: 3.7 TB for the rollout, which no host has.
-    record = launch.launch(a_trial(tmp_path / "oom", num_envs=64, horizon=2**22, batch_size=2**22))
+    record = quick.launch(a_trial(tmp_path / "oom", num_envs=64, horizon=2**22, batch_size=2**22))
     assert record.outcome.status == "oom"
     assert record.outcome.failure is not None and record.outcome.failure.tensor == "learner"
     assert record.outcome.failure.requested_gb == pytest.approx(64 * 2**22 * 24 * 24 * 6 * 4 / 1e9)
@@ -33,37 +37,43 @@ def test_memory_that_runs_out_is_a_result(tmp_path):
     assert not (tmp_path / "oom" / "frames.png").exists()
 
 
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_rows_are_on_the_disk_before_the_outcome_says_that_they_are_whole(tmp_path):
+    trial, calls = a_trial(tmp_path / "trial"), tmp_path / "calls"
+    words = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fsync,rename", "-o", str(calls)]
+    subprocess.run([*words, sys.executable, "-m", "envknee.run.process", str(trial.root)], check=True)
+    said = [line.partition(" ")[2].strip() for line in calls.read_text().splitlines()]
+    rows, renamed = (
+        next(place for place, line in enumerate(said) if line.startswith(begin) and end in line)
+        for begin, end in (("fsync(", f"<{trial.metrics}>"), ("rename(", f', "{trial.outcome}")'))
+    )
+    assert rows < renamed and said[renamed - 1].startswith("fsync(") and ".outcome.json." in said[renamed - 1]
+    assert f"<{trial.root}>" in said[renamed + 1] and said[renamed + 1].startswith("fsync(")
+
+
 def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
-    free = launch.launch(a_trial(tmp_path / "free"))
+    free = quick.launch(a_trial(tmp_path / "free"))
     assert free.memory_peak_gb is not None
     cap_gb = 0.9 * free.memory_peak_gb  # the same trial does not fit
-    capped = launch.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb}))
+    capped = quick.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb}))
     assert capped.outcome.status == "oom"
     assert capped.outcome.reason is not None and f"memory_cap_gb is {cap_gb:g}" in capped.outcome.reason
     assert capped.outcome.environment is not None and capped.outcome.environment.device.memory_gb == cap_gb
-    wide = launch.launch(a_trial(tmp_path / "wide", memory={"memory_cap_gb": 1.2 * free.memory_peak_gb}))
+    wide = quick.launch(a_trial(tmp_path / "wide", memory={"memory_cap_gb": 1.2 * free.memory_peak_gb}))
     assert wide.outcome.status == "ok"
 
 
 def test_memory_that_runs_out_while_learning_is_answered_with_smaller_parts(tmp_path):
     # bfloat16 as well: both options reach the learner. On this host nothing runs out, so nothing is split.
     trial = a_trial(tmp_path / "retry", memory={"on_oom": "retry_accumulate", "mixed_precision": True}, iterations=2)
-    record = launch.launch(trial)
+    record = quick.launch(trial)
     assert record.outcome.status == "ok"
     assert record.outcome.micro_batches is None
 
 
 def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
-    trial = a_trial(
-        tmp_path / "nan",
-        iterations=5,
-        overrides={
-            "env.scene.tiled_camera.width": 24,
-            "env.scene.tiled_camera.height": 24,
-            "agent.algorithm.learning_rate": 1e30,
-        },
-    )
-    record = launch.launch(trial)
+    trial = a_trial(tmp_path / "nan", iterations=5, overrides=camera(24) | {"agent.algorithm.learning_rate": 1e30})
+    record = quick.launch(trial)
     assert record.outcome.status in ("nan", "diverged")
     assert record.outcome.failure is not None
     assert record.outcome.failure.iteration is not None and record.outcome.failure.tensor is not None
@@ -78,10 +88,10 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
     meter = Meter(read_model(trial.request, Request, ""), trial, "cpu")
     network = torch.nn.BatchNorm1d(1)  # with running statistics, which may be large
     network.running_var = torch.full((1,), 1e9)
-    meter.learned = lambda: shared.learned({"actor": network})
+    meter.learned = lambda: metered.learned({"actor": network})
 
     def act() -> None:
-        with shared.telling_what_broke(meter):
+        with metered.telling_what_broke(meter):
             torch.normal(torch.zeros(1), network.weight.detach())
 
     network.weight.data.fill_(-1.0)
@@ -105,11 +115,7 @@ def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
 
 @pytest.mark.parametrize("lazy", [True, False])  # False: cameras render whether somebody looks or not, all at once
 def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
-    overrides = {
-        "env.scene.tiled_camera.width": 32,
-        "env.scene.tiled_camera.height": 32,
-        "env.scene.lazy_sensor_update": lazy,
-    }
+    overrides = camera(32) | {"env.scene.lazy_sensor_update": lazy}
     trial = a_trial(
         tmp_path / "phases",
         num_envs=64,
@@ -119,7 +125,7 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
         warmup_iterations=1,
         overrides=overrides,
     )
-    record = launch.launch(trial)
+    record = quick.launch(trial)
     assert record.phases_s is not None and record.outcome.startup_s is not None
     assert min(spread.median for spread in record.phases_s.values()) > 0  # physics, render, ... : none is missing
     assert record.phases_s["render"].median > record.phases_s["storage"].median
@@ -132,7 +138,9 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
     later_s = sum(row.iteration_s or 0.0 for row in read_rows(trial)[1:])
     assert record.outcome.setup_s is not None and record.outcome.setup_s + later_s < record.outcome.total_s
 
-    record = launch.launch(a_trial(tmp_path / "off", phases="off"))
+
+def test_phases_can_be_left_out(tmp_path):
+    record = quick.launch(a_trial(tmp_path / "off", phases="off"))
     assert record.phases_s is None and record.fps_env_step is not None
 
 
@@ -146,11 +154,7 @@ def test_learning_ends_at_the_target(tmp_path):
         target_reward=-100.0,
         target_episodes=4,
         budget_s=60.0,
-        overrides={
-            "env.scene.tiled_camera.width": 24,
-            "env.scene.tiled_camera.height": 24,
-            "env.episode_length_s": 0.2,
-        },
+        overrides=camera(24, episode_length_s=0.2),
     )
     record = launch.launch(trial)
     assert record.outcome.status == "target_reached"
@@ -196,7 +200,7 @@ def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
     # A network without a layer's units: PyTorch raises, and that is nobody's result.
     trial = a_trial(tmp_path / "broken", overrides={"agent.actor.hidden_dims": [-8]})
     with pytest.raises(UserError, match="(?s)ended without a result.*negative dimension") as error:
-        launch.launch(trial)
+        quick.launch(trial)
     assert str(trial.log) in str(error.value)
     assert "look at what the study overrides" in str(error.value) and "hidden_dims: [-8]" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
@@ -206,10 +210,9 @@ def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
 def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, trainer, pixels):
     if trainer != "rsl_rl":
         pytest.importorskip(trainer)
-    size = {f"env.scene.tiled_camera.{side}": pixels for side in ("width", "height")}
-    trial = a_trial(tmp_path / "small", trainer=trainer, overrides=size)
+    trial = a_trial(tmp_path / "small", trainer=trainer, overrides=camera(pixels))
     with pytest.raises(UserError) as error:
-        launch.launch(trial)
+        quick.launch(trial)
     assert f"without a result. trainer: {trainer}: images are too small" in str(error.value)
     assert "Make them larger (task.overrides" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
@@ -220,7 +223,7 @@ def a_study(**changes):
         "study": "checked",
         "throughput": {"num_envs": [4, 8], "horizon": 4, "batch_size": 16},
     }
-    return parse(plain | changes)
+    return parse_study(plain | changes)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import ENVIRONMENT, a_trial, trial_processes, wait_for
-from envknee import launch
-from envknee.errors import UserError
-from envknee.files import TrialFolder
-from envknee.record import Record, load_record, read_rows
+from envknee.record.read import load_record, read_rows
+from envknee.record.schema import Record
+from envknee.run import launch
+from envknee.study.errors import UserError
+from envknee.study.paths import TrialFolder
 
 TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
 
@@ -129,7 +130,7 @@ def test_memory_that_runs_out_on_the_ranks_is_a_result(tmp_path):
 
 def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
     trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
-    with subprocess.Popen([sys.executable, "-m", "envknee.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
+    with subprocess.Popen([sys.executable, "-m", "envknee.run.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
         wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
         processes = psutil.Process(launcher.pid).children(recursive=True)
         launcher.kill()
@@ -141,7 +142,7 @@ def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
 @pytest.mark.parametrize(("ranks", "processes"), [(1, 1), (2, 3)])
 def test_a_launcher_that_is_killed_while_they_are_imported_leaves_none_behind(tmp_path, ranks, processes):
     trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
-    with subprocess.Popen([sys.executable, "-m", "envknee.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
+    with subprocess.Popen([sys.executable, "-m", "envknee.run.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
         parent = psutil.Process(launcher.pid)
         wait_for(lambda: len(parent.children(recursive=True)) >= processes)
         started = parent.children(recursive=True)

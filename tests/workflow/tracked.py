@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from envknee.config import Study, parse
-from envknee.files import StudyFolder, canonical_json, sha256_of
-from envknee.record import (
+from envknee.record.build import build_record
+from envknee.record.schema import (
     Device,
     Environment,
     Failure,
@@ -18,9 +17,12 @@ from envknee.record import (
     Request,
     Row,
     Status,
-    build_record,
 )
-from envknee.tracking.describe import describe_study
+from envknee.study.files import canonical_json, sha256_of
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.tracking.arms import describe_study
 from envknee.tracking.run import Run
 from envknee.tracking.writing import TAG_KEY, TAG_RESULTS
 
@@ -47,7 +49,7 @@ H100 = H100_NODE.device
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
     """Return a study of two arms with three planned trials of each kind in each arm."""
     sizes = {"num_envs": [64, 2048], "horizon": 32, "batch_size": [2048]}
-    return parse(
+    return parse_study(
         {
             "study": name,
             "seed": seed,
@@ -104,6 +106,9 @@ def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Ro
             learning_rate=3e-4,
             action_std=1.0,
             memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.5, torch_peak_allocated_gb=16.5, device_used_gb=18.5),
+            cpu_percent=101.0,
+            gpu_percent=96.0,
+            gpu_power_w=540.0,
         )
         for iteration in range(count)
     ]

@@ -1,6 +1,7 @@
 """A real tracking server with a real PostgreSQL behind it, on loopback, in folders of their own."""
 
 import contextlib
+import json
 import os
 import pwd
 import shutil
@@ -12,15 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
-import yaml
 from conftest import ENVIRONMENT
 
 PASSWORD = "kept-out-of-every-log"  # noqa: S105
-START_S = 90
+START_S = 400
 
 
 class Postgres:
@@ -94,32 +93,37 @@ def postgres() -> Iterator[Postgres]:
 
 
 class Server:
-    """`make server`'s process, in a process group of its own."""
+    """`make server`'s process, in a process group of its own. Options are those of its command line."""
 
-    def __init__(self, folder: Path, environment: dict[str, str] | None = None, **settings: Any) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None, **options: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.port = free_port()
-        self.file = folder / "server.yaml"
         self.log = folder / "server.log"
         self.environment = ENVIRONMENT | (environment or {})
-        chosen = {"backend": "sqlite:///mlflow.db", "artifacts": "artifacts", "port": self.port, "workers": 1}
-        self.file.write_text(yaml.safe_dump(chosen | settings))
+        chosen = {"backend": "sqlite:///mlflow.db", "artifacts": "artifacts", "port": str(self.port)}
+        words = [word for name, value in (chosen | options).items() for word in (f"--{name}", value)]
+        self.command = [sys.executable, "-m", "envknee.tracking.server", *words]
 
     @property
     def uri(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "envknee.tracking.server", str(self.file)]
+    def user(self) -> tuple[str, str]:
+        """The first user, with the password that was made up for him."""
+        return "admin", (self.folder / "tracking/private/admin-password").read_text().strip()
+
+    def sign_in(self, patch: pytest.MonkeyPatch) -> None:
+        """Let MLflow's clients in this process sign in."""
+        for name, value in zip(("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"), self.user, strict=True):
+            patch.setenv(name, value)
 
     def refused(self) -> str:
         """Return what is said by a server that must not start."""
         done = subprocess.run(
-            [*self.command, "--check"], cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=60,
-            check=False,
-        )  # fmt: skip
+            self.command, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=60, check=False
+        )
         assert done.returncode == 2, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done.stderr
@@ -139,14 +143,51 @@ class Server:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(timeout=30)
 
-    def status(self, path: str, user: tuple[str, str] | None = None, host: str | None = None) -> int:
+    def status(self, path: str, user: tuple[str, str] | None = None, **headers: str) -> int:
         """Return the status of an answer; 0 where there is none."""
         try:
-            return requests.get(
-                self.uri + path, auth=user, headers={"Host": host} if host else {}, timeout=10
-            ).status_code
+            return requests.get(self.uri + path, auth=user, headers=headers, timeout=10).status_code
         except requests.RequestException:
             return 0
+
+
+def attack(uri: str, run_id: str, folder: Path, user: tuple[str, str] | None = None) -> dict[str, int]:
+    """Do to an MLflow server what another user of its machine could; return the answers by what was tried.
+
+    Args:
+        uri: of the server
+        run_id: a run in it
+        folder: of the server's own user: `secret` in it is read, `authorized_keys` written
+        user: who signs in, if anybody
+    """
+    api = f"{uri}/api/2.0/mlflow"
+    name = f"attack-{time.monotonic_ns()}"
+    inside = json.dumps({"name": name, "artifact_location": str(folder)})
+    body = ["-H", "Content-Type: application/json", "-X", "POST", "-d"]
+    tried = {
+        "list runs": [f"{api}/runs/search", *body, '{"experiment_ids": ["0"]}'],
+        "read files of a run": [f"{uri}/get-artifact?path=record.json&run_uuid={run_id}"],
+        "read a file through the proxy": [f"{uri}/api/2.0/mlflow-artifacts/artifacts?path=../{folder.name}"],
+        "name a folder": [f"{api}/experiments/create", *body, inside],
+        "name a folder in camel case": [f"{api}/experiments/create", *body, inside.replace("_location", "Location")],
+        "name a folder as a page does": [f"{uri}/ajax-api/2.0/mlflow/experiments/create", *body, inside],
+        "write a file": [
+            f"{uri}/ajax-api/2.0/mlflow/upload-artifact?run_uuid={run_id}&path=authorized_keys",
+            *body,
+            "key",
+        ],
+        "start an assistant": [f"{uri}/ajax-api/3.0/mlflow/assistant/config"],
+        "delete a run": [f"{api}/runs/delete", *body, json.dumps({"run_id": run_id})],
+    }
+    return {what: _curl(words, user) for what, words in tried.items()}
+
+
+def _curl(words: list[str], user: tuple[str, str] | None) -> int:
+    """Return the status of the answer to another user of this machine, where this one may become one."""
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    sign_in = ["--user", ":".join(user)] if user else []
+    command = [*other, "curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", *sign_in, *words]
+    return int(subprocess.run(command, text=True, capture_output=True, check=True, timeout=60, cwd="/").stdout)
 
 
 def free_port() -> int:

@@ -6,23 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ENVIRONMENT, a_trial
-from envknee import processes
-from envknee.errors import UserError
-from envknee.files import TrialFolder, read_model
-from envknee.record import Record, Request, Row
+from conftest import ENVIRONMENT, a_trial, camera
+from envknee.machine import processes
+from envknee.record.schema import Record, Request, Row
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 
 # PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
 COUNTING = """
 import sys
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from envknee import trial
+from envknee.run import process
 counted = open(sys.argv.pop(), "ab", buffering=0)
 def count(*_):
     counted.write(b".")
 register_optimizer_step_post_hook(count)
-trial.main()
+process.main()
 """
 
 
@@ -31,10 +32,10 @@ def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
 
     Episodes take 12 steps of rollouts of 8: whole ones end in the third, and the target is below any reward.
     """
-    overrides = {"env.scene.tiled_camera.width": px, "env.scene.tiled_camera.height": px, "env.episode_length_s": 0.2}
     return {
         "kind": "learning", "num_envs": 8, "horizon": 8, "batch_size": 32, "iterations": None, "target_reward": -100.0,
-        "target_episodes": 8, "budget_s": 120.0, "deterministic": True, "overrides": overrides, **changes,
+        "target_episodes": 8, "budget_s": 120.0, "deterministic": True,
+        "overrides": camera(px, episode_length_s=0.2), **changes,
     }  # fmt: skip
 
 

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import a_trial
+from conftest import a_trial, camera
 from envknee import tasks
-from envknee.files import TrialFolder, read_model
-from envknee.meter import Meter, TrialDone
-from envknee.record import Request
+from envknee.measure.meter import Meter, TrialDone
+from envknee.record.schema import Request
+from envknee.study.files import read_model
+from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 
-SMALL = {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24, "env.episode_length_s": 0.1}
+SMALL = camera(24, episode_length_s=0.1)
 NUM_ENVS, HORIZON = 8, 8
 
 

@@ -1,8 +1,14 @@
 """envknee: where more environments, longer rollouts and larger batches stop paying, with the evidence.
 
-Data flows one way, through files that a person can read:
+Data flows one way, through files that a person can read. Folders are the stages, in the order in which data passes:
 
-    config -> ask -> request.json -> launch -> metrics.jsonl -> record.json -> limits -> verdict.json -> figures
+    study -> ask -> run (tasks, trainers, lean, measure, machine) -> record -> verdict -> show, tracking -> after
+
+Each folder's own docstring says what comes in, what goes out, and which folders it may use.
 """
 
+from envknee.commands import answer_to_old_names
+
 __version__ = "0.1.0"
+
+answer_to_old_names()

@@ -5,7 +5,7 @@
 import functools
 from pathlib import Path
 
-from envknee import progress
+from envknee.run import progress
 from envknee.slurm import checks, facts
 from envknee.slurm import site as slurm_site
 from envknee.slurm.enter import enter
@@ -44,17 +44,17 @@ def resources_of(job):
     if SITE is None:
         return {}
 
-    def one(name, wildcards, attempt):
+    def value_of(name, wildcards, attempt):
         return job(wildcards, attempt).resources(SITE).get(name)
 
-    return {name: functools.partial(one, name) for name in jobs.RESOURCES}
+    return {name: functools.partial(value_of, name) for name in jobs.resource_names()}
 
 
 FOLLOWER = None
 
 
 def follow_jobs():
-    """Jobs say how their trials ended in logs of their own: here, too."""
+    """What jobs print goes into logs of their own: say it here, too."""
     global FOLLOWER
     if SITE is not None:
         FOLLOWER = progress.Follower(FOLDER, TRIALS, logger.info)

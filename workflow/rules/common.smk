@@ -2,6 +2,7 @@
 #
 # In:   the configuration that Snakemake was given
 # Out:  STUDY, FOLDER, TRIALS; study.json and a lock on the folder while a sweep runs
+import functools
 import os
 import subprocess
 import sys
@@ -12,14 +13,16 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
-from envknee import claim, replayed, space
-from envknee import config as study_config
-from envknee.errors import UserError
-from envknee.files import canonical_json
-from envknee.processes import own_python_first
+from envknee.ask import replayed
+from envknee.machine.processes import own_python_first
+from envknee.run import attempts
 from envknee.slurm import jobs
-from envknee.tracking.beside import LiveProcess
-from envknee.tracking.store import locate_store
+from envknee.study import claim, space
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.load import parse_study
+from envknee.tracking.follow import LiveProcess
+from envknee.tracking.store import locate_store, trust_address
 
 # Rules call `python -m envknee.<module>`, also where no environment is activated.
 own_python_first()
@@ -28,12 +31,16 @@ own_python_first()
 SITE_FILE = config.pop("site", None)
 
 try:
-    STUDY = study_config.parse(config)
+    STUDY = parse_study(config)
     FOLDER = claim.folder_of(STUDY)
     PLAN = space.plan(STUDY)
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
     replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
+    if workflow.is_main_process and not workflow.dryrun:
+        for path in FOLDER.trial_files("outcome.json"):
+            if why := attempts.forget_torn(FOLDER.trial(int(path.parent.name))):
+                logger.warning(f"envknee: {path.parent} is measured again: {why}")
 except UserError as error:
     raise WorkflowError(str(error))
 
@@ -44,11 +51,21 @@ LEFT_OUT = ("Select jobs to execute", "Execute ", "Singularity containers")
 TOLD = set()
 
 
+def tell_plan(tell):
+    """What is measured, what is left out, and what the repeats can show: before anything runs."""
+    from envknee.ask import plan  # seconds of SciPy that the processes of jobs should not pay
+
+    for line in plan.lines_here(STUDY, FOLDER.root.parent):
+        tell(f"envknee: {line}")
+
+
 def is_told(entry):
     """How many jobs there are is what a dry-run is for: the profile's `quiet` hides it, and Snakemake says it twice."""
     message = entry.getMessage()
     if workflow.dryrun and getattr(entry, "event", None) == LogEvent.RUN_INFO:
         del entry.event
+        if not TOLD:
+            tell_plan(functools.partial(print, file=sys.stderr))
         first = message not in TOLD
         TOLD.add(message)
         return first
@@ -58,8 +75,9 @@ def is_told(entry):
 logger.addFilter(is_told)
 
 
-# Curves in the tracking store while trials run.
+# Curves in the tracking store while trials run. Only what the user's own file names gets the user's credentials.
 LIVE = LiveProcess()
+trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
 wildcard_constraints:
@@ -93,31 +111,42 @@ onstart:
             claim.wait_for_trials(FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
-    for line in space.left_out(STUDY):
-        logger.warning(f"envknee: {line}")
+    tell_plan(logger.warning)
     follow_jobs()
     LIVE.start(STUDY, FOLDER)
 
 
-def tell(module):
-    """Run one of our modules on the whole study, after all rules."""
-    subprocess.run([sys.executable, "-m", f"envknee.{module}", str(FOLDER.root)], check=True)
+def run_on_study(command):
+    """Run one of our commands on the whole study, after all rules."""
+    subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
+
+
+def finish():
+    """End what ran beside the sweep, and print the verdict of a whole study: also when only its publication failed."""
+    LIVE.stop(logger.warning)
+    if FOLLOWER:
+        FOLLOWER.look()
+    if all(path.exists() for path in (*RECORDS, *FIGURES, FOLDER.verdict, FOLDER.report)):
+        if is_older(FOLDER.report, FOLDER.published):
+            run_on_study("report")  # once more, with links to the runs
+        run_on_study("summary")
+
+
+def is_older(path, other):
+    """Whether a file was written before another one that exists."""
+    return other.exists() and path.stat().st_mtime_ns < other.stat().st_mtime_ns
 
 
 onerror:
-    LIVE.stop(logger.warning)
-    if FOLLOWER:
-        FOLLOWER.look()
-    # All is measured and drawn, and only the tracking store is away: what was found is told all the same.
-    if all(path.exists() for path in (*RECORDS, *FIGURES)) and not FOLDER.published.exists():
-        tell("report")
-        tell("summary")
+    finish()
 
 
 onsuccess:
-    LIVE.stop(logger.warning)
-    if FOLLOWER:
-        FOLLOWER.look()
-    # Of a whole study, not of one file somebody asked for.
-    if FOLDER.verdict.exists() and FOLDER.report.exists():
-        tell("summary")
+    finish()
+    if set(workflow.dag_settings.targets) <= {"all"} and (
+        missing := [path for path in RECORDS if not path.exists()]
+    ):
+        raise WorkflowError(
+            f"{len(missing)} of {TRIALS} trials were not measured: {', '.join(path.parent.name for path in missing)}."
+            " Something else changed this study's folder meanwhile. Run the sweep again: it measures these alone."
+        )

@@ -6,19 +6,19 @@
 # BASE, TORCH, MIRROR and PYTHON are taken from the environment, see containers/build.sh.
 from pathlib import Path
 
-from envknee import docker, image
+from envknee.run.container import apptainer, docker
 
 IMAGE = []
 # What is missing is said before anything starts.
 try:
     if STUDY.runtime == "docker":
         PINNED = docker.pin(STUDY.image)
-        image.check_fits(STUDY.image, PINNED.image, docker.BUILD)
+        apptainer.check_fits(STUDY.image, PINNED.image, docker.BUILD)
         IMAGE = [FOLDER.image]
     elif STUDY.runtime == "apptainer":
-        image.require_apptainer()
+        apptainer.require_apptainer()
         if STUDY.image is not None:
-            image.check_fits(STUDY.image, image.describe(Path(STUDY.image)))
+            apptainer.check_fits(STUDY.image, apptainer.describe(Path(STUDY.image)))
         IMAGE = [STUDY.image or "containers/isaaclab.sif"]
 except UserError as error:
     raise WorkflowError(str(error))
@@ -34,7 +34,7 @@ if STUDY.runtime == "docker":
             name=STUDY.image,
             content=PINNED.image.content_sha256,
         shell:
-            "python -m envknee.docker {params.name:q} {output:q}"
+            "python -m envknee docker {params.name:q} {output:q}"
 
 
 if STUDY.runtime == "apptainer" and STUDY.image is None:
@@ -53,6 +53,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "requirements.lock",
                     "requirements-cuda.lock",
                     "requirements-trainers.lock",
+                    "sbom.py",
                     "step_once.py",
                     "with-kernels.sh",
                 )

@@ -4,18 +4,12 @@
 # Out:  verdict.json, records.csv, figures/*, report.html
 #
 # Snakemake's own report (snakemake --report FILE.html) has the same figures and captions, and when each job ran. The one written
-# here can be read on a phone and on paper, and links trials to their files and runs.
-import json
+# here can be read on a phone and on paper, says the verdict in words, and links trials to their files and runs.
+from envknee.show.figures import registry
 
-from envknee import outputs
-
-FIGURES = [FOLDER.figures / name for name in outputs.figures_of(STUDY)]
+DRAWN = registry.figures_of(STUDY)
+FIGURES = [FOLDER.figures / entry.svg for entry in DRAWN]
 RECORDS = [FOLDER.trial(number).record for number in range(TRIALS)]
-
-
-if FOLDER.verdict.exists():
-    # The report's first page, workflow/report/workflow.rst, tells what was found.
-    config["verdict"] = json.loads(FOLDER.verdict.read_text(encoding="utf-8"))
 
 
 rule verdict:
@@ -23,7 +17,7 @@ rule verdict:
         RECORDS,
     output:
         verdict=FOLDER.verdict,
-        csv=FOLDER.records_csv,
+        csv=report(FOLDER.records_csv, caption="../report/trials.rst", category="3 Trials"),
     log:
         FOLDER.root / "logs" / "verdict.log",
     localrule: True
@@ -31,7 +25,7 @@ rule verdict:
         folder=FOLDER.root,
         decide=STUDY.decide.model_dump(),
     shell:
-        "python -m envknee.limits.verdict {params.folder:q} 2>&1 | tee {log:q}"
+        "python -m envknee verdict {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule figures:
@@ -40,35 +34,32 @@ rule figures:
         verdict=FOLDER.verdict,
     output:
         [
-            report(
-                FOLDER.figures / name,
-                caption=f"../report/{outputs.caption_of(name)}",
-                category=outputs.section_of(name),
-            )
-            for name in outputs.figures_of(STUDY)
+            report(FOLDER.figures / entry.svg, caption=f"../report/{entry.caption}", category=entry.section)
+            for entry in DRAWN
         ],
-        [FOLDER.figures / outputs.pixels_of(name) for name in outputs.figures_of(STUDY) if name.endswith(".svg")],
+        [FOLDER.figures / entry.png for entry in DRAWN],
     log:
         FOLDER.root / "logs" / "figures.log",
     localrule: True
     params:
         folder=FOLDER.root,
     shell:
-        "python -m envknee.figures {params.folder:q} 2>&1 | tee {log:q}"
+        "python -m envknee figures {params.folder:q} 2>&1 | tee {log:q}"
 
 
+# It needs no tracking store: it is written before, or beside, publication.
 rule report:
     input:
         RECORDS,
         FIGURES,
         verdict=FOLDER.verdict,
-        published=FOLDER.published,
     output:
         FOLDER.report,
     log:
         FOLDER.root / "logs" / "report.log",
+    priority: 1
     localrule: True
     params:
         folder=FOLDER.root,
     shell:
-        "python -m envknee.report {params.folder:q} 2>&1 | tee {log:q}"
+        "python -m envknee report {params.folder:q} 2>&1 | tee {log:q}"

@@ -20,7 +20,7 @@ rule prepare:
         folder=FOLDER.root,
         study=canonical_json(STUDY.measured_part()),  # the same in whatever order a file lists its keys
     shell:
-        "python -m envknee.prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}"
+        "python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}"
 
 
 rule request:
@@ -36,7 +36,7 @@ rule request:
         folder=FOLDER.root,
         study=FOLDER.study,
     shell:
-        "python -m envknee.ask --study-file {params.study:q} --folder {params.folder:q} --number {wildcards.number}"
+        "python -m envknee ask --study-file {params.study:q} --folder {params.folder:q} --number {wildcards.number}"
         " 2>&1 | tee {log:q}"
 
 
@@ -59,4 +59,4 @@ rule trial:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
         "ln -sf ../trials/{wildcards.number}/trial.log {log:q}"
-        " && python -m envknee.launch {params.trial:q} {input.image:q}"
+        " && python -m envknee launch {params.trial:q} {input.image:q}"

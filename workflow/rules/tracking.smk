@@ -2,7 +2,7 @@
 #
 # In:   records, verdict and figures
 # Out:  results/<study>/published.json, and runs in the tracking store (publishing twice changes nothing)
-# Before it, while trials run: curves, by a process beside the sweep (envknee.tracking.beside, started in common.smk)
+# Before it, while trials run: curves, by a process beside the sweep (envknee.tracking.follow, started in common.smk)
 
 
 rule publish:
@@ -22,4 +22,4 @@ rule publish:
         # Not the address itself, which may hold a password: Snakemake keeps parameters.
         tracking=STUDY.tracking.digest,
     shell:
-        "python -m envknee.tracking {params.folder:q} --config {params.study:q} 2>&1 | tee {log:q}"
+        "python -m envknee publish {params.folder:q} --config {params.study:q} 2>&1 | tee {log:q}"

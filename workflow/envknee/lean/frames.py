@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from envknee.lean import operations
+from envknee.lean import checks, operations
 
 
 class LeanFrameStack:
@@ -57,7 +57,7 @@ class LeanFrameStack:
         Raises:
             TypeError: for numbers that are no integers.
             ValueError: for truth values of another shape than [num_envs].
-            IndexError: for an environment that is not there (on a GPU: see `operations.check_indices`).
+            IndexError: for an environment that is not there (on a GPU: see `checks.check_indices`).
         """
         if env_ids is None or isinstance(env_ids, slice):
             self._is_fresh[slice(None) if env_ids is None else env_ids] = True
@@ -66,10 +66,10 @@ class LeanFrameStack:
             return
         ids = torch.as_tensor(env_ids, device=self._is_fresh.device)
         if ids.dtype == torch.bool:
-            operations.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
+            checks.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
         else:
-            operations.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
-            operations.check_indices("env_ids", ids, self.num_envs)
+            checks.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
+            checks.check_indices("env_ids", ids, self.num_envs)
         self._is_fresh[ids] = True
 
     def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
@@ -121,7 +121,7 @@ class LeanFrameStack:
             TypeError: for frames of another dtype than uint8, now or before, or a result of another one than those.
             ValueError: for frames of another shape or device than before, or an empty one.
         """
-        operations.check_result(dtype)
+        checks.check_result(dtype)
         ring = self._ring_for(images, (torch.uint8,))
         if self._sums is None:
             self._sums = torch.empty(ring.shape[:2], dtype=torch.int64, device=ring.device)
@@ -144,7 +144,7 @@ class LeanFrameStack:
             if ring.dtype not in dtypes:
                 raise TypeError(f"this stack holds frames of {ring.dtype}, expected {dtypes[0]}: call it instead")
             dtypes = (ring.dtype,)
-        operations.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
+        checks.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
         if ring is None:
             _, height, width, channels = images.shape
             ring = images.new_empty((self.frames, self.num_envs * channels, height, width))

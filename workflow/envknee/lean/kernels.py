@@ -1,4 +1,4 @@
-"""Warp kernels for stacks of camera frames: one source for CPU and CUDA. `operations` launches them.
+"""Warp kernels for stacks of camera frames: one source for CPU and CUDA. `operations` and `rollouts` launch them.
 
 Channels first, so that neighbouring threads read and write neighbouring columns. The module imports no other of the project: an image
 is built with it, and its kernels (containers/step_once.py).
@@ -443,14 +443,12 @@ def gather_normalized(
     scale: wp.float32,
     lanes: wp.int32,
     channels_last: wp.bool,
-    bits: wp.int32,
     out: wp.array4d(dtype=Any),
 ):
     """Write the normalized stacks of transitions at `places` (step * n + env).
 
     frames [t + k - 1, n * c, h, w] hold each frame once, the one of step t at t + k - 1; history [t, n] tells how many of
-    the k - 1 frames before it belong to the same episode. out [b, l * f * f, H / f, W / f] has l = k * c layers, each of
-    H x W pixels folded by f = 2^bits; what of H x W is not in h x w is zero.
+    the k - 1 frames before it belong to the same episode. out [b, l, h, w] has l = k * c layers.
 
     dim: b, l, lanes, or with channels last b, lanes, l: neighbouring threads write neighbouring numbers.
     """
@@ -459,7 +457,6 @@ def gather_normalized(
         turned = layer
         layer = lane
         lane = turned
-    fold = wp.int32(1) << bits
     envs = history.shape[1]
     step = wp.int32(places[row] / wp.int64(envs))
     env = wp.int32(places[row] % wp.int64(envs))
@@ -467,13 +464,9 @@ def gather_normalized(
     frame = step + stacked - 1 - back
     plane = env * channels + layer % channels
     mean = wp.float32(sums[frame, plane]) / scale
-    for y in range(out.shape[2] << bits):
-        for x in range(lane, out.shape[3] << bits, lanes):
-            value = wp.float32(0.0)
-            if y < frames.shape[2] and x < frames.shape[3]:
-                value = wp.float32(frames[frame, plane, y, x]) / 255.0 - mean
-            part = (layer * fold + (y & (fold - 1))) * fold + (x & (fold - 1))
-            out[row, part, y >> bits, x >> bits] = out.dtype(value)
+    for y in range(out.shape[2]):
+        for x in range(lane, out.shape[3], lanes):
+            out[row, layer, y, x] = out.dtype(wp.float32(frames[frame, plane, y, x]) / 255.0 - mean)
 
 
 # All that is ever launched, so that it is compiled at once: each dtype that came later would compile the module again.

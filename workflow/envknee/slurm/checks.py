@@ -5,11 +5,11 @@ Input: a site, a study, what the cluster says. Output: sentences: value, what wa
 
 from collections.abc import Iterable
 
-from envknee.config import Study
-from envknee.errors import nearest
 from envknee.slurm import jobs
 from envknee.slurm.facts import Cluster, Node
 from envknee.slurm.site import Site
+from envknee.study.errors import nearest
+from envknee.study.model import Study
 
 
 def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:

@@ -7,7 +7,7 @@ as SLURM hands the environment on.
 import os
 from pathlib import Path
 
-from envknee import scratch
+from envknee.machine import scratch
 from envknee.slurm.site import Site
 
 

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envknee.errors import UserError
 from envknee.slurm.fields import fields_of
+from envknee.study.errors import UserError
 
 ASK_S = 60
 """How long a controller may take to answer: a busy one takes seconds."""

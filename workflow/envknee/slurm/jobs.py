@@ -5,12 +5,12 @@ plugin knows.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from envknee.config import Study
-from envknee.errors import UserError
 from envknee.slurm.site import Site
-from envknee.space import Slot
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.space import Slot
 
 TIME_FACTOR = 1.1
 """Of a trial's limit_s: what else its job waits for grows with it (a busy file system, a slow node)."""
@@ -21,15 +21,13 @@ GROWTH = 0.5
 PREPARE_MINUTES_PER_ARM = 15
 """Preparing takes about a minute per arm where kernels are compiled; a cold shared disk was seen to take ten times that."""
 
-PROBE_MINUTES = 5
-"""Importing torch from a cold shared disk is the longest part of a preflight's job."""
+COMPUTED = ("gres", "nodes", "cpus_per_task", "mem_mb", "runtime", "mpi", "tasks", "tasks_per_gpu")
+"""Resources that follow from the study, beside those that lines of the site name."""
 
 
-RESOURCES = (
-    "slurm_partition", "slurm_account", "qos", "constraint", "slurm_extra", "gres", "nodes", "cpus_per_task", "mem_mb", "runtime",
-    "mpi", "tasks", "tasks_per_gpu",
-)  # fmt: skip
-"""What rules tell the executor plugin."""
+def resource_names() -> tuple[str, ...]:
+    """Return every resource that a rule may tell the executor plugin."""
+    return (*Site.resources(), *COMPUTED)
 
 
 @dataclass(frozen=True, order=True)
@@ -70,11 +68,6 @@ class Job:
     def resources(self, site: Site) -> dict[str, int | str]:
         """Return what the executor plugin is told (its own names; snakemake-executor-plugin-slurm 2.8.0, further.md)."""
         asked: dict[str, int | str | None] = {
-            "slurm_partition": site.partition,
-            "slurm_account": site.account,
-            "qos": site.qos,
-            "constraint": site.constraint,
-            "slurm_extra": site.slurm_extra,
             "gres": gres(self.gpus, site),
             "nodes": self.nodes,
             "cpus_per_task": self.cpus,
@@ -84,25 +77,7 @@ class Job:
         if self.nodes > 1:
             # The launcher starts a task on each node by itself (see nodes); 0: `tasks` is not meant for each GPU.
             asked |= {"mpi": "srun", "tasks": self.nodes, "tasks_per_gpu": 0}
-        return {name: value for name, value in asked.items() if value is not None}
-
-    def options(self, site: Site) -> list[str]:
-        """Return the same for srun and sbatch themselves."""
-        asked = {
-            "--partition": site.partition,
-            "--account": site.account,
-            "--qos": site.qos,
-            "--constraint": site.constraint,
-            "--gres": gres(self.gpus, site),
-            "--nodes": self.nodes,
-            "--ntasks": self.nodes,
-            "--cpus-per-task": self.cpus,
-            "--mem": self.mem_mb,
-            "--time": self.minutes,
-        }
-        return [f"{name}={value}" for name, value in asked.items() if value is not None] + (
-            site.slurm_extra.split() if site.slurm_extra else []
-        )
+        return site.asked() | {name: value for name, value in asked.items() if value is not None}
 
 
 def gres(gpus: int, site: Site) -> str | None:
@@ -156,11 +131,6 @@ def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | 
     seconds = PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
     gpus = max(shape_of(study, arm).gpus for arm in study.arms)
     return job_of(Shape(gpus), seconds, site, attempt, most_minutes)
-
-
-def probe_job(shape: Shape, site: Site) -> Job:
-    """Return the job of a preflight: what a trial asks for, and a few minutes."""
-    return replace(job_of(shape, 0.0, site), minutes=PROBE_MINUTES)
 
 
 def arms_by_shape(study: Study) -> dict[Shape, list[str]]:

@@ -5,14 +5,17 @@ Input: workflow/profiles/slurm/site.yaml, or another file in its place. Output: 
 
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
-from envknee.config import OneOfEach, Positive, Strict
-from envknee.errors import UserError, nearest
+from envknee.study.errors import UserError, nearest
+from envknee.study.load import OneOfEach
+from envknee.study.model import Strict
+from envknee.study.rules import Positive
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
 """Of a partition (or several, with commas), an account, a quality of service: they end on sbatch's command line."""
@@ -57,27 +60,67 @@ def _extra(value: Any) -> Any:
     wrong = [word for word in words if not OPTION.fullmatch(word)]
     if wrong:
         raise ValueError(f"expected options as --name=value separated by blanks; {wrong[0]!r} is none")
-    managed = [word for word in words if word.partition("=")[0] in MANAGED]
+    managed = [word for word in words if word.partition("=")[0] in MANAGED | {*Site.slurm_names().values()}]
     if managed:
         raise ValueError(f"{managed[0]} is decided by other lines of this file, or by the study")
     return " ".join(words)
 
 
-class Site(Strict):
-    """One cluster, or one partition of it."""
+@dataclass(frozen=True)
+class Slurm:
+    """What a line of site.yaml is for SLURM: a resource of the executor plugin, or an option of sbatch such as `--reservation`.
 
-    partition: Annotated[str, BeforeValidator(_name)]
-    account: Annotated[str, BeforeValidator(_name)] | None = None
-    qos: Annotated[str, BeforeValidator(_name)] | None = None
+    A line that has one needs nothing else: jobs ask for it, rules pass it on, and `slurm_extra` may not name it.
+    """
+
+    name: str
+
+
+EXTRA = "slurm_extra"
+"""The executor plugin's resource for options that it has no resource for."""
+
+Name = Annotated[str, BeforeValidator(_name)]
+
+
+class Site(Strict):
+    """One cluster, or one partition of it. Each line is explained in workflow/profiles/slurm/site.yaml."""
+
+    partition: Annotated[Name, Slurm("slurm_partition")]
+    account: Annotated[Name | None, Slurm("slurm_account")] = None
+    qos: Annotated[Name | None, Slurm("qos")] = None
     gpu_type: Annotated[str, BeforeValidator(_gpu_type)] | None = None
     max_gpus: Positive = 8
     cpus_per_gpu: Positive = 8
     mem_gb_per_gpu: Annotated[float, Field(gt=0)] = 64.0
-    constraint: Annotated[str, BeforeValidator(_constraint)] | None = None
-    slurm_extra: Annotated[str, BeforeValidator(_extra)] | None = None
+    constraint: Annotated[Annotated[str, BeforeValidator(_constraint)] | None, Slurm("constraint")] = None
+    slurm_extra: Annotated[Annotated[str, BeforeValidator(_extra)] | None, Slurm(EXTRA)] = None
     scratch: str | None = None
     margin_minutes: Annotated[int, Field(ge=0)] = 5
     retries: Annotated[int, Field(ge=0)] = 3
+
+    @classmethod
+    def slurm_names(cls) -> dict[str, str]:
+        """Return key -> what SLURM calls it, of the lines that are passed on as they stand."""
+        return {
+            key: mark.name
+            for key, field in cls.model_fields.items()
+            for mark in field.metadata
+            if isinstance(mark, Slurm)
+        }
+
+    @classmethod
+    def resources(cls) -> tuple[str, ...]:
+        """Return the executor plugin's resources among these."""
+        return tuple(name for name in cls.slurm_names().values() if not name.startswith("--"))
+
+    def asked(self) -> dict[str, int | str]:
+        """Return what the lines of this site ask for: resource -> value."""
+        told = {name: value for key, name in self.slurm_names().items() if (value := getattr(self, key)) is not None}
+        options = [f"{name}={value}" for name, value in told.items() if name.startswith("--")]
+        resources = {name: value for name, value in told.items() if not name.startswith("--")}
+        if options:
+            resources[EXTRA] = " ".join([*resources.get(EXTRA, "").split(), *options])
+        return resources
 
 
 def load(path: Path) -> Site:

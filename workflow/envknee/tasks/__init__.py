@@ -11,11 +11,11 @@ from typing import Any
 
 import gymnasium
 
-from envknee.config import Observations, Overrides, OverrideValue
-from envknee.errors import UserError, nearest
-from envknee.meter import Meter
-from envknee.overrides import apply_overrides, refuse_the_studys
-from envknee.phases import Timeline
+from envknee.measure.meter import Meter
+from envknee.measure.phases import Timeline
+from envknee.study.errors import UserError, nearest
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.rules import Observations, Overrides, OverrideValue
 from envknee.tasks import assets
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envknee.errors import UserError
+from envknee.study.errors import UserError
 
 GROUND_USD = Path(__file__).with_name("ground.usda")
 """An infinite plane that ships with envknee, in the place of NVIDIA's, whose looks no policy sees."""

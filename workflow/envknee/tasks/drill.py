@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from envknee.config import Inject
+from envknee.study.model import Inject
 
 HUGE = 1e12
 """An action of this size has nothing to do with any robot, and is finite, as those of broken policies often are. From about

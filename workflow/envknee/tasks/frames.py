@@ -10,9 +10,9 @@ import gymnasium
 import torch
 from isaaclab.utils.images import CameraFrameStack
 
-from envknee.config import Observations
-from envknee.errors import UserError
 from envknee.lean import LeanFrameStack
+from envknee.study.errors import UserError
+from envknee.study.rules import Observations
 
 
 class PerFrameStack:

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from envknee.diagnosis import Watch
+from envknee.measure.watch import Watch
 
 STABILITY_FIELDS = (
     "sim.dt",

@@ -1,13 +1,11 @@
 """Records → MLflow: a tracking store shows what the files of a study say.
 
-run         what one MLflow run is to hold, within MLflow's limits
-describe    the files of a study → its runs
-store       which store, how to reach it, what to do when it cannot be used
-database    whether a database can be MLflow's
-lock        one publisher at a time
-writing     runs into the store: found, taken over from live ones, or made
-publish     a whole study, however often
-tail live follow beside     curves of trials while they run: rows, runs, the process, and its place beside a sweep
-ui          MLflow's web page of the store, on this machine only
-server server_config private    `make server`: a tracking server for a group, its settings and its secrets
+Comes in: a study's folder (records, rows, verdict, figures). Goes out: runs in an MLflow store, and its web page.
+May use: study, record, verdict, machine. Nothing uses it but the rules of the workflow.
+
+What is logged:       describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
+How it is written:    run (one run within MLflow's limits), writing (into the store), publish (a whole study)
+While trials run:     tail (rows), live (runs), follow (the process beside a sweep)
+Which store:          store (its address), client (MLflow's client of it), database, lock
+Its page and server:  ui, server, mlflow_server (what both start), sign_in (passwords), guard (what the server checks in every request)
 """

@@ -10,18 +10,14 @@ Input: a study and its results. Output: runs in the tracking store, or its web p
 import argparse
 from pathlib import Path
 
-from envknee.config import load
-from envknee.errors import UserError, run_command
-from envknee.files import StudyFolder
+from envknee.study.errors import UserError, run_command
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
 from envknee.tracking.follow import follow
 from envknee.tracking.publish import publish
+from envknee.tracking.server import port_number
+from envknee.tracking.store import check_credentials
 from envknee.tracking.ui import open_ui
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: expected a whole number from 1 to 65535")
-    return int(text)
 
 
 def main() -> None:
@@ -33,14 +29,14 @@ def main() -> None:
     )
     parser.add_argument("--ui", action="store_true", help="serve the MLflow UI on 127.0.0.1 instead of publishing")
     parser.add_argument(
-        "--port", type=_port, metavar="N", help="port of the UI; without it the first free one from 5000 on"
+        "--port", type=port_number, metavar="N", help="port of the UI; without it the first free one from 5000 on"
     )
     parser.add_argument("--follow", action="store_true", help="publish curves of running trials until stopped")
     parser.add_argument(
         "--parent", type=int, metavar="PID", help="with --follow: end when this process, the parent, does"
     )
     arguments = parser.parse_args()
-    study = load(arguments.config)
+    study = read_study(arguments.config)
     folder = StudyFolder(arguments.results or Path("results") / study.study)
     if arguments.ui:
         open_ui(study, folder, arguments.port)
@@ -49,6 +45,7 @@ def main() -> None:
         raise UserError(
             f"{folder.root} does not exist. Expected the folder of a study's results: run `make sweep` first."
         )
+    check_credentials(study, arguments.config)
     if arguments.follow:
         follow(study, folder, arguments.parent)
         return

@@ -1,14 +1,45 @@
-"""Whether a database can be used as MLflow's: reachable, with this user's password, and with this MLflow's schema.
+"""The database of a tracking store: made where it is a new file, else checked; never migrated.
 
-Input: a SQLAlchemy URI. Output: nothing, or an error that says what to do. Nothing is written or migrated here.
+Input: a Store. Output: a database with this MLflow's tables, or an error that says what to do.
 """
 
 from importlib.util import find_spec
 from pathlib import Path
 
-from envknee.errors import UserError
+from envknee.study.errors import UserError
+from envknee.tracking.lock import locked
+from envknee.tracking.store import Store
 
 CONNECT_TIMEOUT_S = 5
+
+
+def prepare_database(store: Store, default_files: str) -> None:
+    """Make sure that the database of a store can be used; a new SQLite file is made whole or not at all, and by one process only.
+
+    MLflow's own creation fails when several processes start it at once, and leaves half a database when killed.
+
+    Args:
+        store: a SQLite file or a database server
+        default_files: where files of MLflow's experiment "Default" lie, if the file is new
+
+    Raises:
+        UserError: when it cannot be used (`check_database`).
+    """
+    database = store.database
+    if database is None:
+        check_database(store.uri, store.shown, store.source)
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with locked(database.with_name(f"{database.name}.lock")):
+        if database.exists() and database.stat().st_size:
+            check_database(store.uri, store.shown, store.source)
+            return
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        unfinished = database.with_name(f".{database.name}.new")
+        unfinished.unlink(missing_ok=True)
+        SqlAlchemyStore(f"sqlite:///{unfinished}", default_files).engine.dispose()
+        unfinished.replace(database)
 
 
 def check_database(uri: str, shown: str, source: str) -> None:

@@ -1,18 +1,19 @@
 """The live publisher as a process beside the sweep: it never holds up a trial, and waits for a store that is away.
 
-Input: the study and its folder. Output: live runs, and a line where the store goes away or comes back.
+Input: the study and its folder. Output: live runs, and in logs/live.log a line where the store goes away or comes back.
 """
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder
-from envknee.tracking.live import LivePublisher
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.tracking.lock import try_locked
 from envknee.tracking.store import locate_store
 
@@ -26,6 +27,42 @@ REQUEST_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST
 """MLflow's client sends nothing again, which could make a run twice: the next look asks the server first."""
 
 
+LAST_ROWS_S = 15.0
+"""How long the end of a sweep may wait for the last rows. A publisher that takes longer ends by itself."""
+
+
+class LiveProcess:
+    """A live publisher, where a study or its user names a store; else nothing. It cannot outlive the process that starts it."""
+
+    def __init__(self) -> None:
+        """Nothing runs yet."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, study: Study, folder: StudyFolder) -> None:
+        """Start it; one of an earlier sweep that still delivers is waited for by the new one, and not here."""
+        if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
+            return
+        options = ["--config", str(folder.study), "--follow", "--parent", str(os.getpid())]
+        log = folder.root / "logs" / "live.log"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as stream:
+            # In a session of its own: Ctrl-C at a terminal ends the trials, and their last rows are delivered after that.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "envknee.tracking", str(folder.root), *options],
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def stop(self, warn: Callable[[str], None]) -> None:
+        """Let it deliver the last rows and end; `warn` prints a line where the store is away."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=LAST_ROWS_S)
+        except subprocess.TimeoutExpired:
+            warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
+
+
 def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     """Publish curves until SIGTERM or SIGINT, or until the process `parent`, which started this one, is gone.
 
@@ -34,6 +71,8 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     Raises:
         UserError: when the study's URI is not one of a store.
     """
+    from envknee.tracking.live import LivePublisher  # what it reads of records takes a second to import
+
     store = locate_store(study, folder)
     for name, value in REQUEST_DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -45,7 +84,7 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     def is_over() -> bool:
         return stopped.is_set() or (parent is not None and os.getppid() != parent)
 
-    with try_locked(folder.root / ".mlflow-live", is_over, POLL_S) as stream:
+    with try_locked(folder.root / ".mlflow-live", is_over) as stream:
         if stream is None:
             return
         _say(f"live curves of {folder.root} go to {store.shown}")

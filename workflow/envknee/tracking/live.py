@@ -10,15 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder, TrialFolder, read_model
-from envknee.record import Environment, Request, load_record
+from envknee.record.read import load_record
+from envknee.record.schema import Environment, Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking import view
-from envknee.tracking.describe import curves, describe_running, describe_running_arm, read_trial
+from envknee.tracking.arms import describe_running_arm
+from envknee.tracking.client import connect, explaining, study_experiment
+from envknee.tracking.describe import curves, describe_running, read_trial
 from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
-from envknee.tracking.store import Store, connect, explaining, study_experiment
+from envknee.tracking.store import Store
 from envknee.tracking.tail import Tail
 from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
 

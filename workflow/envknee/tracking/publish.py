@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envknee.config import Study
-from envknee.files import StudyFolder, canonical_json, write_atomically
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.tracking import view
-from envknee.tracking.describe import describe_study
+from envknee.tracking.arms import describe_study
+from envknee.tracking.client import connect, explaining, study_experiment
 from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
-from envknee.tracking.store import Store, connect, explaining, locate_store, study_experiment
+from envknee.tracking.store import Store, locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from envknee.files import sha256_of
+from envknee.study.files import sha256_of
 
 LONGEST_VALUE = 6000
 """Characters of a parameter that MLflow's API takes (mlflow.utils.validation)."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from envknee.errors import UserError
-from envknee.record import Row
+from envknee.record.schema import Row
+from envknee.study.errors import UserError
 from envknee.tracking.describe import attempt_of
 
 

@@ -1,22 +1,20 @@
-"""MLflow's web page of a study's store, on this machine only.
+"""MLflow's web page of a study's store, for this user on this machine alone.
 
 Input: a study with a store. Output: this process becomes the server.
 """
 
 import json
-import os
-import socket
-import sys
 
-from envknee.config import Study
-from envknee.errors import UserError
-from envknee.files import StudyFolder
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.tracking import view
+from envknee.tracking.mlflow_server import DEFAULT_PORT, LOOPBACK, Server, is_free
 from envknee.tracking.store import Store, locate_store
 
-LOOPBACK = "127.0.0.1"
-DEFAULT_PORT = 5000
 PORTS_TRIED = 50
+PRIVATE = ".mlflow-private"
+"""Folder beside the store, of its user and password."""
 
 
 def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
@@ -26,29 +24,18 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
         UserError: when nothing was published yet, or the port is taken.
     """
     store = locate_store(study, folder)
-    if store.is_server:
+    if store.artifacts is None:
         print(f"The runs are on {_page(store.shown, store, folder)} ({store.source})")
         return
     if store.database is not None and not store.database.exists():
         raise UserError(
             f"{store.database} does not exist: nothing was published yet. Run `make sweep` or `make publish` first."
         )
-    port = choose_port(port)
-    address = _page(f"http://{LOOPBACK}:{port}", store, folder)
-    print(f"MLflow shows {store.shown} on {address} (Ctrl-C ends it)", flush=True)
-    command = [
-        sys.executable, "-m", "mlflow", "server", "--host", LOOPBACK, "--port", str(port), "--workers", "1",
-        "--default-artifact-root", str(store.artifacts), "--artifacts-destination", str(store.artifacts),
-    ]  # fmt: skip
-    # Options from the environment could open another interface. The URI goes there for its password's sake.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MLFLOW_UVICORN_OPTS", "MLFLOW_GUNICORN_OPTS")
-    }
-    environment |= {
-        "MLFLOW_BACKEND_STORE_URI": store.uri, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    }  # fmt: skip
-    os.execve(sys.executable, command, environment)  # noqa: S606  no shell
+    private = store.artifacts.parent / PRIVATE
+    server = Server(store, str(store.artifacts), private, LOOPBACK, choose_port(port), is_quiet=True)
+    server.become(
+        f"MLflow shows {store.shown} (Ctrl-C ends it)\n{server.how_to_sign_in}\n{_page(server.address, store, folder)}"
+    )
 
 
 def _page(server: str, store: Store, folder: StudyFolder) -> str:
@@ -78,14 +65,3 @@ def choose_port(port: int | None) -> int:
         if port is not None
         else f"No port from {DEFAULT_PORT} to {DEFAULT_PORT + PORTS_TRIED - 1} is free. Name a free one with --port N"
     )
-
-
-def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Return whether this process could listen on a port."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that just ended is no obstacle
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True

@@ -10,7 +10,7 @@ a page that knows them no longer says so and shows its own charts.
 import json
 from typing import TYPE_CHECKING, Any
 
-from envknee.config import Study
+from envknee.study.model import Study
 from envknee.tracking.describe import HEADLINES
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""How it learns: one module per library, each with the same three functions, chosen by one word in the study.
+"""How it learns: one module or package per library, chosen by its name in the study (`trainer: rsl_rl`).
+
+Each has the same three functions; a file that is added here is a legal name. `common` is what they share.
 
 resolve(request, device, rank) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
 train(config, meter)                             runs until the meter says that the trial is done
@@ -9,9 +11,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from envknee.errors import UserError
-from envknee.meter import Meter
-from envknee.record import Request
+from envknee.measure.meter import Meter
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Trainer(Protocol):
 
 
 def load(name: str) -> Trainer:
-    """Return the trainer called `name` in a study (legal names: envknee.config.Arm.trainer).
+    """Return the trainer called `name` in a study.
 
     Raises:
         UserError: when its library is not installed.

@@ -17,14 +17,15 @@ from rl_games.common.algo_observer import IsaacAlgoObserver
 from rl_games.torch_runner import Runner
 from torch import nn
 
-from envknee import determinism, space
-from envknee.config import Overrides
-from envknee.errors import UserError
-from envknee.meter import Meter
-from envknee.overrides import apply_overrides, refuse_the_studys
-from envknee.record import Request
-from envknee.trainers import TrialConfig, shared
-from envknee.trainers.traced import save_policy
+from envknee.measure.meter import Meter
+from envknee.record.schema import Request
+from envknee.study import remedies, space
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.rules import Overrides
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure, determinism, metered
+from envknee.trainers.common.traced import save_policy
 
 UNREACHABLE_EPOCHS = 1_000_000_000
 """The meter ends a trial, never RL-Games' own count of epochs, score to win or checkpoints."""
@@ -41,11 +42,8 @@ COMPILE = "torch_compile"
 UNSUPPORTED = {
     "ranks": "its ranks meet over NCCL alone, at an address of their own",
     "lean": "it keeps each observation whole, in float32",
-    "retry_accumulate": "it takes each mini-batch whole",
 }
 """As of rl-games 1.6.5: common/a2c_common.py (A2CBase.__init__), common/experience.py, algos_torch/a2c_continuous.py."""
-
-ON_CPU = {"mixed_precision": "it asks for bfloat16 on a GPU only, and computes in float32 on a CPU all the same"}
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
@@ -54,8 +52,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     Raises:
         UserError: when the request asks for what RL-Games cannot do, or the task, the asset or an override is wrong.
     """
-    shared.refuse(request, UNSUPPORTED | (ON_CPU if device == "cpu" else {}))
-    env_cfg, agent_cfg, agent_overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+    configure.refuse(request, UNSUPPORTED, on_cpu=device == "cpu")
+    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
     params = agent_cfg["params"]
     if request.batch_size is None:
         raise UserError(
@@ -69,8 +67,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     asked = requested_fields(request, device)
     refuse_the_studys(agent_overrides, asked, "agent")
     apply_overrides(agent_cfg, asked, "agent")
-    if request.memory.mixed_precision:
-        params["config"]["mixed_precision"] = True
+    configure.use_remedies(request, agent_cfg)
     check_agent(params, request)
     params["config"] |= {
         "device_name": device,
@@ -129,11 +126,11 @@ def command_line(request: Request, device: str) -> list[str]:
     config = resolve(request, device).agent["params"]["config"]
     fields = {f"agent.{name}": value for name, value in requested_fields(request, device).items()}
     fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # Hydra's way to add a field that tasks do not have
-    if request.memory.mixed_precision:
-        fields["agent.params.config.mixed_precision"] = True
+    agent = remedies.agent_fields(request.memory, request.trainer)
+    fields |= {f"agent.{name}": value for name, value in agent.items()}
     known = {name: value for name, value in request.overrides.items() if name != f"agent.params.config.{COMPILE}"}
     request = request.model_copy(update={"overrides": known})
-    return shared.isaaclab_train(request, device, "rl_games", AGENT_ENTRY_POINT, fields)
+    return configure.isaaclab_train(request, device, "rl_games", AGENT_ENTRY_POINT, fields)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
@@ -141,7 +138,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     # Here, because it imports gym, which complains on the terminal, and a study is checked before it has a log.
     from isaaclab_rl.rl_games import RlGamesVecEnvWrapper, register_rl_games_env
 
-    env = RlGamesVecEnvWrapper.from_agent_cfg(shared.start(config, meter), config.agent)
+    env = RlGamesVecEnvWrapper.from_agent_cfg(metered.start(config, meter), config.agent)
     meter.timeline.wrap(env, "_process_obs", "storage")  # a clipped copy of each observation
     register_rl_games_env(env)
     runner = Runner(IsaacAlgoObserver())
@@ -182,7 +179,7 @@ class MeteredAgent(A2CAgent):
 
     def train_epoch(self) -> tuple[Any, ...]:
         """Collect a rollout, learn from it, and write a row."""
-        with shared.telling_what_broke(self._meter), self._phases:
+        with metered.telling_what_broke(self._meter), self._phases:
             results = super().train_epoch()
         *_, surrogate, value, bounds, entropy, _, _, _ = results
         losses = {"value": value, "surrogate": surrogate, "entropy": entropy, "bounds": bounds}
@@ -215,7 +212,7 @@ class MeteredAgent(A2CAgent):
     def model_tensors(self) -> Iterator[torch.Tensor]:
         """Give the network's parameters, their gradients, its running statistics, and the optimizer's state."""
         yield from self.network_as_made.buffers()
-        yield from shared.model_tensors(self.network_as_made.parameters(), self.optimizer)
+        yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)
 
     def export_policy(self, path: Path) -> None:
         """Write the policy without its noise as TorchScript."""

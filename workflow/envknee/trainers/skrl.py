@@ -13,13 +13,13 @@ from isaaclab_rl.skrl import SkrlVecEnvWrapper
 from skrl.utils import set_seed
 from skrl.utils.runner.torch import Runner
 
-from envknee import determinism
-from envknee.errors import UserError
-from envknee.meter import Meter
-from envknee.overrides import apply_overrides, refuse_the_studys
-from envknee.record import Phase, Request
-from envknee.trainers import TrialConfig, shared
-from envknee.trainers.traced import save_policy
+from envknee.measure.meter import Meter
+from envknee.record.schema import Phase, Request
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure, determinism, metered
+from envknee.trainers.common.traced import save_policy
 
 UNREACHABLE_STEPS = 1_000_000_000
 """The meter ends a trial, never skrl's own number of timesteps."""
@@ -33,8 +33,6 @@ AGENT_PHASES: dict[str, Phase] = {"act": "inference", "record_transition": "stor
 UNSUPPORTED = {
     "ranks": "its ranks meet over a TCP port that listens on every address, and on GPUs only",
     "lean": "its memory holds float32, and its networks do not normalize",
-    "mixed_precision": "its own computes in float16 on a GPU, in rollouts too, where this option means bfloat16 while learning",
-    "retry_accumulate": "it takes each mini-batch whole",
 }
 """As of skrl 2.1.1: skrl/__init__.py (_Config), agents/torch/ppo/ppo.py (PPO.init, act, update)."""
 
@@ -46,9 +44,14 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         UserError: when the request asks for what skrl cannot do, the task, the asset or an override is wrong, or the batch
             does not divide the rollout.
     """
-    shared.refuse(request, UNSUPPORTED)
-    env_cfg, agent_cfg, overrides = shared.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
-    decided = ("seed", "agent.rollouts", "memory.memory_size", *shared.own_mini_batches(request, "agent.mini_batches"))
+    configure.refuse(request, UNSUPPORTED)
+    env_cfg, agent_cfg, overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+    decided = (
+        "seed",
+        "agent.rollouts",
+        "memory.memory_size",
+        *configure.own_mini_batches(request, "agent.mini_batches"),
+    )
     refuse_the_studys(overrides, decided, "agent")
     apply_overrides(agent_cfg, overrides, "agent")
     agent = agent_cfg["agent"]
@@ -59,7 +62,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         )
     agent_cfg["seed"] = request.seed + rank
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
-    agent["mini_batches"] = shared.num_mini_batches(request, agent["mini_batches"])
+    agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])
     agent["experiment"] |= {"write_interval": 0, "checkpoint_interval": 0}  # rows are the meter's
     agent_cfg["trainer"] |= {
         "timesteps": UNREACHABLE_STEPS,
@@ -75,12 +78,12 @@ def command_line(request: Request, device: str) -> list[str]:
         "agent.agent.rollouts": request.horizon,
         "agent.agent.mini_batches": resolve(request, device).agent["agent"]["mini_batches"],
     }
-    return shared.isaaclab_train(request, device, "skrl", AGENT_ENTRY_POINT, fields)
+    return configure.isaaclab_train(request, device, "skrl", AGENT_ENTRY_POINT, fields)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `Runner.run` until the meter raises `TrialDone`."""
-    simulation = shared.start(config, meter)
+    simulation = metered.start(config, meter)
     # skrl resets the environment, and so all random numbers, with the seed that it knows when it wraps: unless told, 0.
     set_seed(config.agent["seed"])
     env: Any = SkrlVecEnvWrapper(simulation)
@@ -99,7 +102,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     )
     meter.begin("first_step")
     meter.start_training(config.agent["agent"]["mini_batches"], rollout_observations(agent))
-    with shared.telling_what_broke(meter):
+    with metered.telling_what_broke(meter):
         runner.run()
 
 
@@ -119,13 +122,13 @@ def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
 
     Once each: policy and value may be one network.
     """
-    return shared.model_tensors(torch.nn.ModuleDict(agent.models).parameters(), agent.optimizer)
+    return metered.model_tensors(torch.nn.ModuleDict(agent.models).parameters(), agent.optimizer)
 
 
 def learned(agent: Any) -> dict[str, torch.Tensor]:
     """Return parameters and running statistics of an agent's networks and preprocessors, by name."""
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
-    return shared.learned(modules)
+    return metered.learned(modules)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -1,0 +1,171 @@
+"""What camera frames cost on their way to the network: Isaac Lab 3.0, plain torch, and `envknee.lean`. Anyone can run it.
+
+    python benchmarks/bench_frames.py                                 on the GPU, or on the CPU with small shapes
+    python benchmarks/bench_frames.py --shape 4096x96x2 --rounds 20   num_envs x pixels x frames, as often as wanted
+
+All variants take turns, round by round, on the same random frames, and do the same work: a step takes one new frame of each
+environment and gives the stack; to act, a stack of uint8 is normalized; a mini-batch takes a sixteenth of a rollout at random
+places, and gives it normalized or as it is; sums are those of a frame's channels, which a rollout keeps.
+Milliseconds are medians. The floor is each byte that must move, once, at the speed of a copy on this device in the same run.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "workflow")]
+
+import torch
+import warp
+
+warp.init()
+
+from envknee.lean import Layout, LeanFrameStack, gather_normalized, normalized, operations, rollouts
+from envknee.tasks.frames import PerFrameStack
+from isaaclab.utils.images import CameraFrameStack, normalize_rgb
+from rich.console import Console
+from rich.table import Table
+
+CHANNELS = 3
+HORIZON = 8
+"""Steps of the rollout that mini-batches are taken from: enough that no cache holds it."""
+
+MINI_BATCHES = 16
+
+CALLS = 8
+"""In a row on a GPU, so that it need not wait for Python to launch what takes less than a millisecond."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to do some work, and the bytes that it must move."""
+
+    work: str
+    name: str
+    run: Callable[[], object]
+    bytes: float
+
+
+def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Variant]:
+    """Return what is to be timed at one shape."""
+    # Several frames in turn, so that no cache holds what is read; views of RGBA like a camera's, which end with the last blue.
+    shape = (num_envs, pixels, pixels, CHANNELS)
+    images = [
+        torch.randint(0, 256, (num_envs * pixels**2 * 4 - 1,), dtype=torch.uint8, device=device).as_strided(
+            shape, (pixels**2 * 4, pixels * 4, 4, 1)
+        )
+        for _ in range(3)
+    ]
+    turn = iter(range(10**9))
+
+    def newest() -> torch.Tensor:
+        return images[next(turn) % len(images)]
+
+    isaac = CameraFrameStack(num_envs, device, frames, channel_first=True)
+    plain = PerFrameStack(num_envs, frames, 1)
+    lean, later = LeanFrameStack(num_envs, frames, device), LeanFrameStack(num_envs, frames, device)
+    stack = later(newest())
+    frame_bytes = num_envs * pixels * pixels * CHANNELS
+    # New frame in, older frames in, and the newest into the ring; then what goes out.
+    kept_bytes = frame_bytes * (1 + (frames - 1) + 1)
+    stack_bytes = frame_bytes * frames
+
+    rollout = torch.randint(
+        0, 256, (HORIZON + frames - 1, num_envs, CHANNELS, pixels, pixels), dtype=torch.uint8, device=device
+    )
+    sums = torch.empty(rollout.shape[:3], dtype=torch.int64, device=device)
+    operations.plane_sums(rollout.flatten(0, 2).flatten(1), sums.view(-1))
+    history = torch.full((HORIZON, num_envs), frames, dtype=torch.uint8, device=device)
+    stacks = torch.rand(HORIZON * num_envs, frames * CHANNELS, pixels, pixels, device=device)
+    size = HORIZON * num_envs // MINI_BATCHES
+    orders = [torch.randperm(HORIZON * num_envs, device=device)[:size] for _ in range(5)]
+    batch_values = size * frames * CHANNELS * pixels * pixels
+
+    frame = rollout[0].flatten(0, 1).flatten(1)
+
+    def places() -> torch.Tensor:
+        return orders[next(turn) % len(orders)]
+
+    def gather(dtype: torch.dtype, last: bool = False) -> torch.Tensor:
+        return gather_normalized(rollout, sums, history, places(), frames, Layout(dtype, channels_last=last))
+
+    return [
+        Variant("step, float32", "Isaac Lab 3.0", lambda: isaac(newest(), normalize_rgb), kept_bytes + 4 * stack_bytes),
+        Variant("step, float32", "torch, per frame", lambda: plain(newest(), normalize_rgb), kept_bytes + 4 * stack_bytes),
+        Variant("step, float32", "lean", lambda: lean.normalized(newest()), kept_bytes + 4 * stack_bytes),
+        Variant("step, float32", "lean, uint8 between", lambda: normalized(later(newest())), kept_bytes + 4 * stack_bytes),
+        Variant("step, uint8", "lean", lambda: later(newest()), kept_bytes + stack_bytes),
+        Variant("act, float32", "lean", lambda: normalized(stack), 5 * stack_bytes),
+        Variant("mini-batch, float32", "torch, of float32", lambda: stacks[places()], 8.0 * batch_values),
+        Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
+        Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
+        Variant("mini-batch, uint8", "lean", lambda: rollouts.gather(rollout, history, places(), frames), 2.0 * batch_values),
+        Variant("frame's sums", "lean", lambda: operations.plane_sums(frame, sums[0].view(-1)), frame_bytes),
+        Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
+    ]  # fmt: skip
+
+
+def seconds_of(run: Callable[[], object], device: str) -> float:
+    """Return how long one call takes, on the device's own clock."""
+    if device == "cpu":
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(CALLS):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000 / CALLS
+
+
+def copy_speed(device: str) -> float:
+    """Return bytes per second of a copy on the device, read and written."""
+    source = torch.randint(0, 256, (256 * 2**20 if device != "cpu" else 64 * 2**20,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    times = [seconds_of(lambda: target.copy_(source), device) for _ in range(12)]
+    return 2 * source.nbytes / statistics.median(times[2:])
+
+
+def main() -> None:
+    """Print a table per shape."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--shape", action="append", help="num_envs x pixels x frames, such as 4096x96x2; again for more"
+    )
+    parser.add_argument("--rounds", type=int, default=11, help="how often each variant runs (default: %(default)s)")
+    parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    device: str = arguments.device
+    usual = ["64x64x2", "256x48x2"] if device == "cpu" else ["1024x96x2", "4096x96x2", "4096x96x4", "1024x256x2"]
+    speed = copy_speed(device)
+    name = "CPU" if device == "cpu" else torch.cuda.get_device_name(device)
+    console = Console()
+    console.print(f"{name}, torch {torch.__version__}, Warp {warp.__version__}; a copy moves {speed / 1e9:,.0f} GB/s")
+    for shape in arguments.shape or usual:
+        num_envs, pixels, frames = map(int, shape.split("x"))
+        variants = variants_of(num_envs, pixels, frames, device)
+        times: list[list[float]] = [[] for _ in variants]
+        for _ in range(arguments.rounds + 2):  # two to warm up
+            for variant, found in zip(variants, times, strict=True):
+                found.append(seconds_of(variant.run, device))
+        table = Table(title=f"{num_envs:,} environments, {pixels} x {pixels} pixels, {frames} frames")
+        for column in ("work", "by", "ms", "x floor", "floor ms"):
+            table.add_column(column, justify="right" if column not in ("work", "by") else "left")
+        for variant, found in zip(variants, times, strict=True):
+            median, floor = statistics.median(found[2:]), variant.bytes / speed
+            table.add_row(
+                variant.work, variant.name, f"{1e3 * median:.3f}", f"{median / floor:.1f}", f"{1e3 * floor:.3f}"
+            )
+        console.print(table)
+        del variants
+
+
+if __name__ == "__main__":
+    main()

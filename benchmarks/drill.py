@@ -1,0 +1,184 @@
+"""A real sweep under fire: processes of every kind are killed at random, and nothing may be lost, doubled or left behind.
+
+Input: how many kills. Output: a line per event, then counts; exit status 1 unless all are 0 and every request is the one that a
+sweep which nobody disturbs asks for (`envknee replay --verify`). Trials are real, on the CPU and tiny (24 x 24 pixels): a kill takes
+about half a minute on an idle machine.
+
+    python -m envknee drill --kills 50
+
+Between kills a second sweep of the same study is started, which must refuse, and a sweep whose files may not grow past a few
+kilobytes, as on a full disk.
+"""
+
+import argparse
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import yaml
+from envknee.after.replay import verify
+from envknee.study.errors import run_command
+from envknee.study.files import sha256_of
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
+from envknee.study.space import plan
+
+ROOT = Path(__file__).parents[1]
+STUDY = {
+    "study": "drill",
+    "task": {"overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}},
+    "arms": {"stock": {"gpus": 0}},
+    "throughput": {"num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "iterations": 1},
+}
+KINDS = ("snakemake", "envknee.run.process", "launch", "prepare", "ask", "verdict", "tracking", "bash")
+"""Words of command lines, by which a process's kind is told."""
+
+SMALL_DISK_BYTES = 4_096
+ENDS_S, LEAVES_S = 3600.0, 60.0
+
+
+class Drill:
+    """One sweep that is disturbed, in a folder of its own."""
+
+    def __init__(self, folder: Path, dice: random.Random) -> None:
+        """Take an empty folder; `dice` decides what is killed when."""
+        self.folder, self.dice = folder, dice
+        self.file = folder / "drill.yaml"
+        self.file.write_text(yaml.safe_dump(STUDY), encoding="utf-8")
+        self.results = StudyFolder(folder / "results/drill")
+        self.doubled: set[str] = set()
+        """Trials whose outcome was measured once more."""
+        self._outcomes: dict[Path, str] = {}
+
+    def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
+        """Start a sweep; with `most_bytes` no file that it writes can be larger."""
+        words = ["results/drill/verdict.json", "--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
+        command = [sys.executable, "-m", "snakemake", *words]
+        limit = (
+            None if most_bytes is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        )
+        with (self.folder / "sweep.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True, preexec_fn=limit
+            )
+
+    def processes(self) -> list[psutil.Process]:
+        """Return everything that runs in this folder."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if Path(process.cwd()).is_relative_to(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def kill_one(self) -> str | None:
+        """Kill a process of a kind that is drawn among those that run, and return the kind."""
+        kinds: dict[str, list[psutil.Process]] = {}
+        for process in self.processes():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                kind = next((kind for kind in KINDS if any(kind in word for word in words)), None)
+                if kind:
+                    kinds.setdefault(kind, []).append(process)
+        if not kinds:
+            return None
+        kind = self.dice.choice(sorted(kinds))
+        with suppress(psutil.Error):
+            self.dice.choice(kinds[kind]).send_signal(signal.SIGKILL)
+        return kind
+
+    def look(self) -> None:
+        """Note outcomes, and which of those noted before are others now."""
+        for path in self.results.trial_files("outcome.json"):
+            with suppress(FileNotFoundError):
+                digest = sha256_of(path)
+                if self._outcomes.setdefault(path, digest) != digest:
+                    self.doubled.add(path.parent.name)
+
+    def disturb(self, kills: int) -> None:
+        """Kill so many processes, starting the sweep again whenever it has ended."""
+        done, sweep = 0, self.start()
+        while done < kills:
+            time.sleep(self.dice.uniform(1.0, 40.0))
+            self.look()
+            if sweep.poll() is not None:
+                if self.finished():
+                    self.results.trial(
+                        self.dice.randrange(len(self.planned()))
+                    ).record.unlink()  # made again, not measured
+                is_full = self.dice.random() < 0.2
+                say(f"{'a sweep on a full disk' if is_full else 'the sweep'} starts again")
+                sweep = self.start(SMALL_DISK_BYTES if is_full else None)
+            elif self.dice.random() < 0.1:
+                second = self.start().wait(ENDS_S)
+                say(f"a second sweep ended with status {second}")
+            elif kind := self.kill_one():
+                done += 1
+                say(f"kill {done} of {kills}: {kind}")
+        sweep.wait(ENDS_S)
+
+    def planned(self) -> list[int]:
+        """Return the numbers of all trials."""
+        return [slot.number for slot in plan(read_study(self.file))]
+
+    def finished(self) -> bool:
+        """Tell whether every trial has a record."""
+        return all(self.results.trial(number).record.exists() for number in self.planned())
+
+    def end(self) -> tuple[int, int]:
+        """Sweep once more, undisturbed; return its exit status and how many processes are still there a while after."""
+        status = self.start().wait(ENDS_S)
+        self.look()
+        give_up_s = time.monotonic() + LEAVES_S
+        while self.processes() and time.monotonic() < give_up_s:
+            time.sleep(0.5)
+        return status, len(self.processes())
+
+    def clear(self) -> None:
+        """Kill whatever runs here still, and say what it is."""
+        for process in self.processes():
+            with suppress(psutil.Error):
+                say(f"left behind: {process.pid} {' '.join(process.cmdline())[:120]}")
+                process.kill()
+
+
+def say(words: str) -> None:
+    """Print a line at once."""
+    print(words, flush=True)
+
+
+def main() -> int:
+    """Sweep a tiny study while its processes are killed at random."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=50, help="how many processes to kill (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of what is killed, and when (default: %(default)s)")
+    given = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(ROOT / "workflow")
+    with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
+        drill = Drill(Path(folder).resolve(), random.Random(given.seed))  # noqa: S311  draws no secret
+        try:
+            drill.disturb(given.kills)
+            status, orphaned = drill.end()
+        finally:
+            drill.clear()
+        lost = sum(not drill.results.trial(number).record.exists() for number in drill.planned())
+        if status:
+            say((drill.folder / "sweep.log").read_text(errors="replace")[-2000:])
+        requests, findings = verify(drill.results)
+        say(
+            f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}; the last sweep ended with status {status}"
+        )
+        say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
+        return int(bool(lost or drill.doubled or orphaned or status or findings))
+
+
+if __name__ == "__main__":
+    run_command(main)

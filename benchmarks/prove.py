@@ -1,0 +1,707 @@
+"""How often the limits are right: simulated studies whose truth is known, through the code that decides real ones.
+
+Input: scenarios (below) and a seed. Output: a table of how often each promise was kept, and the time of a verdict.
+
+    python -m envknee.limits.prove                                 2,000 studies per scenario, a few minutes
+    python -m envknee.limits.prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
+
+Promised: at most 5% of studies say "reached" where one more doubling truly pays, and 95% intervals cover the truth in at least
+93% of cases. `in_scope` is False where a scenario breaks an assumption on purpose: shown, so that a reader knows the price.
+"""
+
+import argparse
+import math
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from envknee.ask import search
+from envknee.record.schema import Frozen
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.model import Adaptive, Decide
+from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Series
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+LARGEST_FALSE_SHARE = 0.05
+LEAST_COVERAGE = 0.93
+
+DELTA = 0.10
+LEARNING_DELTA = 0.25
+SETTINGS = Decide(delta=DELTA, delta_learning=LEARNING_DELTA, confidence=0.95)
+
+STUDIES = 2000
+
+
+class Share(Frozen):
+    """How often something was so."""
+
+    hits: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """Return hits / of."""
+        return self.hits / self.of
+
+
+class ProofRow(Frozen):
+    """What one scenario showed; None where it has no such truth."""
+
+    limit: Literal["throughput", "learning", "memory"]
+    scenario: str
+    repeats: int
+    """Repeats or seeds of each point."""
+    studies: int
+    in_scope: bool
+    false_reached: Share | None = None
+    """Studies that said "reached" at a num_envs whose doubling truly gains delta or more."""
+    found: Share | None = None
+    """Studies that named the true threshold: not promised, but a rule that never decides would be right too."""
+    gain: Share | None = None
+    """Coverage of the intervals of single doublings: FPS gains, or savings of seconds to the target."""
+    threshold: Share | None = None
+    """Coverage of the threshold's own interval."""
+    half_saturation: Share | None = None
+    asymptote: Share | None = None
+    wall: Share | None = None
+    """Coverage of the interval of the largest num_envs, for one more trial."""
+    trials: Share | None = None
+    """Trials that `sampler: adaptive` ran, of those of the whole grid."""
+    ms_per_verdict: float
+    """Of processor time, so that a busy machine does not tell."""
+
+    @property
+    def missed(self) -> list[str]:
+        """Return which promises were not kept, whatever the scope."""
+        missed = (
+            [] if self.false_reached is None or self.false_reached.share <= LARGEST_FALSE_SHARE else ["false_reached"]
+        )
+        covers = ("gain", "threshold", "half_saturation", "asymptote", "wall")
+        return missed + [name for name in covers if (one := getattr(self, name)) and one.share < LEAST_COVERAGE]
+
+
+class Proof(Frozen):
+    """All scenarios."""
+
+    seed: int
+    studies: int
+    delta: float
+    confidence: float
+    largest_false_share: float = LARGEST_FALSE_SHARE
+    least_coverage: float = LEAST_COVERAGE
+    rows: list[ProofRow]
+
+
+# --- Throughput
+
+SIZES = [16, 32, 64, 128, 256, 512, 1024]
+
+Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
+"""(generator, repeats) -> deviations of ln FPS, shape (sizes, repeats)."""
+
+
+def normal(*scales: float) -> Noise:
+    """Return noise of these standard deviations, one per num_envs and over again."""
+    per_size = np.resize(np.array(scales), len(SIZES))[:, None]
+    return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
+
+
+def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """One repeat in twelve shares the machine and loses 14%."""
+    shape = (len(SIZES), repeats)
+    return 0.01 * generator.standard_normal(shape) - 0.15 * (generator.random(shape) < 0.08)
+
+
+def one_straggler(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """One repeat of the whole study loses a quarter."""
+    deviations = 0.02 * generator.standard_normal((len(SIZES), repeats))
+    deviations[generator.integers(len(SIZES)), generator.integers(repeats)] += math.log(0.75)
+    return deviations
+
+
+def outliers(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """Student's t with 3 degrees of freedom: now and then a repeat far off, on either side."""
+    return 0.02 * generator.standard_t(3, size=(len(SIZES), repeats))
+
+
+def slow_block(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """One repeat of every num_envs runs while the machine is slow: it loses 14%."""
+    deviations = 0.02 * generator.standard_normal((len(SIZES), repeats))
+    deviations[:, generator.integers(repeats)] += math.log(0.86)
+    return deviations
+
+
+def drifting(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """The machine loses 8% over the study, which runs from the smallest num_envs to the largest."""
+    order = np.arange(len(SIZES) * repeats).reshape(len(SIZES), repeats) / (len(SIZES) * repeats)
+    return 0.02 * generator.standard_normal((len(SIZES), repeats)) - 0.08 * order
+
+
+def drifting_at_random(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """The machine loses 8% over the study, which runs in random order."""
+    order = generator.permutation(len(SIZES) * repeats).reshape(len(SIZES), repeats) / (len(SIZES) * repeats)
+    return 0.02 * generator.standard_normal((len(SIZES), repeats)) - 0.08 * order
+
+
+Machines = Callable[[int], list[list[int]]]
+"""Repeats -> machine of each repeat of each num_envs."""
+
+
+def two_machines(repeats: int) -> list[list[int]]:
+    """Every second repeat of each num_envs runs on another machine."""
+    return [[repeat % 2 for repeat in range(repeats)] for _ in SIZES]
+
+
+def own_machines(repeats: int) -> list[list[int]]:
+    """Each num_envs runs on a machine of its own."""
+    return [[place] * repeats for place, _ in enumerate(SIZES)]
+
+
+def one_process_each(repeats: int) -> list[list[int]]:
+    """Each repeat is one block, which measures all num_envs."""
+    return [list(range(repeats)) for _ in SIZES]
+
+
+def on(machines: Machines, apart: float) -> Noise:
+    """Return 2% of noise, and machines whose speeds differ by a standard deviation of `apart`."""
+
+    def noise(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+        where = np.array(machines(repeats))
+        speeds = apart * generator.standard_normal(where.max() + 1)
+        return 0.02 * generator.standard_normal((len(SIZES), repeats)) + speeds[where]
+
+    return noise
+
+
+def disagreeing(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """Two machines whose gains differ, by 3% at each num_envs."""
+    where = np.array(two_machines(repeats))
+    return 0.02 * generator.standard_normal(where.shape) + where * 0.03 * generator.standard_normal((len(SIZES), 1))
+
+
+HALF_SATURATION = 64.0
+SATURATING = [n / (1 + n / HALF_SATURATION) for n in SIZES]
+"""Follows t0 + c N: FPS tend to 64, half of which is at N = 64."""
+LINEAR = [float(n) for n in SIZES]
+FALLING = [1.0, 1.8, 3.0, 4.0, 4.1, 3.6, 3.5]
+RESUMING = [1.0, 1.8, 1.9, 1.95, 3.2, 3.3, 3.4]
+ALL_AT_DELTA = [(1 + DELTA) ** i for i in range(len(SIZES))]
+"""The worst case: every doubling gains exactly delta, so that every rejection is wrong."""
+
+
+@dataclass(frozen=True)
+class ThroughputScenario:
+    """FPS whose truth is known."""
+
+    name: str
+    fps: Sequence[float]
+    """True FPS at `SIZES`."""
+    noise: Noise
+    repeats: tuple[int, ...] = (3, 5)
+    follows_law: bool = False
+    fits: int = len(SIZES)
+    """How many of `SIZES` fit the memory; the others end as out of memory."""
+    in_scope: bool = True
+    machines: Machines | None = None
+
+    @property
+    def log_gains(self) -> list[float]:
+        """True gains of every doubling measured, as logarithms."""
+        fps = self.fps[: self.fits]
+        return [math.log(two / one) for one, two in zip(fps[:-1], fps[1:], strict=True)]
+
+    @property
+    def still_paying(self) -> set[int]:
+        """Every num_envs whose doubling truly gains delta or more."""
+        return {n for n, gain in zip(SIZES, self.log_gains, strict=False) if gain >= math.log1p(DELTA) - 1e-9}
+
+    @property
+    def true_threshold(self) -> int | None:
+        """The smallest num_envs measured whose doubling truly gains less than delta."""
+        doubled = SIZES[: len(self.log_gains)]
+        return next((n for n in doubled if n not in self.still_paying), None)
+
+
+THROUGHPUT: tuple[ThroughputScenario, ...] = (
+    ThroughputScenario("saturating", SATURATING, normal(0.02), (2, 3, 5), follows_law=True),
+    ThroughputScenario("clear plateau", FALLING, normal(0.01)),
+    ThroughputScenario("linear", LINEAR, normal(0.02)),
+    ThroughputScenario("non-monotone, falling", FALLING, normal(0.02)),
+    ThroughputScenario("non-monotone, resuming", RESUMING, normal(0.02)),
+    ThroughputScenario("noisy", SATURATING, normal(0.10), follows_law=True),
+    ThroughputScenario("every doubling at delta", ALL_AT_DELTA, normal(0.02), (2, 3, 5)),
+    ThroughputScenario("at delta, noise falls with N", ALL_AT_DELTA, normal(0.06, 0.06, 0.03, 0.02, 0.01, 0.01, 0.005)),
+    ThroughputScenario("at delta, some repeats slow", ALL_AT_DELTA, sometimes_slow),
+    ThroughputScenario("at delta, one straggler", ALL_AT_DELTA, one_straggler),
+    ThroughputScenario("one straggler", SATURATING, one_straggler, follows_law=True),
+    ThroughputScenario("outliers", SATURATING, outliers, follows_law=True),
+    ThroughputScenario("out of memory at the top", SATURATING, normal(0.02), follows_law=True, fits=5),
+    ThroughputScenario("at delta, two machines", ALL_AT_DELTA, on(two_machines, 0.08), machines=two_machines),
+    ThroughputScenario("clear plateau, two machines", FALLING, on(two_machines, 0.08), (3, 5), machines=two_machines),
+    ThroughputScenario(
+        "at delta, each num_envs on a machine of its own", ALL_AT_DELTA, on(own_machines, 0.05), machines=own_machines
+    ),
+    ThroughputScenario(
+        "at delta, gains of two machines differ", ALL_AT_DELTA, disagreeing, machines=two_machines, in_scope=False
+    ),
+    ThroughputScenario(
+        "at delta, blocks of one process", ALL_AT_DELTA, on(one_process_each, 0.1), machines=one_process_each
+    ),
+    ThroughputScenario("at delta, one slow block", ALL_AT_DELTA, slow_block, machines=one_process_each),
+    ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, slow_block),
+    ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, drifting_at_random),
+    ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, drifting, in_scope=False),
+    ThroughputScenario("one repeat", SATURATING, normal(0.02), (1,), follows_law=True),
+)
+
+
+def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
+    """Return how often throughput limits of a scenario's studies were right."""
+    generator = _generator(seed, scenario.name, repeats)
+    series = Series("simulated", 1, None)
+    sizes = SIZES[: scenario.fits]
+    failures = {num_envs: Counter({"oom": repeats}) for num_envs in SIZES[scenario.fits :]}
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
+        measured = dict(zip(sizes, fps[: scenario.fits].tolist(), strict=True))
+        start = time.process_time()
+        blocks = dict(zip(sizes, scenario.machines(repeats), strict=False)) if scenario.machines else None
+        limit = throughput.limit_of(series, measured, failures, SETTINGS, blocks=blocks)
+        seconds += time.process_time() - start
+        _judge(limit.threshold_num_envs, scenario, count)
+        _judge_gains(limit, scenario, count)
+        beyond = math.inf if scenario.true_threshold is None else scenario.true_threshold
+        assert limit.threshold_lowest is not None
+        count["threshold"] += limit.threshold_lowest <= beyond <= (limit.threshold_highest or math.inf)
+        if scenario.follows_law:
+            law = limit.law
+            assert law is not None
+            count["half"] += _within(
+                HALF_SATURATION, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
+            )
+            count["asymptote"] += _within(HALF_SATURATION, law.asymptote_fps_lower, law.asymptote_fps_upper)
+    return ProofRow(
+        limit="throughput",
+        scenario=scenario.name,
+        repeats=repeats,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        **_decisions(count, studies, scenario),
+        threshold=Share(hits=count["threshold"], of=studies),
+        half_saturation=Share(hits=count["half"], of=studies) if scenario.follows_law else None,
+        asymptote=Share(hits=count["asymptote"], of=studies) if scenario.follows_law else None,
+        ms_per_verdict=1e3 * seconds / studies,
+    )
+
+
+ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
+"""Scenarios in which `sampler: adaptive` chooses the trials, too."""
+
+
+def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
+    """Return how often the verdict was right where trials are chosen one by one, until it seems decided.
+
+    Args:
+        scenario: whose truth is known
+        repeats: of a point at most
+        studies: how many
+        seed: of all noise
+    """
+    name = f"adaptive: {scenario.name}"
+    generator = _generator(seed, name, repeats)
+    rule = search.rule_of("throughput", Adaptive(delta=DELTA, confidence=SETTINGS.confidence), repeats)
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
+        start = time.process_time()
+        tried = {num_envs: search.Tried() for num_envs in SIZES}
+        while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
+            one = tried[step.num_envs]
+            one.fps.append(float(fps[SIZES.index(step.num_envs), one.asked]))
+            one.asked += 1
+        measured = {num_envs: one.fps for num_envs, one in tried.items() if one.fps}
+        limit = throughput.limit_of(Series("simulated", 1, None), measured, {}, SETTINGS)
+        seconds += time.process_time() - start
+        _judge(limit.threshold_num_envs, scenario, count)
+        _judge_gains(limit, scenario, count)
+        count["trials"] += sum(map(len, measured.values()))
+    return ProofRow(
+        limit="throughput",
+        scenario=name,
+        repeats=repeats,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        **_decisions(count, studies, scenario),
+        trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
+        ms_per_verdict=1e3 * seconds / studies,
+    )
+
+
+def _judge_gains(limit: ThroughputLimit, scenario: ThroughputScenario, count: Counter[str]) -> None:
+    """Count the intervals of single doublings, and those that hold the true gain."""
+    truths = dict(zip(SIZES, scenario.log_gains, strict=False))
+    for gain in limit.gains:
+        if gain.gain_lower is not None and gain.gain_upper is not None:
+            count["intervals"] += 1
+            count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
+
+
+def _within(truth: float, lower: float | None, upper: float | None) -> bool:
+    """Tell whether an interval covers a finite truth; an upper end of None is open."""
+    return lower is not None and lower <= truth <= (math.inf if upper is None else upper)
+
+
+# --- Learning
+
+LEARNING_SIZES = [16, 32, 64, 128]
+
+
+@dataclass(frozen=True)
+class LearningScenario:
+    """Seconds to the target whose truth is known: log-normal over seeds."""
+
+    name: str
+    seconds: Sequence[float]
+    """True medians at `LEARNING_SIZES`."""
+    noise: float
+    """Standard deviation of the logarithm."""
+    budget_s: float = math.inf
+    """Seeds that take longer are censored."""
+    second_hump: float = 0.0
+    """A seed in three takes exp of this times as long."""
+    seeds: tuple[int, ...] = (3, 10)
+    in_scope: bool = True
+
+    @property
+    def savings(self) -> list[float]:
+        """True savings of every doubling."""
+        return [1 - two / one for one, two in zip(self.seconds[:-1], self.seconds[1:], strict=True)]
+
+    @property
+    def still_paying(self) -> set[int]:
+        """Every num_envs whose doubling truly saves delta or more."""
+        return {n for n, saving in zip(LEARNING_SIZES, self.savings, strict=False) if saving >= LEARNING_DELTA - 1e-9}
+
+    @property
+    def true_threshold(self) -> int | None:
+        """The smallest num_envs whose doubling truly saves less than delta."""
+        return next((n for n in LEARNING_SIZES[:-1] if n not in self.still_paying), None)
+
+
+SECONDS_AT_DELTA = [40.0 * (1 - LEARNING_DELTA) ** i for i in range(len(LEARNING_SIZES))]
+
+LEARNING: tuple[LearningScenario, ...] = (
+    LearningScenario("saturating", [40.0, 22.0, 20.0, 19.5], 0.15),
+    LearningScenario("clear plateau", [80.0, 40.0, 39.0, 39.0], 0.05),
+    LearningScenario("linear", [80.0, 40.0, 20.0, 10.0], 0.15),
+    LearningScenario("non-monotone", [40.0, 38.0, 20.0, 30.0], 0.15),
+    LearningScenario("noisy", [40.0, 22.0, 20.0, 19.5], 0.50),
+    LearningScenario("every doubling at delta", SECONDS_AT_DELTA, 0.20),
+    LearningScenario("at delta, every fourth seed of the first point censored", SECONDS_AT_DELTA, 0.20, 46.0),
+    LearningScenario("at delta, half the seeds of the first point censored", SECONDS_AT_DELTA, 0.20, 40.0),
+    LearningScenario("censored at 2N", [40.0, 30.0, 35.0, 26.0], 0.20, 40.0, seeds=(3, 6, 10)),
+    LearningScenario("at delta, two humps", SECONDS_AT_DELTA, 0.10, second_hump=0.8),
+    LearningScenario("two seeds", [40.0, 22.0, 20.0, 19.5], 0.15, seeds=(2,)),
+)
+
+
+def prove_learning(scenario: LearningScenario, seeds: int, studies: int, seed: int) -> ProofRow:
+    """Return how often learning limits of a scenario's studies were right."""
+    generator = _generator(seed, scenario.name, seeds)
+    series = Series("simulated", 1, None)
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        costs = simulated_seeds(scenario, seeds, generator)
+        start = time.process_time()
+        points = [learning.point_of(num_envs, cost, SETTINGS.confidence) for num_envs, cost in costs.items()]
+        limit = learning.limit_of(series, points, costs, SETTINGS)
+        seconds += time.process_time() - start
+        _judge(limit.threshold_num_envs, scenario, count)
+        for saving, truth in zip(limit.savings, scenario.savings, strict=True):
+            if saving.saving_lower is not None and saving.saving_upper is not None:
+                count["intervals"] += 1
+                count["gain"] += saving.saving_lower <= truth <= saving.saving_upper
+    return ProofRow(
+        limit="learning",
+        scenario=scenario.name,
+        repeats=seeds,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        **_decisions(count, studies, scenario),
+        ms_per_verdict=1e3 * seconds / studies,
+    )
+
+
+def simulated_seeds(scenario: LearningScenario, seeds: int, generator: np.random.Generator) -> dict[int, Seeds]:
+    """Return what the seeds of one study cost, by num_envs."""
+    deviations = scenario.noise * generator.standard_normal((len(LEARNING_SIZES), seeds))
+    deviations += scenario.second_hump * (generator.random(deviations.shape) < 1 / 3)
+    seconds = np.array(scenario.seconds)[:, None] * np.exp(deviations)
+    return {
+        n: Seeds(
+            tuple(row[row < scenario.budget_s]), tuple(np.full((row >= scenario.budget_s).sum(), scenario.budget_s))
+        )
+        for n, row in zip(LEARNING_SIZES, seconds, strict=True)
+    }
+
+
+# --- Memory
+
+BASE_GB, PER_ENV_GB, PER_TRANSITION_GB, PER_BATCH_GB = 1.5, 2e-3, 2.2e-4, 5e-5
+DEVICE_GB = 85.0
+MEMORY_HORIZON, MEMORY_BATCH = 16, 128
+"""Where the wall is judged."""
+
+
+@dataclass(frozen=True)
+class MemoryScenario:
+    """Peaks that follow the model, with noise."""
+
+    name: str
+    sizes: Sequence[int]
+    horizons: Sequence[int] = (MEMORY_HORIZON,)
+    batches: Sequence[int] = (MEMORY_BATCH,)
+    noise_gb: float = 0.0
+    noise_share: float = 0.0
+    """Standard deviation in parts of the peak."""
+    repeats: tuple[int, ...] = (1, 3)
+    in_scope: bool = True
+
+
+MEMORY: tuple[MemoryScenario, ...] = (
+    MemoryScenario("one horizon", (256, 512, 1024, 2048, 4096, 8192), noise_gb=0.05),
+    MemoryScenario("two horizons and batches", (64, 256, 1024), (8, 16), (128, 256), noise_gb=0.05, repeats=(1,)),
+    MemoryScenario("out of memory at the top", (2048, 4096, 8192, 16384, 32768), noise_gb=0.05),
+    MemoryScenario("far extrapolation", (64, 128, 256, 512), noise_gb=0.01),
+    MemoryScenario("noise grows with the peak", (256, 512, 1024, 2048, 4096, 8192), noise_share=0.01, in_scope=False),
+)
+
+
+def peak_gb(num_envs: int, horizon: int, batch: float) -> float:
+    """Return the true peak."""
+    return BASE_GB + PER_ENV_GB * num_envs + PER_TRANSITION_GB * num_envs * horizon + PER_BATCH_GB * batch
+
+
+def prove_memory(scenario: MemoryScenario, repeats: int, studies: int, seed: int) -> ProofRow:
+    """Return how often the interval of the largest num_envs held the wall that one more trial would meet."""
+    generator = _generator(seed, scenario.name, repeats)
+    free_gb = DEVICE_GB * (1.0 - SETTINGS.memory_margin)
+    per_env = PER_ENV_GB + PER_TRANSITION_GB * MEMORY_HORIZON
+    fixed = peak_gb(0, 0, MEMORY_BATCH)
+    covered, seconds = 0, 0.0
+    for _ in range(studies):
+        samples = list(simulated_peaks(scenario, repeats, generator))
+        start = time.process_time()
+        limit = memory_limit.limit_of("simulated", samples, Room(DEVICE_GB), SETTINGS)
+        seconds += time.process_time() - start
+        wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
+        assert wall is not None
+        # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
+        noise = scenario.noise_gb + scenario.noise_share * free_gb
+        met = math.floor((free_gb - fixed - noise * generator.standard_normal()) / per_env)
+        covered += _within(met, wall.largest_num_envs_lower, wall.largest_num_envs_upper)
+    return ProofRow(
+        limit="memory",
+        scenario=scenario.name,
+        repeats=repeats,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        wall=Share(hits=covered, of=studies),
+        ms_per_verdict=1e3 * seconds / studies,
+    )
+
+
+def simulated_peaks(scenario: MemoryScenario, repeats: int, generator: np.random.Generator) -> Iterator[Sample]:
+    """Yield the trials of one study; what needs more than the device has ends as out of memory."""
+    for num_envs in scenario.sizes:
+        for horizon in scenario.horizons:
+            for batch in scenario.batches:
+                truth = peak_gb(num_envs, horizon, batch)
+                scale = scenario.noise_gb + scenario.noise_share * truth
+                for peak in truth + scale * generator.standard_normal(repeats):
+                    fits = peak <= DEVICE_GB
+                    yield Sample(
+                        "throughput",
+                        num_envs,
+                        horizon,
+                        batch,
+                        None,
+                        "ok" if fits else "oom",
+                        float(peak) if fits else None,
+                    )
+
+
+# --- All of it
+
+
+def _judge(named: int | None, scenario: ThroughputScenario | LearningScenario, count: Counter[str]) -> None:
+    """Count whether a study named a threshold wrongly, and whether it named the true one."""
+    count["false"] += named in scenario.still_paying
+    count["found"] += named is not None and named == scenario.true_threshold
+
+
+def _decisions(
+    count: Counter[str], studies: int, scenario: ThroughputScenario | LearningScenario
+) -> dict[str, Share | None]:
+    """Return the fields of a row that throughput and learning have in common."""
+    return {
+        "false_reached": Share(hits=count["false"], of=studies),
+        "found": Share(hits=count["found"], of=studies) if scenario.true_threshold is not None else None,
+        "gain": Share(hits=count["gain"], of=count["intervals"]) if count["intervals"] else None,
+    }
+
+
+def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row: None) -> Proof:
+    """Simulate every scenario; the same numbers for the same arguments, times apart.
+
+    Args:
+        studies: of each scenario and number of repeats
+        seed: of all noise
+        tell: called with each row as it is done
+    """
+    rows = []
+    for row in _rows(studies, seed):
+        tell(row)
+        rows.append(row)
+    return Proof(seed=seed, studies=studies, delta=SETTINGS.delta, confidence=SETTINGS.confidence, rows=rows)
+
+
+def _rows(studies: int, seed: int) -> Iterator[ProofRow]:
+    for one in THROUGHPUT:
+        yield from (prove_throughput(one, repeats, studies, seed) for repeats in one.repeats)
+    for one in THROUGHPUT:
+        if one.name in ADAPTIVE:
+            yield from (prove_adaptive(one, repeats, studies, seed) for repeats in one.repeats if repeats > 2)
+    for one in LEARNING:
+        yield from (prove_learning(one, seeds, studies, seed) for seeds in one.seeds)
+    for one in MEMORY:
+        yield from (prove_memory(one, repeats, studies, seed) for repeats in one.repeats)
+
+
+def _generator(seed: int, name: str, repeats: int) -> np.random.Generator:
+    """Return noise of a scenario's own: adding one changes no other."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), repeats])
+
+
+SHARES: Mapping[str, str] = {
+    "false_reached": "false reached",
+    "found": "found",
+    "gain": "gain or saving",
+    "threshold": "threshold",
+    "half_saturation": "N half",
+    "asymptote": "asymptote",
+    "wall": "memory wall",
+    "trials": "trials",
+}
+"""Field of a row -> heading of its column."""
+
+HEADINGS = ("limit", "scenario", "repeats", *SHARES.values(), "CPU ms", "")
+
+LEAST_WIDTH = 180
+"""Characters of the table in a terminal, with whole words in its columns."""
+
+
+def cells(row: ProofRow) -> list[str]:
+    """Return a row's cells, in the order of `HEADINGS`; a missed promise is marked with !."""
+    missed = row.missed
+
+    def cell(name: str) -> str:
+        share = getattr(row, name)
+        return "" if share is None else f"{share.share:.1%}{' !' if name in missed else ''}"
+
+    note = "" if row.in_scope else "breaks an assumption"
+    return [row.limit, row.scenario, str(row.repeats), *map(cell, SHARES), f"{row.ms_per_verdict:.1f}", note]
+
+
+def summary(proof: Proof) -> str:
+    """Return in a few sentences what was promised, and which rows missed it."""
+    said = [
+        f"{proof.studies:,} studies per row, seed {proof.seed}. Promised: false reached at most {proof.largest_false_share:.0%},"
+        f" coverage of {proof.confidence:.0%} intervals at least {proof.least_coverage:.0%} (! marks a miss)."
+    ]
+    promised = [row for row in proof.rows if row.in_scope]
+    missed, elsewhere = ([row for row in rows if row.missed] for rows in (promised, _out_of_scope(proof)))
+    said.append(
+        f"Missed in {len(missed)} of {len(promised)} rows: {_misses(missed)}." if missed
+        else f"Kept in all {len(promised)} rows."
+    )  # fmt: skip
+    if elsewhere:
+        said.append(f"Where an assumption is broken on purpose: {_misses(elsewhere)}.")
+    return " ".join(said)
+
+
+def _out_of_scope(proof: Proof) -> list[ProofRow]:
+    return [row for row in proof.rows if not row.in_scope]
+
+
+def _misses(rows: Sequence[ProofRow]) -> str:
+    return "; ".join(f"{row.scenario} ({row.repeats}): {', '.join(row.missed)}" for row in rows)
+
+
+def as_markdown(proof: Proof) -> str:
+    """Return the table as Markdown."""
+    lines = ["# Simulated studies with known truth", "", summary(proof), ""]
+    lines += [f"| {' | '.join(HEADINGS)} |", "|" + " --- |" * len(HEADINGS)]
+    lines += [f"| {' | '.join(cells(row))} |" for row in proof.rows]
+    return "\n".join(lines) + "\n"
+
+
+def print_proof(proof: Proof, console: Console) -> None:
+    """Print the table and what it says."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in HEADINGS:
+        words = heading in ("limit", "scenario", "")
+        table.add_column(heading, justify="left" if words else "right", overflow="fold")
+    for row in proof.rows:
+        table.add_row(*cells(row))
+    console.print(table)
+    console.print(summary(proof), soft_wrap=True)
+
+
+def main() -> int:
+    """Print how often verdicts are right in simulated studies with known truth; fail where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--studies", type=int, default=STUDIES, help="of each scenario (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of all noise (%(default)s)")
+    parser.add_argument("--output", type=Path, help="write the table to this file too: .md or .json")
+    arguments = parser.parse_args()
+    for name, value, least in (("studies", arguments.studies, 1), ("seed", arguments.seed, 0)):
+        if value < least:
+            raise UserError(f"--{name} is {value}: expected a whole number of at least {least}.")
+    output: Path | None = arguments.output
+    if output is not None and output.suffix not in (".md", ".json"):
+        raise UserError(f"--output is {output}: expected a name that ends in .md or .json.")
+    progress = Console(stderr=True, markup=False, highlight=False)
+
+    def tell(row: ProofRow) -> None:
+        if progress.is_terminal:
+            progress.print(f"{row.limit}: {row.scenario}, {row.repeats} repeats, {row.ms_per_verdict:.1f} ms each")
+
+    proof = prove(arguments.studies, arguments.seed, tell)
+    console = Console(markup=False, highlight=False, emoji=False)
+    console.width = max(console.width, LEAST_WIDTH)  # a narrower terminal, or a pipe, would split words
+    print_proof(proof, console)
+    if output is not None:
+        write_atomically(output, canonical_json(proof) if output.suffix == ".json" else as_markdown(proof))
+    return int(any(row.missed for row in proof.rows if row.in_scope))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,40 @@
+"""Choices of a study that follow from the files of a folder."""
+
+from typing import Annotated, Literal
+
+import pytest
+from envknee.study import choices
+from pydantic import BaseModel, ValidationError
+
+
+def test_modules_and_packages_are_choices_and_private_ones_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "PACKAGE", tmp_path)
+    (tmp_path / "kinds" / "whole").mkdir(parents=True)
+    (tmp_path / "kinds" / "notes").mkdir()
+    for name in ("b.py", "a.py", "_shared.py", "__init__.py", "whole/__init__.py"):
+        (tmp_path / "kinds" / name).write_text("raise RuntimeError('a list of names imports nothing')\n")
+    assert choices.names_in("kinds") == ("a", "b", "whole")
+
+
+def test_a_folder_without_modules_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "PACKAGE", tmp_path)
+    with pytest.raises(ValueError, match="holds no module"):
+        choices.names_in("nowhere")
+
+
+def test_a_field_of_such_a_name_is_a_literal_of_the_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "PACKAGE", tmp_path)
+    (tmp_path / "kinds").mkdir()
+    for name in ("a.py", "b.py"):
+        (tmp_path / "kinds" / name).touch()
+
+    class Chosen(BaseModel):
+        kind: Annotated[str, choices.NameIn("kinds")] = "a"
+
+    class Spelled(BaseModel):
+        kind: Literal["a", "b"] = "a"
+
+    assert Chosen.model_json_schema() == Spelled.model_json_schema() | {"title": "Chosen"}
+    assert Chosen(kind="b").kind == "b"
+    with pytest.raises(ValidationError, match="'a' or 'b'"):
+        Chosen(kind="c")

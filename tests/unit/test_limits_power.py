@@ -1,0 +1,52 @@
+"""What a study can show before it is measured, and which noise is assumed where nothing was repeated."""
+
+import math
+
+import numpy as np
+import pytest
+from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
+from envknee.verdict.power import chance, of_study, power, power_words
+from records import a_study
+from scipy.stats import ttest_ind
+
+
+@pytest.mark.parametrize(("cv", "repeats"), [(0.05, 3), (0.10, 8)])
+def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, repeats: int):
+    rng = np.random.default_rng(1)
+    one, two = cv * rng.standard_normal((2, 4000, repeats))
+    _, p_values = np.asarray(ttest_ind(two, one + math.log1p(0.15), axis=1, alternative="less"))
+    shown = p_values <= 0.025
+    assert chance(0.0, repeats, cv, 0.15, 0.95) == pytest.approx(float(shown.mean()), abs=0.03)
+
+
+def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():
+    two = power(2, 0.05, 0.15, 0.95)
+    assert two.of_plateau == 0.0 and "2 repeats decide nothing" in power_words(two, "assumed")
+    enough = two.enough_repeats
+    assert enough is not None
+    assert chance(0.0, enough - 1, 0.05, 0.15, 0.95) < 0.8 <= chance(0.0, enough, 0.05, 0.15, 0.95)
+    assert power(3, 0.5, 0.10, 0.95).enough_repeats is None
+    assert chance(0.09, 5, 0.02, 0.10, 0.95) < chance(0.0, 5, 0.02, 0.10, 0.95), "near the cut-off little is shown"
+
+
+def test_noise_falls_where_environments_fill_the_iteration():
+    assert assumed_cv(1e9, 500.0) == pytest.approx(0.011, abs=1e-4)
+    # Half of the time is fixed: 14% of it, and 1.1%.
+    assert assumed_cv(500.0, 500.0) == pytest.approx(math.hypot(0.07, 0.011))
+    assert assumed_cv(500.0, None) == pytest.approx(math.hypot(0.14, 0.011))
+
+
+def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
+    # Student's t on 8 degrees of freedom at 97.5% is 2.306.
+    lower, upper = gain_interval(0.1, [0.03, 0.04], 0.95)
+    assert (lower, upper) == pytest.approx((0.1 - 2.306 * 0.05, 0.1 + 2.306 * 0.05), abs=1e-4)
+    assert measured_cv({16: [1.0], 32: [2.0]}) is None
+    assert measured_cv({16: [1.0, math.exp(0.02)], 32: [5.0]}) == pytest.approx(0.02 / math.sqrt(2))
+
+
+def test_a_study_is_told_its_power_for_the_noise_of_its_device():
+    cpu, gpu = (of_study(a_study(), on_gpu) for on_gpu in (False, True))
+    assert cpu is not None and "11.0%, from published CPU studies" in cpu
+    assert gpu is not None and "from published GPU studies" in gpu
+    seen = of_study(a_study(), True, 0.02)
+    assert seen is not None and "2.0%, from earlier studies of this machine" in seen

@@ -1,0 +1,135 @@
+"""A metric, a sampler, a figure, a SLURM option and a text of memory that ran out are each added in one place, in a copy of the project.
+
+A trainer, a task and a memory remedy are added by tests/workflow/test_extending.py, which sweeps them.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "workflow/envknee"
+
+
+def add(copy: Path, file: str, before: str, line: str) -> None:
+    """Put one line into a file, in front of a line that is there once."""
+    path = copy / file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1, f"{file} has {before!r} {text.count(before)} times"
+    path.write_text(text.replace(before, line + before), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("project")
+    for folder in ("workflow", "config"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    add(
+        copy, f"{PACKAGE}/record/schema.py", '    gpu_power_w: Annotated[float | None, Metric("sum"',
+        '    gpu_temperature_c: Annotated[float | None, Metric("largest", recorded=True, system="gpu_{gpu}_temperature")] = None\n',
+    )  # fmt: skip
+    add(
+        copy, f"{PACKAGE}/slurm/site.py", "    scratch: str | None = None\n",
+        '    reservation: Annotated[Name | None, Slurm("--reservation")] = None\n',
+    )  # fmt: skip
+    add(
+        copy, f"{PACKAGE}/show/figures/registry.py", '    Entry("memory", THRESHOLDS',
+        '    Entry("temperature", THRESHOLDS, "temperature:draw_temperature", lambda _: True),\n',
+    )  # fmt: skip
+    add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
+    (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(
+        '"""The largest points first."""\n\n\ndef new_point(question):\n    return max(question.new(question.points))\n'
+    )
+    (copy / f"{PACKAGE}/show/figures/temperature.py").write_text(
+        "from matplotlib.figure import Figure\n\n\ndef draw_temperature(evidence):\n    return Figure()\n"
+    )
+    (copy / "workflow/report/temperature.rst").write_text("Temperature\n\nHow warm the GPU was.\n")
+    return copy
+
+
+def in_copy(copy: Path, program: str) -> dict:
+    """Run a program against the copy; return what it prints, as JSON."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT)], cwd=copy, env={"PYTHONPATH": str(copy / "workflow")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_a_metric_of_a_row_is_recorded_and_shown_once_it_is_declared(copy: Path):
+    found = in_copy(copy, """
+import json, sys
+from pathlib import Path
+from envknee.measure.rows import whole_row
+from envknee.record.build import build_record
+from envknee.record.read import load_records, read_rows
+from envknee.record.schema import Device
+from envknee.study.paths import StudyFolder
+from envknee.tracking.system import system_metrics
+from envknee.verdict.csv import records_csv
+folder = StudyFolder(Path(sys.argv[1]) / "results-published/cartpole-one-gpu")
+record = next(record for record in load_records(folder) if record.fps_total)
+rows = read_rows(folder.trial(record.request.number))
+warm = [row.model_copy(update={"gpu_temperature_c": 50.0 + row.iteration}) for row in rows]
+again = build_record(record.request, warm, record.outcome)
+header, values = (line.split(",") for line in records_csv([again]).splitlines()[:2])
+shown = system_metrics(warm[0], record.outcome.environment.device)
+print(json.dumps({
+    "record": again.metrics["gpu_temperature_c"].median,
+    "csv": values[header.index("gpu_temperature_c")],
+    "mlflow": [name for name in shown if "temperature" in name],
+    "last": warm[-1].iteration + 50.0,
+    "unchanged": build_record(record.request, rows, record.outcome).metrics,
+}))
+""")  # fmt: skip
+    assert 50.0 < found["record"] <= found["last"] and float(found["csv"]) == found["record"]
+    assert found["mlflow"] == ["system/gpu_0_temperature"] and found["unchanged"] == {}
+
+
+def test_a_sampler_is_a_file(copy: Path):
+    found = in_copy(copy, """
+import json
+from pathlib import Path
+from envknee.ask.ask import ask
+from envknee.study.load import json_schema, read_study
+study = read_study(Path("config/config.yaml"))
+sweep = study.throughput.model_copy(update={"sampler": "largest"})
+study = study.model_copy(update={"throughput": sweep, "learning": None})
+print(json.dumps({"num_envs": ask(study, 0, [], {}).num_envs, "largest": max(sweep.num_envs), "legal": '"largest"' in json_schema()}))
+""")  # fmt: skip
+    assert found["num_envs"] == found["largest"] and found["legal"]
+
+
+def test_a_figure_is_a_module_a_caption_and_an_entry(copy: Path):
+    found = in_copy(copy, """
+import json
+from pathlib import Path
+from envknee.show.figures.registry import figures_of
+from envknee.study.load import read_study
+entry = next(entry for entry in figures_of(read_study(Path("config/config.yaml"))) if entry.name == "temperature")
+print(json.dumps({"svg": entry.svg, "caption": entry.caption, "drawn": type(entry.draw(None)).__name__}))
+""")  # fmt: skip
+    assert found == {"svg": "temperature.svg", "caption": "temperature.rst", "drawn": "Figure"}
+
+
+def test_an_option_of_slurm_is_a_line(copy: Path):
+    found = in_copy(copy, """
+import json
+from envknee.slurm.site import Site
+print(json.dumps(Site(partition="gpu", reservation="night").asked()))
+""")  # fmt: skip
+    assert found["slurm_partition"] == "gpu" and "--reservation=night" in found["slurm_extra"]
+
+
+def test_how_memory_that_ran_out_says_so_is_a_line(copy: Path):
+    found = in_copy(copy, """
+import json
+from envknee.measure.out_of_memory import is_out_of_memory
+print(json.dumps({"new": is_out_of_memory(RuntimeError("No room left on device 0")), "other": is_out_of_memory(RuntimeError("boom"))}))
+""")  # fmt: skip
+    assert found == {"new": True, "other": False}

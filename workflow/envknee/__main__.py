@@ -1,0 +1,30 @@
+"""`envknee COMMAND ...`, or `python -m envknee COMMAND ...`."""
+
+import importlib
+import sys
+
+from envknee.commands import BENCHMARKS, COMMANDS, usage
+from envknee.study.errors import UserError, nearest, run_command
+
+
+def main() -> None:
+    """Run the command that is named first, with the arguments behind it."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("-h", "--help"):
+        print(usage(), end="")
+        return
+    if name not in COMMANDS:
+        run_command(lambda: _unknown(name))
+    command = COMMANDS[name]
+    if command.module.startswith("benchmarks."):
+        sys.path.insert(0, str(BENCHMARKS.parent))
+    del sys.argv[1]
+    run_command(importlib.import_module(command.module).main, f"envknee {name}")
+
+
+def _unknown(name: str) -> None:
+    raise UserError(f"no command {name!r}{nearest(name, COMMANDS)}. `envknee --help` lists them.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A study as one file that another machine can check, read and run again.
+
+Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock
+files and image hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).
+The same results give the same bytes. The tracking store's address stays behind: it may hold a password.
+
+    python -m envknee.archive results/<study>                         into results/<study>.zip
+    python -m envknee.archive --check FILE.zip                        is it whole, and as it was made?
+    python -m envknee.archive --unpack FILE.zip                       into results/archives/<study>; prints the study file there
+    make sweep FROM=FILE.zip                                          measure its study on this machine
+
+What comes from elsewhere is read by `envknee.after.received`.
+"""
+
+import argparse
+import hashlib
+import os
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
+from envknee.record.schema import Record
+from envknee.show import report
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json
+from envknee.study.paths import StudyFolder
+from envknee.study.reach import reach_of
+from envknee.verdict.hardware import hardware
+from envknee.verdict.read import load_measured
+
+LOCKS = Path(__file__).parents[3] / "containers"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Of every member: the earliest time that a zip file knows."""
+
+TYPES = {
+    ".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml",
+    ".html": "text/html", ".svg": "image/svg+xml", ".png": "image/png", ".lock": "text/plain",
+}  # fmt: skip
+
+
+def write(folder: StudyFolder, target: Path) -> Path:
+    """Write a study's archive and return its path.
+
+    Raises:
+        UserError: when no trial has finished, a file was changed after its measurement, or `target` is a folder.
+    """
+    if target.is_dir():
+        raise UserError(
+            f"{target} is a folder, and the file to write was expected, such as {target / folder.root.name}.zip"
+        )
+    study, records = load_measured(folder)
+    content = _files_of(folder, records) | {"study.json": canonical_json(study.shareable()).encode()}
+    if "report.html" in content:
+        content["report.html"] = report.page_of(folder, with_runs=False).encode()
+    content |= {f"containers/{path.name}": path.read_bytes() for path in LOCKS.glob("*.lock")}
+    content[METADATA] = canonical_json(_crate(study.study, records, content)).encode()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.new")
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        for name in sorted(content, key=lambda name: (name != METADATA, name)):
+            member = zipfile.ZipInfo(name, EPOCH)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, content[name])
+    unfinished.replace(target)
+    return target
+
+
+def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes]:
+    """Return what is packed of a study's folder: its own files and those of its finished trials, by name.
+
+    Raises:
+        UserError: when one is a link: what that leads to may be anything.
+    """
+    numbers = {f"{record.request.number:04d}" for record in records}
+    content = {}
+    for path in sorted(folder.root.rglob("*")):  # follows no link
+        name = path.relative_to(folder.root).as_posix()
+        is_packed = (
+            NAMES.fullmatch(name)
+            and name != METADATA
+            and (path.parent.name in numbers or not name.startswith("trials/"))
+        )
+        if path.is_symlink() and (is_packed or path.is_dir()):
+            raise UserError(
+                f"{path} is a link, and only files of the study itself are packed. Put there what it leads to"
+            )
+        if is_packed:
+            content[name] = path.read_bytes()
+    return content
+
+
+def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> dict[str, Any]:
+    """Return what the archive is, in RO-Crate's words: the study, what made it, and every file."""
+    started = min(record.outcome.started_unix_s for record in records)
+    ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
+    environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
+    packages = {item: version for one in environments for item, version in one.packages.items()}
+    commits = sorted({one.git_commit for one in environments if one.git_commit})
+    images = sorted({one.image.content_sha256 for one in environments if one.image})
+    files = [
+        {
+            "@id": path,
+            "@type": "File",
+            "contentSize": str(len(data)),
+            "encodingFormat": TYPES.get(PurePosixPath(path).suffix, "application/octet-stream"),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        for path, data in sorted(content.items())
+    ]
+    software = [
+        {"@id": f"#{item}", "@type": "SoftwareApplication", "name": item, "softwareVersion": version}
+        for item, version in sorted(packages.items())
+    ]
+    action = {
+        "@id": "#measurement",
+        "@type": "CreateAction",
+        "name": f"{len(records)} trials",
+        "startTime": _iso(started),
+        "endTime": _iso(ended),
+        "instrument": [{"@id": one["@id"]} for one in software],
+        "object": {"@id": "study.json"},
+        "result": {"@id": "./"},
+        "description": "; ".join(
+            [f"hardware: {', '.join(hardware(records))}", f"commit: {', '.join(commits) or 'unknown'}"]
+            + ([f"image content: {', '.join(images)}"] if images else [])
+        ),
+    }
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": name,
+        "description": "Trials of reinforcement learning in parallel simulation, and where more environments, longer rollouts and"
+        " larger batches stop paying: measured by envknee.",
+        "datePublished": _iso(ended),
+        "license": "Not stated: ask who measured it.",
+        "hasPart": [{"@id": one["@id"]} for one in files],
+        "mentions": {"@id": "#measurement"},
+    }
+    descriptor = {
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+    }
+    context = ["https://w3id.org/ro/crate/1.1/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
+    return {"@context": context, "@graph": [descriptor, root, action, *software, *files]}
+
+
+def _iso(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(unix_s))
+
+
+def main() -> None:
+    """Write a study's archive, or check or unpack one."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("folder", type=Path, nargs="?", help="the folder of a study, such as results/cartpole-one-gpu")
+    what.add_argument("--check", type=Path, metavar="FILE", help="say whether an archive is as it was made")
+    what.add_argument("--unpack", type=Path, metavar="FILE", help="unpack an archive and print where its study file is")
+    parser.add_argument("--to", type=Path, help="the file to write (default: beside the folder, with .zip)")
+    parser.add_argument(
+        "--into", type=Path, default=Path("results/archives"), help="where to unpack (default: %(default)s)"
+    )
+    given = parser.parse_args()
+    if given.check:
+        print(
+            f"{given.check}: {len(check(given.check))} files, all as they were when it was made; by whom is not shown"
+        )
+        for one in reach_of(study_in(given.check)):
+            print(f"  its study {one}")
+    elif given.unpack:
+        unpacked = unpack(given.unpack, given.into, trusted=os.environ.get("TRUST") == "1")
+        hand_over_requests(unpacked)
+        print(unpacked.study)
+    else:
+        folder = Path(os.path.normpath(given.folder))
+        print(write(StudyFolder(folder), given.to or folder.with_name(f"{folder.name}.zip")))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,124 @@
+"""Whether B may replace A: a non-inferiority gate with three answers. Pure.
+
+Input: ratios over all points together. Output: a `Gate`.
+
+    pass           of every measure that gates, the one-sided bound of the loss lies below the margin
+    fail           a loss is shown (two-sided, Holm-corrected) and its estimate exceeds the margin, or fewer trials succeed
+    inconclusive   neither: too few pairs, or no machine ran both sides
+
+A pass is wrong in at most 1 - confidence of all comparisons, however many measures gate: each of them must pass.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from scipy.special import stdtr, stdtrit
+
+from envknee.record.schema import Frozen
+
+ENOUGH = 0.8
+MOST_PAIRS = 500
+
+
+class Bound(Frozen):
+    """What is known of the loss in one measure."""
+
+    measure: str
+    loss: float
+    """Estimate: 0.02 stands for 2% worse, negative for better."""
+    loss_upper: float | None
+    """One-sided bound; None where one pair cannot tell noise."""
+    passes: bool
+    power: float | None
+    """Chance to pass without any difference, with this noise and as many pairs."""
+    pairs_for_power: int | None
+    """Pairs that would pass in 80% without any difference; None: over 500, or not known."""
+
+
+class Gate(Frozen):
+    """The answer."""
+
+    answer: Literal["pass", "fail", "inconclusive"]
+    bounds: list[Bound]
+    reasons: list[str]
+    """Why it fails, or why it is inconclusive."""
+
+
+def bound(
+    measure: str,
+    mean: float,
+    error: float | None,
+    degrees: float,
+    pairs: int,
+    more_is_better: bool,
+    confidence: float,
+    margin: float,
+) -> Bound:
+    """Return how large the loss in one measure may be.
+
+    Args:
+        measure: its name
+        mean: of ln(B / A)
+        error: standard error of that; None where nothing tells it
+        degrees: of freedom of the error
+        pairs: that it rests on
+        more_is_better: whether a ratio below 1 is a loss
+        confidence: of the bound
+        margin: the loss, as a share of A, that is accepted
+    """
+    sign = -1.0 if more_is_better else 1.0
+    limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
+    share = (lambda log: -math.expm1(-log)) if more_is_better else math.expm1
+    loss = sign * mean
+    if error is None:
+        return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, power=None, pairs_for_power=None)
+    reach = -float(stdtrit(degrees, 1.0 - confidence))
+    upper = loss + reach * error
+    return Bound(
+        measure=measure,
+        loss=share(loss),
+        loss_upper=share(min(upper, 700.0)),
+        passes=upper < limit,
+        power=_power(error, degrees, confidence, limit),
+        pairs_for_power=next(
+            (
+                n
+                for n in range(2, MOST_PAIRS + 1)
+                if _power(error * math.sqrt(pairs / n), n - 1.0, confidence, limit) >= ENOUGH
+            ),
+            None,
+        ),
+    )
+
+
+def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, margin: float) -> Gate:
+    """Return the answer.
+
+    Args:
+        bounds: of every measure that gates
+        losses: what is shown to be worse, a sentence each
+        same_machine: whether any machine ran both sides
+        margin: that is accepted
+    """
+    if losses:
+        return Gate(answer="fail", bounds=list(bounds), reasons=list(losses))
+    reasons = [] if same_machine else ["no machine ran both sides: what differs may be the machines'"]
+    reasons += [_why(one, margin) for one in bounds if not one.passes]
+    if not bounds:
+        reasons.append("nothing to compare")
+    return Gate(answer="inconclusive" if reasons else "pass", bounds=list(bounds), reasons=reasons)
+
+
+def _power(error: float, degrees: float, confidence: float, limit: float) -> float:
+    if error == 0.0:
+        return 1.0
+    return float(stdtr(degrees, limit / error + float(stdtrit(degrees, 1.0 - confidence))))
+
+
+def _why(one: Bound, margin: float) -> str:
+    if one.loss_upper is None:
+        return f"{one.measure}: one pair tells no noise"
+    power = "" if one.power is None else f"; without any difference {one.power:.0%} of such comparisons would pass"
+    more = "" if one.pairs_for_power is None else f", with {one.pairs_for_power} pairs {ENOUGH:.0%}"
+    return f"{one.measure} may be up to {one.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"

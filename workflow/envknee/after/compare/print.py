@@ -1,0 +1,128 @@
+"""Two studies, or parts of them, side by side: what is faster, by how much, whether that is more than noise, and in which phase.
+
+Input: two folders of results, each with an arm where it holds several; where none is named, each arm that both have is compared.
+Output: tables in the terminal, and with --output a file with a list of comparisons. It serves as a gate (`gate`): exit 0 where a
+loss beyond the margin is excluded, 3 where a loss is shown or fewer trials of B than of A succeeded, 4 where neither is known.
+
+    python -m envknee.compare results/x results/y
+    python -m envknee.compare results/x:stock results/x:lean --margin 0.02
+    python -m envknee.compare results/x@1a2b3c4 results/x@5d6e7f8          trials of two commits, or of two images, in one study
+
+How trials are paired: `envknee.after.compare.pairing`. What one side alone has is named and left out.
+
+Trials that did not succeed (`pairing.SUCCESS`) have no FPS to compare, and no seconds and frames to target. Left out and forgotten they
+would flatter the side that lost more of them, so how both sides ended is told for every such point. Fewer successes, of as many pairs,
+are a loss that is counted and not tested: no margin excuses it. Where a seed of a learning point did not arrive, on either side, that
+point has no ratio of seconds and frames to target at all: those that arrive are the quick ones. Memory and start-up of a learning
+trial that spent its budget count: it ran.
+
+A ratio is the geometric mean over points of the geometric means of their pairs. Its interval is Student's t on the logarithms of the
+pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/test_compare.py counts them).
+Several measures are compared at once, and several points of each: p-values are
+Holm-corrected within these families.
+"""
+
+import argparse
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from envknee.after.compare.ratios import (
+    Comparison,
+    compare,
+    interval,
+    more,
+)
+from envknee.after.compare.sides import Given, sides
+from envknee.study.errors import run_command
+from envknee.study.files import canonical_json, write_atomically
+
+REGRESSION = 3
+"""Exit status where the gate fails."""
+
+INCONCLUSIVE = 4
+"""Exit status where it neither passes nor fails."""
+
+WORTH_SAYING = 0.005
+"""Changes of single points smaller than this are in the file, and not on the terminal: memory differs by bytes and always."""
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Print what was found: all points together, the points that changed, phases, thresholds."""
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, soft_wrap=True)
+
+    say(f"A  {found.a}\nB  {found.b}")
+    for difference in found.differs:
+        say(f"   {difference}")
+    for note in found.notes:
+        say(f"note  {note}")
+    caption = f"B / A over points in common; interval at {found.confidence:.0%}, p corrected (Holm)"
+    table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
+        table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
+    for one in found.overall:
+        p_value = "" if one.p_holm is None else f"{one.p_holm:.3f}" if one.p_holm >= 0.001 else "< 0.001"
+        table.add_row(
+            one.measure, f"{one.ratio:.3f}", interval(one), p_value, str(one.points), str(one.pairs), one.change
+        )
+    if found.overall:
+        console.print(table)
+    else:
+        say("no measure to compare: no pair of trials succeeded on both sides")
+    for one in found.by_place:
+        if one.change != "none shown" and abs(one.ratio - 1.0) >= WORTH_SAYING:
+            say(f"{one.change:>6}  {one.measure} at {one.place}: {one.ratio:.3f} ({interval(one)})")
+    if found.phases:
+        largest = ", ".join(f"{one.phase} {one.share:+.1%}" for one in found.phases[:4])
+        say(f"time of an iteration, by phase, in parts of A's: {largest}")
+    for line in found.thresholds:
+        say(line)
+    if found.left_out:
+        say(f"left out, because one side alone has it: {'; '.join(found.left_out[:2])}{more(found.left_out)}")
+    for one in found.outcomes:
+        if not one.fewer:  # those are told as what they are, below
+            say(f"outcomes at {one}")
+    if found.gate.answer == "fail":
+        for reason in found.gate.reasons:
+            console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
+    elif found.gate.answer == "inconclusive":
+        for reason in found.gate.reasons:
+            say(f"inconclusive: {reason}")
+    else:
+        say(
+            f"passed: a loss of {found.margin:.0%} or more is excluded in {', '.join(one.measure for one in found.gate.bounds)}"
+        )
+
+
+def main() -> int:
+    """Compare two studies, or two arms, trial by trial; exit 0: no loss beyond the margin, 3: a loss or lost trials, 4: inconclusive."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument(
+        "a", help="what was: a folder of results, FOLDER:ARM, FOLDER@COMMIT, FOLDER@IMAGE or FOLDER@COMMIT:ARM"
+    )
+    parser.add_argument("b", help="what is now: likewise")
+    parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
+    parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
+    arguments = parser.parse_args()
+    for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
+        if not lowest <= (given := getattr(arguments, name)) < 1.0:
+            parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
+    found = [
+        compare(a, b, arguments.confidence, arguments.margin)
+        for a, b in sides(Given.read(arguments.a), Given.read(arguments.b))
+    ]
+    for one in found:
+        print_comparison(one, Console(markup=False, emoji=False))
+    if arguments.output is not None:
+        write_atomically(arguments.output, canonical_json([one.model_dump(mode="json") for one in found]))
+    answers = {one.gate.answer for one in found}
+    return REGRESSION if "fail" in answers else INCONCLUSIVE if "inconclusive" in answers else 0
+
+
+if __name__ == "__main__":
+    run_command(main)

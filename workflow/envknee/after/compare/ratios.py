@@ -1,0 +1,377 @@
+"""What one side gives beside the other: ratios of paired trials, with intervals, phase by phase. Pure."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from scipy.special import stdtr
+
+from envknee.after.compare.gate import Gate, bound, gate
+from envknee.after.compare.pairing import (
+    Outcomes,
+    Pair,
+    Pairing,
+    Place,
+    across_machines,
+    on_one_machine,
+    outcomes,
+    paired,
+    succeeded,
+    without_counterpart,
+)
+from envknee.after.compare.sides import Side
+from envknee.record.schema import PHASES, Frozen, Record
+from envknee.show.words import threshold_interval
+from envknee.study.errors import UserError
+from envknee.study.rules import Kind
+from envknee.verdict.hardware import hardware
+from envknee.verdict.rule import doublings
+from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.words.numbers import percent, shown_batch
+
+SETTINGS = ("trainer", "world_size", "observations", "strategy", "sync_every", "deterministic", "phases")
+"""Of a request: told where the sides differ in them."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that is compared."""
+
+    name: str
+    value_of: Callable[[Record], float | None]
+    more_is_better: bool
+    kind: Kind | None = None
+    """Kind of trial that it is read from; None: of any."""
+    gates: bool = False
+    """Whether a pass needs it to be shown within the margin."""
+
+
+MEASURES = (
+    Measure(
+        "FPS, total",
+        lambda record: record.fps_total.median if record.fps_total else None,
+        True,
+        "throughput",
+        gates=True,
+    ),
+    Measure(
+        "FPS, collecting",
+        lambda record: record.fps_env_step_inference.median if record.fps_env_step_inference else None,
+        True,
+        "throughput",
+    ),
+    Measure("peak memory", lambda record: record.memory_peak_gb, False, gates=True),
+    Measure("start-up", lambda record: record.outcome.setup_s, False),
+    Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
+    # Alike where both learn alike: then what the seconds gain is speed alone.
+    Measure("frames to target", lambda record: record.frames_to_target, False, "learning"),
+)
+
+
+class Ratio(Frozen):
+    """How one measure of B compares with that of A."""
+
+    measure: str
+    place: Place | None
+    """Where; None for all points together."""
+    ratio: float
+    """B / A."""
+    lower: float | None
+    """Two-sided interval; None where one pair cannot tell noise."""
+    upper: float | None
+    p_value: float | None
+    """Of no difference, two-sided, before the correction for how many were compared."""
+    p_holm: float | None
+    points: int
+    pairs: int
+    change: Literal["better", "worse", "none shown"]
+
+    @property
+    def loss(self) -> float:
+        """Return by how much B is worse, as a share of A; negative where it is better."""
+        return (
+            0.0
+            if self.change == "none shown"
+            else math.copysign(abs(self.ratio - 1.0), 1.0 if self.change == "worse" else -1.0)
+        )
+
+
+class PhaseShift(Frozen):
+    """What one phase adds to an iteration, as a share of A's whole iteration, averaged over points."""
+
+    phase: str
+    share: float
+
+
+class Comparison(Frozen):
+    """Everything found when one arm of B was compared with one of A."""
+
+    a: str
+    b: str
+    confidence: float
+    margin: float
+    differs: list[str]
+    """What else is not the same on both sides: what was asked beside the points, hardware, versions, commits."""
+    overall: list[Ratio]
+    by_place: list[Ratio]
+    phases: list[PhaseShift]
+    thresholds: list[str]
+    left_out: list[str]
+    """What one side alone has."""
+    outcomes: list[Outcomes]
+    """Of the points at which any paired trial did not succeed."""
+    notes: list[str]
+    """What else the ratios may come from."""
+    gate: Gate
+
+
+def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
+    """Compare two sides; pure.
+
+    Raises:
+        UserError: when they have no point in common.
+    """
+    pairing = paired(a.records, b.records)
+    if not pairing.pairs:
+        raise UserError(
+            f"{a.name} and {b.name} have no point in common: {_some(pairing.only_a)} against {_some(pairing.only_b)}."
+            " Sweep the same num_envs, horizon and batch_size on both sides"
+        )
+    whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
+    pairs = {measure.name: _logarithms(pairing, measure) for measure in MEASURES}
+    overall = [_ratio(measure, None, own, confidence) for measure in MEASURES if (own := pairs[measure.name])]
+    overall = _corrected(overall, confidence)
+    by_place: list[Ratio] = []
+    for measure in MEASURES:
+        found = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
+        by_place += _corrected(found, confidence)
+    worse = [one for one in overall if one.change == "worse" and one.loss > margin]
+    bounds = []
+    for measure in MEASURES:
+        if measure.gates and (own := pairs[measure.name]):
+            found = stratified(list(own.values()))
+            count = sum(map(len, own.values()))
+            bounds.append(bound(measure.name, *found, count, measure.more_is_better, confidence, margin))
+    ended = outcomes(whole)
+    losses = [f"beyond {margin:.0%}: {one.measure}: {percent_change(one.ratio)} ({interval(one)})" for one in worse]
+    return Comparison(
+        a=a.name,
+        b=b.name,
+        confidence=confidence,
+        margin=margin,
+        differs=_differences(a.records, b.records),
+        overall=overall,
+        by_place=by_place,
+        phases=_phases([pair for own in pairing.pairs.values() for pair in own if pair.succeeded]),
+        thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
+        left_out=without_counterpart(whole, a.name, b.name),
+        outcomes=ended,
+        notes=across_machines(whole),
+        gate=gate(
+            bounds,
+            [*(losses if same_machine else []), *(f"in outcomes: {one}" for one in ended if one.fewer)],
+            same_machine,
+            margin,
+        ),
+    )
+
+
+def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
+    """Return ln(B / A) of every pair that tells of a measure, by point."""
+
+    def tells(record: Record) -> bool:
+        spent = record.request.kind == "learning" and record.outcome.status == "timeout"
+        return succeeded(record) or (measure.kind is None and spent)
+
+    found: dict[Place, list[float]] = {}
+    for place, pairs in pairing.pairs.items():
+        if measure.kind not in (None, place.kind):
+            continue
+        telling = [pair for pair in pairs if tells(pair.a) and tells(pair.b)]
+        if measure.kind == "learning" and len(telling) < len(pairs):
+            continue
+        values = [(measure.value_of(pair.a), measure.value_of(pair.b)) for pair in telling]
+        if logarithms := [math.log(of_b / of_a) for of_a, of_b in values if of_a and of_b]:
+            found[place] = logarithms
+    return found
+
+
+class Estimate(NamedTuple):
+    """The mean of stratified logarithms, and how sure it is."""
+
+    mean: float
+    error: float | None
+    """Standard error; None where nothing tells."""
+    degrees: float
+
+
+def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
+    """Return the mean over strata of their means, with Satterthwaite's degrees of freedom.
+
+    A stratum of one value takes the variance of the others together; where all have one, strata are the sample.
+
+    Let k strata have n_i values with variances s_i^2, m of them one value, and free = sum of (n_i - 1). The mean of the k means has the
+    error variance (1 / k^2) sum of v_i / n_i. Of a single value v is estimated as the pooled sum of (n_j - 1) s_j^2 / free: the same
+    number for all m, made of the s_j^2 that stand in the sum already. Collected, each s_i^2 of n_i > 1 counts with
+    c_i = 1 / n_i + m (n_i - 1) / free, and has n_i - 1 degrees of freedom; a single value adds none of its own. The sum of independent
+    c_i s_i^2 is what Satterthwaite 1946 (Biometrics Bulletin 2:110) gives degrees of freedom: total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
+    """
+    means = [statistics.fmean(values) for values in strata]
+    mean = statistics.fmean(means)
+    free = sum(len(values) - 1 for values in strata)
+    if free == 0:
+        if len(means) < 2:
+            return Estimate(mean, None, 0.0)
+        return Estimate(mean, statistics.stdev(means) / math.sqrt(len(means)), len(means) - 1.0)
+    singles = sum(len(values) == 1 for values in strata)
+    parts = [
+        (statistics.variance(values) * (1.0 / len(values) + singles * (len(values) - 1) / free), len(values) - 1)
+        for values in strata
+        if len(values) > 1
+    ]
+    total = sum(part for part, _ in parts)
+    spread = sum(part**2 / degrees for part, degrees in parts)
+    return Estimate(mean, math.sqrt(total) / len(strata), total**2 / spread if spread > 0.0 else math.inf)
+
+
+def _ratio(
+    measure: Measure, place: Place | None, by_place: Mapping[Place, Sequence[float]], confidence: float
+) -> Ratio:
+    found = stratified(list(by_place.values()))
+    lower = upper = p_value = None
+    if found.error is not None:
+        width = doublings.half_width(found.error**2, found.degrees, (1.0 - confidence) / 2)
+        lower, upper = doublings.exp(found.mean - width), doublings.exp(found.mean + width)
+        p_value = (
+            2.0 * float(stdtr(found.degrees, -abs(found.mean) / found.error))
+            if found.error > 0.0
+            else float(found.mean == 0.0)
+        )
+    return Ratio(
+        measure=measure.name, place=place, ratio=math.exp(found.mean), lower=lower, upper=upper, p_value=p_value,
+        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
+    )  # fmt: skip
+
+
+def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
+    """Return the same with Holm-corrected p-values, and what they show."""
+    adjusted = doublings.holm([one.p_value for one in ratios])
+    better = {measure.name: measure.more_is_better for measure in MEASURES}
+    found = []
+    for one, p_holm in zip(ratios, adjusted, strict=True):
+        shown = p_holm is not None and p_holm <= 1.0 - confidence and one.ratio != 1.0
+        good = (one.ratio > 1.0) == better[one.measure]
+        change = "none shown" if not shown else "better" if good else "worse"
+        found.append(one.model_copy(update={"p_holm": p_holm, "change": change}))
+    return found
+
+
+def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
+    """Return what each phase adds to or takes from an iteration, the largest first; none where either side tells no phases.
+
+    Of the same pairs as the ratios: what one side alone measured, maybe on another machine, would pass for a phase's doing.
+    """
+
+    def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
+        told: dict[Place, list[Record]] = {}
+        for record in records:
+            if record.request.kind == "throughput" and record.phases_s:
+                told.setdefault(Place.of(record), []).append(record)
+        return {
+            place: {
+                phase: statistics.fmean(own.phases_s[phase].median for own in group if own.phases_s) for phase in PHASES
+            }
+            for place, group in told.items()
+        }
+
+    told = [pair for pair in pairs if pair.a.phases_s and pair.b.phases_s]
+    of_a, of_b = seconds([pair.a for pair in told]), seconds([pair.b for pair in told])
+    common = sorted(of_a.keys() & of_b.keys(), key=str)
+    shifts = [
+        PhaseShift(
+            phase=phase,
+            share=statistics.fmean((of_b[p][phase] - of_a[p][phase]) / sum(of_a[p].values()) for p in common),
+        )
+        for phase in PHASES
+        if common
+    ]
+    return sorted(shifts, key=lambda shift: -abs(shift.share))
+
+
+def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
+    """Return what is not the same on both sides, apart from what is measured."""
+
+    def told(records: Sequence[Record]) -> dict[str, str]:
+        machines = [record.outcome.environment for record in records if record.outcome.environment]
+        found = {"hardware": "; ".join(hardware(records))}
+        # Of a CPU it stands in the hardware.
+        hosts = {f"{one.cpu_model} ({one.cpu_cores} cores)" for one in machines if one.device.type == "cuda"}
+        found["host CPU"] = ", ".join(sorted(hosts)) or "none"
+        found["commit"] = ", ".join(sorted({(one.git_commit or "unknown")[:10] for one in machines}))
+        images = {one.image.content_sha256.removeprefix("sha256:")[:12] for one in machines if one.image}
+        found["image"] = ", ".join(sorted(images)) or "none"
+        found["driver"] = ", ".join(sorted({one.device.driver or "none" for one in machines}))
+        for name in sorted({name for one in machines for name in one.packages}):
+            found[name] = ", ".join(sorted({one.packages.get(name, "none") for one in machines}))
+        return found
+
+    of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
+    if not ("target" in of_a and "target" in of_b):  # one side alone learned: nothing of that is compared
+        for asked in (of_a, of_b):
+            asked.pop("target", None)
+    return [
+        f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
+        for name in dict.fromkeys([*of_a, *of_b])
+        if of_a.get(name) != of_b.get(name)
+    ]
+
+
+def _asked(records: Sequence[Record]) -> dict[str, str]:
+    """Return what trials were asked beside their point, by name: the task, how an arm treats it, and the target."""
+    found: dict[str, set[str]] = {}
+    for request in (record.request for record in records):
+        plain: dict[str, object] = {
+            "task": request.task_id,
+            **{name: getattr(request, name) for name in SETTINGS},
+            **{f"memory.{name}": value for name, value in request.memory},
+            **request.overrides,
+        }
+        if request.target_reward is not None:
+            plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
+        for name, value in plain.items():
+            found.setdefault(name, set()).add(str(value))
+    return {name: ", ".join(sorted(values)) for name, values in found.items()}
+
+
+def _threshold(verdict: ArmVerdict) -> str:
+    headline = verdict.headline
+    if headline is None:
+        return "no throughput trial was timed to its end"
+    at = f"horizon {headline.horizon}, {shown_batch(headline.batch_size)}"
+    if headline.threshold_num_envs is None:
+        return f"throughput threshold {headline.state}; best {headline.best_fps:,.0f} FPS ({at})"
+    return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
+
+
+def _some(places: Iterable[Place]) -> str:
+    listed = sorted(map(str, places))
+    return "; ".join(listed[:2]) + more(listed)
+
+
+def more(listed: Sequence[str], shown: int = 2) -> str:
+    """Return `; and 7 more` where a list is longer than what is shown of it."""
+    return f"; and {len(listed) - shown} more" if len(listed) > shown else ""
+
+
+def percent_change(ratio: float) -> str:
+    """Return a ratio as a change, such as `+4.1%`."""
+    return f"{'+' if ratio >= 1.0 else '-'}{percent(abs(ratio - 1.0))}"
+
+
+def interval(one: Ratio) -> str:
+    """Return the ends of a ratio's interval, such as `0.981 to 1.02`."""
+    if one.lower is None or one.upper is None:
+        return "one pair"
+    return " to ".join(f"{end:.3f}" if end < 10.0 else f"{end:.3g}" for end in (one.lower, one.upper))

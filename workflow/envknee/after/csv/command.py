@@ -1,0 +1,138 @@
+"""The verdict over a person's own measurements, from any simulator.
+
+envknee limits fps.csv                      the limit, or the best estimate of it, and a table
+envknee limits fps.csv --device-gb 80       and how many environments fit that memory
+envknee limits fps.csv --json               all of it as JSON
+envknee limits fps.csv --plot fps.svg       and a figure
+envknee limits -                            from standard input
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from envknee.after.csv.table import COLUMNS, LARGEST, OUT_OF_MEMORY, Table, decode, parse
+from envknee.after.csv.terminal import print_table_verdict
+from envknee.after.csv.verdict import decide
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json
+from envknee.study.model import Decide
+
+COLUMN_HELP = "\n".join(
+    f"  {column.name:<18} {'required' if column.required else 'optional'}  {column.meaning}" for column in COLUMNS
+)
+
+EPILOG = f"""columns:
+{COLUMN_HELP}
+
+A header and a row per measurement, in any order; lines that start with # are comments. CSV, TSV, Markdown tables and Isaac Lab's
+training bundles are read, and common names such as total_fps, "FPS (k)" or "VRAM (MiB)".
+Without repeats you get an estimate, from any ratio of sizes. A limit is "reached" by three repeats of N and 2N: number them in repeat.
+
+Out of memory: write {OUT_OF_MEMORY} for fps. Censoring: where a training ended before it reached the target, leave
+seconds_to_target empty and give its budget_s; with both empty, learning counts as not measured in that row.
+
+example:
+  num_envs,fps,repeat,vram_gb
+  1024,39100,0,10.3
+  1024,39400,1,10.3
+  2048,49500,0,18.4
+  2048,49900,1,18.4
+"""
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV file.
+
+    Raises:
+        UserError: when it cannot be read, or is no such table.
+    """
+    if str(path) == "-":
+        return parse(decode(sys.stdin.buffer.read(), "standard input"), "standard input")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read: {error.strerror or error}. Expected a CSV file with the columns num_envs and fps;"
+            " `python -m envknee.limits --help` shows one."
+        ) from error
+    return parse(decode(data, str(path)), str(path))
+
+
+def settings_of(arguments: argparse.Namespace) -> Decide:
+    """Return how to decide.
+
+    Raises:
+        UserError: when an option is out of its range.
+    """
+    given = {name: getattr(arguments, name) for name in Decide.model_fields if hasattr(arguments, name)}
+    try:
+        return Decide(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise UserError(
+            f"--{name.replace('_', '-')} is {first['input']}: {first['msg']}."
+            f" Give a share such as {Decide.model_fields[name].default:g}."
+        ) from error
+
+
+def main() -> None:
+    """Print where doubling num_envs stops paying, from a CSV file with any simulator's measurements."""
+    parser = argparse.ArgumentParser(
+        description=main.__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    default = Decide()
+    parser.add_argument(
+        "table", type=Path, help="a table with the columns num_envs and fps, and others below; - for standard input"
+    )
+    parser.add_argument(
+        "--delta", type=float, default=default.delta, help="a doubling that gains less has stopped paying (%(default)s)"
+    )
+    parser.add_argument(
+        "--confidence", type=float, default=default.confidence, help="of every interval and bound (%(default)s)"
+    )
+    parser.add_argument("--device-gb", type=float, help="memory of the GPU, GB (1e9 bytes), to see how many fit")
+    parser.add_argument(
+        "--memory-margin", type=float, default=default.memory_margin, help="share of it to keep free (%(default)s)"
+    )
+    parser.add_argument(
+        "--delta-learning",
+        type=float,
+        default=default.delta_learning,
+        help="the same for seconds to a target (%(default)s)",
+    )
+    parser.add_argument(
+        "--assume-cv",
+        type=float,
+        help="standard deviation of FPS between processes, as a share, where nothing was repeated (by default that of published studies)",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw FPS, the law and the limit: .svg, .png or .pdf")
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    arguments = parser.parse_args()
+    if arguments.device_gb is not None and not 0.0 < arguments.device_gb <= LARGEST:
+        raise UserError(f"--device-gb is {arguments.device_gb:g}: expected GB above 0, such as 80.")
+    if arguments.assume_cv is not None and not 0.0 < arguments.assume_cv < 1.0:
+        raise UserError(f"--assume-cv is {arguments.assume_cv:g}: expected a share above 0 and below 1, such as 0.05.")
+    if arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png", ".pdf"):
+        raise UserError(f"--plot is {arguments.plot}: expected a name that ends in .svg, .png or .pdf.")
+    source = "standard input" if str(arguments.table) == "-" else arguments.table.name
+    table = read_table(arguments.table)
+    verdict = decide(table, source, settings_of(arguments), arguments.device_gb, arguments.assume_cv)
+    if arguments.plot is not None:
+        from envknee.after.csv.plot import plot  # matplotlib: a second that a table alone should not take
+
+        plot(verdict, arguments.plot)
+    if arguments.json:
+        print(canonical_json(verdict), end="")
+    else:
+        print_table_verdict(verdict, Console(markup=False, highlight=False, emoji=False))
+
+
+if __name__ == "__main__":
+    run_command(main)

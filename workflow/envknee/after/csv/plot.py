@@ -1,0 +1,43 @@
+"""FPS of a person's own table against num_envs, with the law and the limit.
+
+Input: a `TableVerdict`. Output: one figure.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from envknee.after.csv.verdict import TableVerdict
+from envknee.show.figures.canvas import thousands
+from envknee.show.figures.style import COLOURS, INK
+
+
+def plot(verdict: TableVerdict, file: Path) -> None:
+    """Draw every series of a table into `file`."""
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for one, colour in zip(verdict.series, np.resize(np.array(COLOURS), len(verdict.series)).tolist(), strict=True):
+        points, limit = one.throughput.points, one.throughput
+        if not points:
+            continue
+        sizes = [point.num_envs for point in points]
+        axes.plot(sizes, [point.fps for point in points], "o", color=colour, label=one.label or "measured")
+        if limit.law is not None and limit.law.used:
+            along = np.geomspace(sizes[0], sizes[-1], 200)
+            seconds = limit.law.t0_s + limit.law.s_per_env * along
+            axes.plot(along, limit.horizon * along / seconds, color=colour, linewidth=1.0)
+        where = limit.threshold_num_envs or (one.estimate.num_envs if one.estimate else None)
+        if where is not None:
+            what = "limit" if limit.threshold_num_envs else "estimate"
+            axes.axvline(where, color=colour, linestyle="--", linewidth=1.0, label=f"{what}: {where:,}")
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.set_xlabel("Environments")
+    axes.set_ylabel("Frames per second")
+    axes.set_title(verdict.source, color=INK)
+    axes.legend()
+    figure.savefig(file)

@@ -1,0 +1,307 @@
+"""A person's own measurements, from any simulator: the text of a CSV file to rows that can be relied on. Pure.
+
+Input: CSV text, UTF-8, a header and a row per measurement; lines that start with # are comments.
+Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import NamedTuple
+
+from envknee.after.csv.formats import Understood, as_csv, scaled, understand
+from envknee.study.errors import UserError, nearest
+
+OUT_OF_MEMORY = "oom"
+"""What an fps cell says where the point did not fit the memory: a result, not a gap."""
+
+LARGEST_WHOLE = 10**12
+"""More environments, steps or transitions than this are a slip of the keyboard, and would overflow what follows."""
+
+LARGEST = 1e15
+SMALLEST = 1e-9
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""What counts as a number. Python's own float() would also take 1_000."""
+
+
+class Column(NamedTuple):
+    """What a column holds."""
+
+    name: str
+    whole: bool
+    """Whole numbers only."""
+    least: float
+    required: bool
+    may_be_empty: bool
+    meaning: str
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("num_envs", True, 1, True, False, "environments that run in parallel (on each GPU)"),
+    Column(
+        "fps", False, SMALLEST, True, False, f"frames per second; `{OUT_OF_MEMORY}` where the memory did not suffice"
+    ),
+    Column("repeat", True, 0, False, False, "which repeat, or seed, of that point: 0, 1, 2, ..."),
+    Column("vram_gb", False, SMALLEST, False, True, "peak of the GPU's used memory, GB (1e9 bytes)"),
+    Column("horizon", True, 1, False, False, "environment steps per iteration"),
+    Column("batch_size", True, 1, False, True, "transitions per optimizer step; empty: it follows num_envs"),
+    Column("seconds_to_target", False, SMALLEST, False, True, "of training until the target reward was reached"),
+    Column("budget_s", False, SMALLEST, False, True, "seconds after which such a training was ended"),
+)
+
+NAMES = tuple(column.name for column in COLUMNS)
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One measurement."""
+
+    line: int
+    """Where it stands in the file, for messages."""
+    num_envs: int
+    fps: float | None
+    """None: out of memory."""
+    repeat: int = 0
+    vram_gb: float | None = None
+    horizon: int | None = None
+    batch_size: int | None = None
+    seconds_to_target: float | None = None
+    """None: not reached within `budget_s`, or not measured where there is no budget either."""
+    budget_s: float | None = None
+
+    @property
+    def point(self) -> tuple[int, int | None, int | None]:
+        """What repeats of one point share: (num_envs, horizon, batch_size)."""
+        return self.num_envs, self.horizon, self.batch_size
+
+
+def step_of(values: Iterable[float]) -> float:
+    """Return the largest of ..., 1, 5, 10, 50, 100, ... of which every value is a multiple: what they were rounded to at most.
+
+    0 where there is no value, or none of at least 1e-6 divides them all.
+    """
+    numbers = [Decimal(repr(value)) for value in values]
+    steps = [Decimal(digit).scaleb(place) for place in range(15, -7, -1) for digit in (5, 1)]
+    return next((float(step) for step in steps if numbers and all(number % step == 0 for number in numbers)), 0.0)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file says."""
+
+    columns: frozenset[str]
+    """Which of `COLUMNS` it has."""
+    rows: tuple[TableRow, ...]
+    """By num_envs, then repeat, whatever their order in the file; at least one."""
+    not_read: tuple[str, ...] = ()
+    """A sentence about each column that is not one of `COLUMNS`."""
+    understood: tuple[str, ...] = ()
+    """A sentence about each column that goes by another name or unit."""
+
+    @cached_property
+    def fps_step(self) -> float:
+        """Frames per second to a multiple of which every FPS of the file is rounded, as far as they tell."""
+        return step_of(row.fps for row in self.rows if row.fps is not None)
+
+
+def decode(data: bytes, source: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UserError: when it is not UTF-8. A byte order mark, which spreadsheets write, is let through.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{source} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start:,} ends it."
+            " Save it as CSV, UTF-8, and try again."
+        ) from error
+    if "\0" in text:
+        raise UserError(f"{source} holds NUL bytes, so it is no UTF-8 text. Save it as CSV, UTF-8, and try again.")
+    return text
+
+
+def parse(text: str, source: str) -> Table:
+    """Return the rows of `text`, by num_envs: CSV, or what `formats` knows.
+
+    Raises:
+        UserError: naming `source`, line, column and value, when the text is no such table.
+    """
+    lines = _lines(as_csv(text, source), source)
+    header_line, header = next(lines, (0, []))
+    understood = understand(header, NAMES)
+    if not header:
+        what = "holds only comments" if text.strip() else "is empty"
+        raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
+    places, not_read = _places(header, understood.names, f"{source}, line {header_line}")
+    rows = [_row(line, cells, understood, places, source) for line, cells in lines]
+    if not rows:
+        raise UserError(
+            f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
+        )
+    _refuse_duplicates(rows, "repeat" in places, source)
+    ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon or 0, row.batch_size or 0, row.repeat))
+    return Table(frozenset(places), tuple(ordered), not_read, understood.said)
+
+
+def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and stripped cells of every line that is neither blank nor a comment."""
+    # A comment becomes a blank line, so that quotes in it mean nothing and the numbers of later lines stay right.
+    plain = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
+    reader = csv.reader(plain, strict=True)
+    while True:
+        try:
+            cells = [cell.strip() for cell in next(reader)]
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(
+                f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
+            ) from error
+        if any(cells):
+            yield reader.line_num, cells
+
+
+def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return which column stands where, and a sentence about each that is not read.
+
+    Upper and lower case are the same; columns without a name are left out.
+    """
+    for name in NAMES:
+        if names.count(name) > 1:
+            raise UserError(f"{where}: column {name!r} stands there {names.count(name)} times. Keep one of them.")
+    others = [(given, name) for given, name in zip(header, names, strict=True) if name and name not in NAMES]
+    for column in COLUMNS:
+        if column.required and column.name not in names:
+            raise UserError(
+                f"{where}: no column {column.name!r} ({column.meaning}) among {', '.join(map(repr, header))}"
+                + _remedy_of_missing(column.name, header)
+            )
+    if "budget_s" in names and "seconds_to_target" not in names:
+        raise UserError(
+            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({_column('seconds_to_target').meaning};"
+            " empty where the budget was spent first). Add it, or leave budget_s out."
+        )
+    not_read = tuple(f"column {given!r} is not read{nearest(name, set(NAMES) - set(names))}" for given, name in others)
+    return {name: names.index(name) for name in NAMES if name in names}, not_read
+
+
+def _remedy_of_missing(name: str, header: Sequence[str]) -> str:
+    separator = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if sign in header[0]), None)
+    if separator and len(header) == 1:
+        return f". Separate columns by commas instead of {separator}."
+    others = [given for given in header if given and given.lower() not in NAMES]
+    within = [given for given in others if name in given.lower() or given.lower() in name]
+    hint = f" (did you mean {within[0]!r}?)" if within else nearest(name, others)
+    return f"{hint}. Rename it, or add the column." if hint else ". Add it."
+
+
+def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[str, int], source: str) -> TableRow:
+    if len(cells) != len(header.names):
+        raise UserError(
+            f"{source}, line {line}: {len(cells)} cells, and the header has {len(header.names)}."
+            " Write one cell per column, empty where nothing was measured, and no comma within a number."
+        )
+    named = {name: scaled(cells[place], header.factors[place]) for name, place in places.items()}
+    no_memory = named["fps"].lower() == OUT_OF_MEMORY
+    values = {
+        name: None if name == "fps" and no_memory else _number(text, _column(name), f"{source}, line {line}")
+        for name, text in named.items()
+    }
+
+    def whole(name: str) -> int | None:
+        value = values.get(name)
+        return None if value is None else int(value)
+
+    row = TableRow(
+        line=line,
+        num_envs=whole("num_envs") or 0,
+        fps=values["fps"],
+        repeat=whole("repeat") or 0,
+        vram_gb=values.get("vram_gb"),
+        horizon=whole("horizon"),
+        batch_size=whole("batch_size"),
+        seconds_to_target=values.get("seconds_to_target"),
+        budget_s=values.get("budget_s"),
+    )
+    _refuse_contradictions(row, f"{source}, line {line}")
+    return row
+
+
+def _number(text: str, column: Column, where: str) -> float | None:
+    """Return the number in a cell, or None where it may be empty and is.
+
+    Raises:
+        UserError: when it holds anything else.
+    """
+    kind = "a whole number" if column.whole else "a number"
+    largest = LARGEST_WHOLE if column.whole else LARGEST
+    least = f"of at least {column.least:g}" if column.whole else "above 0"
+    expected = f"expected {kind} {least}, {column.meaning}"
+    if not text:
+        if column.may_be_empty:
+            return None
+        raise UserError(f"{where}: column {column.name!r} is empty; {expected}. Fill it in, or remove the row.")
+    if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        instead = " Leave the cell empty if it was not measured." if column.may_be_empty else " Measure it again."
+        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}.{instead}")
+    if not NUMBER.fullmatch(text):
+        raise UserError(
+            f"{where}: column {column.name!r} is {text!r}; {expected}."
+            " Write it in digits, with a point before decimals and without units or separators of thousands."
+        )
+    value = float(text)
+    if column.whole and value != math.floor(value):
+        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}. Round it, or mend the column.")
+    if value < column.least or value > largest:
+        raise UserError(
+            f"{where}: column {column.name!r} is {text}; {expected}, at most {largest:.0e}."
+            + (
+                f" If that point ran out of memory, write {OUT_OF_MEMORY}."
+                if column.name == "fps"
+                else " Mend the cell."
+            )
+        )
+    return value
+
+
+def _refuse_contradictions(row: TableRow, where: str) -> None:
+    if row.fps is None and row.seconds_to_target is not None:
+        raise UserError(
+            f"{where}: fps is {OUT_OF_MEMORY} and seconds_to_target {row.seconds_to_target:g}: a training that ran out of"
+            " memory reaches nothing. Empty one of the two cells, or give the FPS."
+        )
+    if row.seconds_to_target is not None and row.budget_s is not None and row.seconds_to_target > row.budget_s:
+        raise UserError(
+            f"{where}: seconds_to_target {row.seconds_to_target:g} is above budget_s {row.budget_s:g}."
+            " Leave seconds_to_target empty where the budget was spent first, or mend the budget."
+        )
+
+
+def _refuse_duplicates(rows: Sequence[TableRow], has_repeat: bool, source: str) -> None:
+    seen: dict[tuple[object, ...], TableRow] = {}
+    for row in rows:
+        first = seen.setdefault((row.point, row.repeat), row)
+        if first is not row:
+            what = f"num_envs {row.num_envs}" + "".join(
+                f", {name} {value}"
+                for name, value in (("horizon", row.horizon), ("batch_size", row.batch_size))
+                if value is not None
+            )
+            advice = (
+                f"repeat {row.repeat}. Number repeats of a point 0, 1, 2, ..., or remove one of the rows."
+                if has_repeat
+                else "no column 'repeat'. If these are repeats, add that column and number them 0, 1, 2, ...;"
+                " else remove one of the rows."
+            )
+            raise UserError(f"{source}, line {row.line}: the same point as line {first.line}: {what}, {advice}")
+
+
+def _column(name: str) -> Column:
+    return next(column for column in COLUMNS if column.name == name)

@@ -1,0 +1,187 @@
+"""The verdict over a person's own table, for a terminal.
+
+Input: a `TableVerdict`. Output: text, without colours when piped.
+"""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
+from envknee.show.terminal import print_lines
+from envknee.show.words import threshold_interval
+from envknee.verdict.estimate import Estimate
+from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
+from envknee.verdict.schema.throughput import Gain, Law, ThroughputPoint
+from envknee.verdict.words.numbers import percent
+
+UNITS: dict[str, str] = {
+    "base": "",
+    "per_environment": " per environment",
+    "per_transition": " per transition of the rollout",
+    "per_batch_transition": " per transition of the batch",
+}
+
+
+def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
+    """Print three lines of answer, then every series' points, then what lies behind them."""
+    for one in verdict.series:
+        if one.label:
+            console.print(one.label, soft_wrap=True)
+        print_lines(_answer(one, verdict), console)
+    for one in verdict.series:
+        console.print(f"\n{one.label}" if one.label else "", soft_wrap=True)
+        console.print(_points(one, verdict.confidence))
+        print_lines(_limits(one), console)
+    read = f"{verdict.source}: {verdict.rows} row{'' if verdict.rows == 1 else 's'}"
+    settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
+    print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in _notes(verdict))], console)
+
+
+def _answer(one: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str]]:
+    """Return how many environments pay, how many fit, and what to measure next."""
+    limit = one.throughput
+    lines = [("throughput", one.estimate.statement if one.estimate else limit.statement)]
+    if one.learning is not None:
+        lines.append(("learning", one.learning.statement))
+    lines.append(("memory", _memory(verdict.memory)))
+    return lines if one.measure_next is None else [*lines, ("next", one.measure_next)]
+
+
+def _points(one: SeriesVerdict, confidence: float) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("envs", justify="right")
+    table.add_column("FPS", justify="right")
+    table.add_column(f"{confidence:.0%} interval", justify="right")
+    table.add_column("repeats", justify="right")
+    table.add_column("2N gains", justify="right")
+    table.add_column("at most", justify="right")
+    table.add_column("", overflow="fold")
+    gains = {gain.num_envs: gain for gain in one.throughput.gains}
+    failed = {point.num_envs: point.oom for point in one.throughput.infeasible}
+    points = {point.num_envs: point for point in one.throughput.points}
+    for num_envs in sorted({*points, *failed}):
+        if num_envs in points:
+            table.add_row(*_point(points[num_envs], gains.get(num_envs), one))
+        else:
+            table.add_row(f"{num_envs:,}", "", "", f"{failed[num_envs]}", "", "", "out of memory")
+    return table
+
+
+def _point(point: ThroughputPoint, gain: Gain | None, one: SeriesVerdict) -> list[str]:
+    interval = (
+        "unknown"
+        if point.fps_lower is None or point.fps_upper is None
+        else f"{_fps(point.fps_lower)} to {_fps(point.fps_upper)}"
+    )
+    cells = [f"{point.num_envs:,}", _fps(point.fps), interval, str(len(point.fps_repeats))]
+    if gain is None:
+        return [*cells, "", "", f"{point.failed} more out of memory" if point.failed else ""]
+    bound = "unknown" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
+    marks = [
+        "threshold" if point.num_envs == one.throughput.threshold_num_envs else "",
+        "pays again" if point.num_envs in one.throughput.resumes_at else "",
+        "FPS fall" if gain.gain < 0.0 else "",
+        f"{point.failed} more out of memory" if point.failed else "",
+    ]
+    return [*cells, _signed(gain.gain), bound, ", ".join(mark for mark in marks if mark)]
+
+
+def _limits(one: SeriesVerdict) -> list[tuple[str, str]]:
+    """Return where the limit may lie, the law, and what a reader must know beside them."""
+    limit = one.throughput
+    lines = []
+    if one.estimate is not None:
+        lines += _estimated(one.estimate)
+    elif limit.gains:
+        lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
+    lines.append(("law", _law(limit.law)))
+    notes = [*limit.notes, *(f"learning: {note}" for note in (one.learning.notes if one.learning else []))]
+    return lines + [("note", note) for note in notes]
+
+
+def _estimated(one: Estimate) -> list[tuple[str, str]]:
+    """Return where the limit may lie given the noise assumed, and what no saturating curve does."""
+    where = "at no measured size" if one.lowest is None else f"{one.lowest:,} or more"
+    if one.lowest is not None and one.highest is not None:
+        where = f"{one.lowest:,} alone" if one.lowest == one.highest else f"{one.lowest:,} to {one.highest:,}"
+    by_law = "" if one.by_law is None else f"; the law puts it at {one.by_law:,.0f}"
+    lines = [("interval", f"the limit is {where}, with {one.noise}{by_law}")]
+    gains = {step.num_envs: step for step in one.steps}
+    lines += [("note", f"FPS dip at {size:,} and recover: measure it again") for size in one.dips]
+    lines += [
+        (
+            "note",
+            f"FPS jump {percent(gains[size].gain, 0)} a doubling from {size:,} to {gains[size].to_num_envs:,}, after a step that"
+            " gained little: saturating FPS cannot. Measure both again",
+        )
+        for size in one.jumps
+    ]
+    odd = [step for step in one.steps if step.to_num_envs != 2 * step.num_envs]
+    lines += [
+        (
+            "note",
+            f"{step.num_envs:,} to {step.to_num_envs:,} gains {percent(step.gain)} a doubling"
+            f" ({percent(step.gain_lower)} to {percent(step.gain_upper)})",
+        )
+        for step in odd
+    ]
+    return lines
+
+
+def _law(law: Law | None) -> str:
+    if law is None:
+        return "needs three different num_envs"
+    error = f"misses a point by {percent(law.largest_relative_error)} at most"
+    error += "" if law.used else ", over 10%: shown, but nothing rests on it"
+    seconds = f"{_seconds(law.t0_s)} + {_seconds(law.s_per_env)} per environment"
+    if law.asymptote_fps is None or law.half_saturation_num_envs is None:
+        return f"{seconds}: no asymptote, more environments cost nothing at these points; {error}"
+    return (
+        f"{seconds}: at most {_fps(law.asymptote_fps)} FPS{_between(law.asymptote_fps_lower, law.asymptote_fps_upper)}, half of it"
+        f" at {_fps(law.half_saturation_num_envs)} environments"
+        f"{_between(law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper)}; {error}"
+    )
+
+
+def _memory(limit: MemoryLimit | None) -> str:
+    if limit is None:
+        return "no vram_gb column, or nothing in it"
+    if not limit.identifiable:
+        return limit.statement
+    model = " + ".join(_term(term) for term in limit.terms if term.gb > 0.0)
+    error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
+    if limit.device_memory_gb is None:
+        return f"{error}; give --device-gb to see how many environments fit"
+    return f"{limit.statement}; {error}"
+
+
+def _term(term: MemoryTerm) -> str:
+    unit, scale = ("GB", 1.0) if term.gb >= 0.1 else ("MB", 1e3) if term.gb >= 1e-4 else ("kB", 1e6)
+    return f"{term.gb * scale:.3g} {unit}{UNITS[term.name]}"
+
+
+def _notes(verdict: TableVerdict) -> list[str]:
+    ours = [
+        note for note in (verdict.memory.notes if verdict.memory else []) if not note.startswith("not identifiable")
+    ]
+    return [*(f"memory: {note}" for note in ours), *verdict.notes]
+
+
+def _between(lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return ""
+    return f" ({_fps(lower)} {'or more' if upper is None else f'to {_fps(upper)}'})"
+
+
+def _fps(value: float) -> str:
+    """Return `12,345`, or with decimals where there are few digits."""
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 0.1 else f"{value * 1e3:.3g} ms" if value >= 1e-4 else f"{value * 1e6:.3g} us"
+
+
+def _signed(share: float) -> str:
+    return percent(share) if share < 0.0 or share > 10.0 else f"+{percent(share)}"

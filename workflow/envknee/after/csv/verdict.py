@@ -1,0 +1,287 @@
+"""The verdict over a person's own table: what `verdict` is to a study, without its records.
+
+Input: a `Table`. Output: a frozen `TableVerdict`. Pure.
+
+The statistics are those of `throughput`, `learning` and `memory`. Rows with another horizon or batch size are another
+series. A table says less than a study: nothing of phases, devices or ranks, so nothing is said of them here either.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from envknee.after.csv.table import Table, TableRow
+from envknee.record.schema import Frozen
+from envknee.study.model import Decide
+from envknee.study.space import batch_transitions
+from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.estimate import Estimate, estimate
+from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.noise import assumed_cv
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Series
+from envknee.verdict.words.numbers import listed, percent, shown_batch
+
+SCHEMA_VERSION = 1
+
+WORTH_A_NOTE = 0.005
+"""From this share of the smallest FPS on, rounding is told: below it widens no interval that a reader would see."""
+
+WANTED_REPEATS = 3
+"""Two can decide in principle; with three, intervals are narrow enough to."""
+
+NOT_LINEAR = 0.05
+"""Share of a peak by which the line may miss it before memory is called not linear."""
+
+NO_HORIZON = 1
+"""Without a horizon an iteration is one environment step of all environments: t = N / FPS. FPS, asymptote and half-saturation
+are the same for any horizon; only the law's seconds are then those of a step."""
+
+
+class SeriesVerdict(Frozen):
+    """What one series of the table says: rows with the same horizon and batch size."""
+
+    label: str
+    """`horizon 32, batch 1,024`; "" where the table has neither column."""
+    throughput: ThroughputLimit
+    estimate: Estimate | None
+    """Where nothing was repeated: the best estimate, labelled so."""
+    learning: LearningLimit | None
+    """None where no row tells anything about learning."""
+    measure_next: str | None
+    """What would decide an open threshold; None where it is reached."""
+
+
+class TableVerdict(Frozen):
+    """What a table says."""
+
+    schema_version: int = SCHEMA_VERSION
+    source: str
+    rows: int
+    columns: list[str]
+    delta: float
+    confidence: float
+    memory_margin: float
+    series: list[SeriesVerdict]
+    memory: MemoryLimit | None
+    """None without any vram_gb."""
+    notes: list[str]
+
+
+def decide(
+    table: Table, source: str, settings: Decide, device_gb: float | None = None, cv: float | None = None
+) -> TableVerdict:
+    """Return the verdict over a table.
+
+    Args:
+        table: what was measured
+        source: its name, for the reader
+        settings: delta, confidence and the share of memory to keep free
+        device_gb: what the GPU holds, GB (1e9 bytes); None where it is not known
+        cv: coefficient of variation of FPS to assume where nothing was repeated; None: the law of published records (`verdict.noise`)
+    """
+    grouped: dict[Series, list[TableRow]] = {}
+    for row in table.rows:
+        grouped.setdefault(_series(row, source), []).append(row)
+    ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
+    return TableVerdict(
+        source=source,
+        rows=len(table.rows),
+        columns=sorted(table.columns),
+        delta=settings.delta,
+        confidence=settings.confidence,
+        memory_margin=settings.memory_margin,
+        series=[_series_verdict(series, grouped[series], table, settings, cv) for series in ordered],
+        memory=_memory(table, source, settings, device_gb),
+        notes=_notes(table),
+    )
+
+
+def measure_next(limit: ThroughputLimit) -> str | None:
+    """Return what to measure so that an open threshold is decided, or None where it is reached.
+
+    Doublings exist only where 2N was measured beside N, so that is what is asked for.
+    """
+    if limit.state == "reached":
+        return None
+    if not limit.points:
+        return "Measure a num_envs that fits the memory, and twice as many."
+    repeats = limit.fewest_repeats
+    few = f", and at least {WANTED_REPEATS} repeats of each point (now {repeats})" if repeats < WANTED_REPEATS else ""
+    sizes = [point.num_envs for point in limit.points]
+    failed = min((point.num_envs for point in limit.infeasible), default=None)
+    if not limit.gains:
+        return f"Measure {_partner(sizes[-1], failed)}{few}: there is no doubling yet."
+    unsure = limit.unsure
+    if unsure is not None:
+        bound = unsure.gain_upper_one_sided
+        known = "nothing bounds it with one repeat" if bound is None else f"its upper bound is {percent(bound)}"
+        wanted = max(WANTED_REPEATS, repeats + (limit.more_repeats or 2))
+        return (
+            f"Measure at least {wanted} repeats of each point (now {repeats}): doubling"
+            f" {unsure.num_envs:,} gains {percent(unsure.gain)}, but {known}."
+        )
+    if failed is not None and failed <= 2 * sizes[-1]:
+        more = f" Measure at least {WANTED_REPEATS} repeats of each point (now {repeats})." if few else ""
+        return (
+            f"Memory ends the curve: {failed:,} did not fit, and the last doubling measured still gained"
+            f" {percent(limit.gains[-1].gain)}. More memory, or less per environment, would show where it stops paying.{more}"
+        )
+    paired = {size for gain in limit.gains for size in (gain.num_envs, gain.doubled)}
+    if sizes[-1] not in paired:
+        return f"Measure {_partner(sizes[-1], failed)}{few}: {sizes[-1]:,} is in no doubling yet."
+    last = limit.gains[-1]
+    return (
+        f"Measure {2 * sizes[-1]:,} environments{few}: the last doubling, {last.num_envs:,} to {last.doubled:,}, still"
+        f" gained {percent(last.gain)}."
+    )
+
+
+def _partner(num_envs: int, failed: int | None) -> str:
+    """Return which num_envs makes a doubling with this one: the double where nothing says that it cannot fit."""
+    if failed is not None and failed <= 2 * num_envs and num_envs % 2 == 0:
+        return f"{num_envs // 2:,} environments (half of {num_envs:,})"
+    return f"{2 * num_envs:,} environments (twice {num_envs:,})"
+
+
+def _series(row: TableRow, source: str) -> Series:
+    return Series(source, row.horizon or NO_HORIZON, row.batch_size)
+
+
+def _label(series: Series, columns: frozenset[str]) -> str:
+    parts = [f"horizon {series.horizon}"] if "horizon" in columns else []
+    return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
+
+
+def _series_verdict(
+    series: Series, rows: Sequence[TableRow], table: Table, settings: Decide, cv: float | None
+) -> SeriesVerdict:
+    fps: dict[int, list[float]] = {}
+    failures: dict[int, Counter[str]] = {}
+    for row in rows:
+        if row.fps is None:
+            failures.setdefault(row.num_envs, Counter())["oom"] += 1
+        else:
+            fps.setdefault(row.num_envs, []).append(row.fps)
+    limit = throughput.limit_of(series, fps, failures, settings, step=table.fps_step)
+    return SeriesVerdict(
+        label=_label(series, table.columns),
+        throughput=limit,
+        estimate=_estimate(limit, settings, cv),
+        learning=_learning(series, rows, settings),
+        measure_next=measure_next(limit),
+    )
+
+
+def _estimate(limit: ThroughputLimit, settings: Decide, cv: float | None) -> Estimate | None:
+    if not limit.points or max(len(point.fps_repeats) for point in limit.points) > 1:
+        return None
+    half = limit.law.half_saturation_num_envs if limit.law else None
+    noise = "the noise of published GPU studies" if cv is None else f"noise of {cv:.1%} (--assume-cv)"
+    return estimate(
+        {point.num_envs: point.fps for point in limit.points},
+        lambda num_envs: assumed_cv(num_envs, half) if cv is None else cv,
+        noise, settings.delta, settings.confidence, limit.law,
+    )  # fmt: skip
+
+
+def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> LearningLimit | None:
+    learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
+    if not learned:
+        return None
+    seconds = {
+        num_envs: Seeds(
+            tuple(row.seconds_to_target for row in of_size if row.seconds_to_target is not None),
+            tuple(row.budget_s for row in of_size if row.seconds_to_target is None and row.budget_s is not None),
+        )
+        for num_envs, of_size in _by_size(learned).items()
+    }
+    failed = Counter(row.num_envs for row in rows if row.fps is None)
+    points = [
+        learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
+        for num_envs in sorted({*seconds, *failed})
+    ]
+    budgets = {row.budget_s for row in learned}
+    return learning.limit_of(series, points, seconds, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
+
+
+def _by_size(rows: Sequence[TableRow]) -> Mapping[int, list[TableRow]]:
+    grouped: dict[int, list[TableRow]] = {}
+    for row in rows:
+        grouped.setdefault(row.num_envs, []).append(row)
+    return grouped
+
+
+def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
+    if all(row.vram_gb is None for row in table.rows):
+        return None
+    samples = [
+        Sample(
+            kind="throughput",
+            num_envs=row.num_envs,
+            horizon=row.horizon or NO_HORIZON,
+            batch_size=row.batch_size,
+            mini_batches=None,
+            status="oom" if row.fps is None else "ok",
+            peak_gb=row.vram_gb,
+        )
+        for row in table.rows
+    ]
+
+    def at(horizon: int, batch_size: int | None) -> str:
+        label = _label(Series(source, horizon, batch_size), table.columns)
+        return f" at {label}" if label else ""
+
+    room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
+    limit = memory_limit.limit_of(source, samples, room, settings, at=at)
+    # Without a horizon column the fit has nothing to say about horizons.
+    notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
+    return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})
+
+
+def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
+    """Return where the linear model misses a peak by more than `NOT_LINEAR`, worst first; nothing where it does not."""
+    missed = []
+    for sample in samples:
+        batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, None, 1)
+        modelled = limit.peak_gb(sample.num_envs, sample.horizon, batch)
+        if (
+            sample.whole
+            and sample.peak_gb
+            and modelled is not None
+            and abs(modelled / sample.peak_gb - 1.0) > NOT_LINEAR
+        ):
+            missed.append((abs(modelled / sample.peak_gb - 1.0), sample.num_envs))
+    if not missed:
+        return []
+    share, num_envs = max(missed)
+    return [
+        f"not linear in num_envs: the best line misses {num_envs:,} environments by {share:.0%}, so what fits beyond is a guess"
+    ]
+
+
+def _notes(table: Table) -> list[str]:
+    notes = [*table.understood, *table.not_read]
+    if "horizon" not in table.columns:
+        notes.append("no horizon column: seconds of the law are those of one step of all environments")
+    least = min((row.fps for row in table.rows if row.fps is not None), default=math.inf)
+    if any(row.repeat for row in table.rows) and table.fps_step / least >= WORTH_A_NOTE:
+        notes.append(
+            f"every fps is a multiple of {table.fps_step:,g}: repeats may hide what was rounded away, and it counts as noise."
+            " Give more digits where there are more"
+        )
+    learned = [row for row in table.rows if row.seconds_to_target is not None]
+    unknown = [
+        row for row in table.rows if row.fps is not None and row.seconds_to_target is None and row.budget_s is None
+    ]
+    if learned and unknown:
+        sizes = listed(sorted({row.num_envs for row in unknown}))
+        rows = f"{len(unknown)} row{'' if len(unknown) == 1 else 's'} (at {sizes} environments)"
+        notes.append(
+            f"{rows} without seconds_to_target and budget_s: taken as not measured; give budget_s where the target was not"
+            " reached"
+        )
+    return notes

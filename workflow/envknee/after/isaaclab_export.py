@@ -1,0 +1,318 @@
+"""A study for the tools around `isaaclab benchmark`: training.json beside each trial's record, a `TrainingBundle` of schema 1.4.
+
+Input: records and rows. Output: trials/<number>/training.json, made anew each time by Isaac Lab's own builders, which import
+PyTorch and take seconds to load: so this is a command, and no part of a trial.
+
+    envknee bundle results/<study>
+
+Upstream: isaaclab.benchmark of Isaac Lab 3.0.0. As there, all iterations count, the cold first one too, and a GB is 2**30 bytes.
+envknee's own medians, without warm-up, are in `extra`. Two things differ, and `extra` says so:
+
+measurement_scope  of several ranks upstream reports rank 0; a row has the slowest rank's seconds and the fullest rank's memory
+not_measured       fields that the schema wants and the trial has not: a 0 there is no measurement
+"""
+
+import argparse
+import dataclasses
+import functools
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from envknee.record.read import load_records, read_rows
+from envknee.record.schema import Device, Environment, Record, Request, Row
+from envknee.record.status import CRASHED
+from envknee.study.errors import UserError, run_command
+from envknee.study.paths import StudyFolder, TrialFolder
+
+if TYPE_CHECKING:
+    from isaaclab.benchmark import schema
+
+EMA_ALPHA = 0.1
+"""Weight of the newest value in a smoothed curve: the default of `isaaclab benchmark training --ema_alpha`."""
+
+GIB_PER_GB = 1e9 / 2**30
+"""envknee's GB are 1e9 bytes; the schema's are 2**30 (isaaclab/benchmark/recorders)."""
+
+OTHER_NAMES = {"warp": "warp-lang", "mjwarp": "mujoco-warp", "rsl_rl": "rsl-rl-lib", "sb3": "stable-baselines3"}
+"""Packages that `Versions` calls otherwise than PyPI does."""
+
+Series = dict[str, list[float]]
+"""By the field that aggregates it, what the iterations measured of it."""
+
+
+def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
+    """Return a trial as Isaac Lab's own benchmark would; None for one without rows, which has nothing to aggregate.
+
+    Args:
+        record: the trial's result
+        rows: all its iterations in order, warm-up included
+    """
+    from isaaclab.benchmark import builders, capture, schema
+    from isaaclab.benchmark.distributed import DistributedContext
+
+    if not rows:
+        return None
+    request, outcome = record.request, record.outcome
+    assert outcome.environment is not None, "a trial with rows has run somewhere"
+    ranks = DistributedContext(
+        enabled=record.world_size > 1, world_size=record.world_size, local_world_size=request.ranks_per_node
+    )
+    num_envs, steps = ranks.global_work(request.num_envs, request.horizon)
+    series, startup_s = _series(rows), outcome.startup_s
+    times_s = [row.collect_s + row.learn_s for row in rows]
+    config = _config(request)
+    start = datetime.fromtimestamp(outcome.started_unix_s, UTC)
+    end = start + timedelta(seconds=outcome.total_s)
+    stamp = f"{end:%Y%m%dT%H%M%S}-{request.study}-{request.number:04d}"  # trials side by side end in the same second
+    extra = _extra(record, rows, steps) | {"not_measured": ", ".join(_not_measured(record, series)) or None}
+    if ranks.enabled:
+        extra |= ranks.bundle_metadata(workload_scope="global", num_envs_per_rank=request.num_envs)
+        extra |= {"measurement_scope": "slowest_rank", "gpu_measurement_scope": "fullest_gpu"}
+    return builders.build_training_bundle(
+        run=builders.build_run_identity(
+            run_id=capture.synth_run_id(request.trainer, config.physics_backend, request.task_id, request.seed, stamp),
+            framework=request.trainer if request.trainer in get_args(schema.Framework) else None,
+            config=config,
+            task=request.task_id,
+            seed=request.seed,
+            start_utc=start.isoformat(),
+            end_utc=end.isoformat(),
+            status=run_status(record),
+            num_envs=num_envs,
+            # A learning trial has a budget of seconds, not of iterations.
+            max_iterations=None if request.iterations is None else request.warmup_iterations + request.iterations,
+        ),
+        versions=_versions(outcome.environment),
+        hardware=_hardware(outcome.environment, record.rank_devices),
+        runtime=builders.build_runtime(
+            startup_time_s=schema.StartupTime(
+                app_launch=0.0,  # Newton needs no Isaac Sim
+                env_creation=startup_s.environment if startup_s else 0.0,
+                first_step=times_s[0],  # the whole first iteration, as in benchmark_train_rsl_rl.py
+                python_imports=startup_s.imports if startup_s else None,
+                task_config=startup_s.configuration if startup_s else None,
+            ),
+            iteration_times_s=times_s,
+            collection_fps=[row.fps_env_step_inference for row in rows],
+            total_fps=[row.fps_total for row in rows],
+            steps_per_iteration=steps,
+        ),
+        resources=_resources(series, rows, record.rank_devices),
+        learning=builders.build_learning(
+            reward_series=series["learning.reward"],
+            ep_length_series=series["learning.ep_length"],
+            ema_alpha=EMA_ALPHA,
+        ),
+        extra={name: value for name, value in extra.items() if value is not None},
+    )
+
+
+def write(trial: TrialFolder, record: Record) -> bool:
+    """Bring training.json of a trial in line with its record, and return whether it has one.
+
+    Raises:
+        UserError: when a line of metrics.jsonl is truncated or does not fit.
+    """
+    from isaaclab.benchmark.serialize import write_bundle_file
+
+    built = bundle(record, read_rows(trial))
+    if built is None:
+        trial.bundle.unlink(missing_ok=True)  # of an earlier measurement
+        return False
+    write_bundle_file(built, str(trial.bundle))
+    return True
+
+
+def run_status(record: Record) -> Literal["completed", "interrupted", "crashed"]:
+    """Return how a trial that has rows ended, in the schema's words.
+
+    completed    it did what was asked: all its iterations, the target, or its whole budget of training
+    interrupted  it was stopped from outside, at limit_s
+    crashed      memory ran out, or training broke (nan, diverged)
+
+    Both timeouts have one status in an `Outcome`. The meter ends a trial at the first row past the budget, so one without
+    such a row was stopped by its launcher.
+    """
+    if record.outcome.status in CRASHED:
+        return "crashed"
+    budget_s = record.request.budget_s
+    budget_was_spent = budget_s is not None and record.train_s >= budget_s
+    return "interrupted" if record.outcome.status == "timeout" and not budget_was_spent else "completed"
+
+
+def _config(request: Request) -> "schema.RunConfig":
+    """Return physics, renderer and presets of the task as it is registered here."""
+    presets = str(request.overrides.get("presets") or "")
+    names = [name.strip() for name in presets.split(",") if name.strip()]  # as in isaaclab_tasks/utils/hydra.py
+    return dataclasses.replace(_backends(request.task_id, presets or None), presets=names)
+
+
+@functools.cache
+def _backends(task_id: str, presets: str | None) -> "schema.RunConfig":
+    from isaaclab.benchmark import capture
+
+    from envknee import tasks
+
+    env_cfg, _ = tasks.resolve(task_id, None, presets)
+    return capture.run_config_from_env_cfg(env_cfg)
+
+
+def _versions(environment: Environment) -> "schema.Versions":
+    """Return the versions that the trial noted, and None, or where the schema wants a word "unknown", for the others."""
+    from isaaclab.benchmark import schema
+
+    names = [field.name for field in dataclasses.fields(schema.Versions) if not field.name.startswith("git_")]
+    versions: dict[str, Any] = {
+        name: environment.packages.get(OTHER_NAMES.get(name, name.replace("_", "-"))) for name in names
+    }
+    return schema.Versions(
+        **versions | {name: versions[name] or "unknown" for name in ("isaaclab", "torch")},
+        git_commit=environment.git_commit,
+        git_branch=environment.git_branch,
+        git_dirty=bool(environment.git_dirty),
+    )
+
+
+def _hardware(environment: Environment, devices: Sequence[Device]) -> "schema.Hardware":
+    """Return the devices that the trial used, and what of its host it might use."""
+    from isaaclab.benchmark import schema
+
+    return schema.Hardware(
+        hostname=environment.host,
+        gpu_devices=[
+            schema.GpuDeviceInfo(
+                device.name, device.memory_gb * GIB_PER_GB, device.compute_capability or "Unknown"
+            )  # as in record_gpu_info.py
+            for device in devices
+            if device.type == "cuda"
+        ],
+        cpu_name=environment.cpu_model,
+        cpu_count=environment.cpu_cores,
+        ram_gb=(_host_memory_gb(environment) or 0.0) * GIB_PER_GB,
+    )
+
+
+def _host_memory_gb(environment: Environment) -> float | None:
+    """Return the host's memory in GB (1e9 bytes); None for older trials on a GPU, which did not note it."""
+    if environment.host_memory_gb is None and environment.device.type == "cpu":
+        return environment.device.memory_gb
+    return environment.host_memory_gb
+
+
+def _series(rows: Sequence[Row]) -> Series:
+    """Return what was measured in each iteration, memory in GiB.
+
+    Isaac Lab's recorders sample once a second (benchmark_monitor.py), envknee once an iteration. RSL-RL's reward is the mean of
+    the last 100 episodes; this is the mean of those that ended in an iteration, without iterations in which none did.
+    """
+    measured: dict[str, list[float | None]] = {
+        "resources.gpu_util_pct": [row.gpu_percent for row in rows],
+        "resources.gpu_mem_gb": [_gib(row.memory.device_used_gb) for row in rows],
+        "resources.cpu_util_pct": [row.cpu_percent for row in rows],
+        "resources.ram_gb": [_gib(row.memory.rss_gb) for row in rows],
+        "learning.reward": [row.reward_mean for row in rows],
+        "learning.ep_length": [row.episode_length_mean for row in rows],
+    }
+    return {field: [value for value in values if value is not None] for field, values in measured.items()}
+
+
+def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -> "schema.Resources":
+    """Return what the run used, and each of its GPUs by its rank; of several, the load of each is not measured."""
+    from isaaclab.benchmark import schema
+    from isaaclab.benchmark.metrics import mean_std, mean_std_peak
+
+    whole = {
+        "gpu_util_pct": mean_std(series["resources.gpu_util_pct"]),
+        "gpu_mem_gb": mean_std_peak(series["resources.gpu_mem_gb"]),
+    }
+    gpus = [rank for rank, device in enumerate(devices) if device.type == "cuda"]
+    if len(gpus) == 1:
+        used = {str(gpus[0]): schema.GpuResources(whole["gpu_util_pct"], whole["gpu_mem_gb"])}
+    else:
+        parts = [part for row in rows for part in row.ranks or []]
+        used_gb = {rank: [_gib(part.memory.device_used_gb) for part in parts if part.rank == rank] for rank in gpus}
+        used = {
+            str(rank): schema.GpuResources(mean_std([]), mean_std_peak([gb for gb in used_gb[rank] if gb is not None]))
+            for rank in gpus
+        }
+    return schema.Resources(
+        **whole,
+        cpu_util_pct=mean_std(series["resources.cpu_util_pct"]),
+        ram_gb=mean_std_peak(series["resources.ram_gb"]),
+        devices=used,
+    )
+
+
+def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float | int | str | bool | None]:
+    """Return envknee's own figures for which the schema has no field; `steps` are the transitions of an iteration.
+
+    Seconds end in `_s`; medians are over the timed iterations, without warm-up.
+    """
+    request, outcome, mini_batches = record.request, record.outcome, record.num_mini_batches
+    by_library = steps // mini_batches if mini_batches else None
+    spreads = {name: getattr(record, name) for name in ("fps_env_step", "fps_env_step_inference", "fps_total")}
+    spreads |= {f"phase_{phase}_s": spread for phase, spread in (record.phases_s or {}).items()}
+    has_field = {"imports", "configuration", "environment"}
+    stages_s = outcome.startup_s.model_dump(exclude=has_field) if outcome.startup_s else {}
+    return {
+        **request.model_dump(include={"study", "arm", "kind", "repeat", "horizon", "target_reward"}),
+        **outcome.model_dump(include={"status", "reason", "micro_batches"}),
+        "trial": request.number,
+        "world_size": record.world_size,
+        "batch_size": by_library if request.batch_size is None else request.batch_size,
+        "num_mini_batches": mini_batches,
+        "memory_cap_gb": request.memory.memory_cap_gb,
+        "warmup_iterations": sum(row.warmup for row in rows),
+        "episodes": sum(row.episodes for row in rows),
+        # In bytes: the record's GB are 1e9 bytes, this file's are not.
+        "memory_peak_bytes": None if record.memory_peak_gb is None else round(record.memory_peak_gb * 1e9),
+        "seconds_to_target": record.seconds_to_target,
+        "frames_to_target": record.frames_to_target,
+        **{f"{name}_median": spread.median for name, spread in spreads.items() if spread is not None},
+        **{f"startup_{stage}_s": seconds for stage, seconds in stages_s.items()},
+    }
+
+
+def _not_measured(record: Record, series: Series) -> list[str]:
+    """Return the fields that hold a 0, a False or a word only because the schema wants something there."""
+    environment = record.outcome.environment
+    assert environment is not None, "a trial with rows has run somewhere"
+    device = environment.device
+    facts = {
+        "versions.git_dirty": environment.git_dirty,
+        "hardware.gpu_devices.compute_cap": device.compute_capability if device.type == "cuda" else "",
+        "hardware.ram_gb": _host_memory_gb(environment),
+        "runtime.startup_time_s.env_creation": record.outcome.startup_s,
+        "resources.devices.util_pct": None if record.world_size > 1 and device.type == "cuda" else "",
+    }
+    missing = [field for field, fact in facts.items() if fact is None]
+    return missing + [field for field, values in series.items() if not values]
+
+
+def _gib(gb: float | None) -> float | None:
+    return None if gb is None else gb * GIB_PER_GB
+
+
+def main() -> None:
+    """Write each finished trial of a study as Isaac Lab's own benchmark would: trials/<number>/training.json."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("results", type=Path, help="the folder of the study, such as results/cartpole-cpu")
+    folder = StudyFolder(parser.parse_args().results)
+    records = load_records(folder)
+    if not records:
+        raise UserError(
+            f"{folder.root} holds no finished trial, and at least one was expected. Run `make sweep` first."
+        )
+    try:
+        written = sum(write(folder.trial(record.request.number), record) for record in records)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"training.json is built by Isaac Lab, and {error.name} is not installed. Run `make setup`."
+        ) from error
+    print(f"{folder.trials}: bundles of {written} trials written; {len(records) - written} measured no iteration")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,106 @@
+"""Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
+
+Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each
+finished trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs, policies and
+pictures of trials stay behind.
+
+    envknee keep results/<study>                 into results-published/<study>
+"""
+
+import argparse
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from envknee.record.schema import Record
+from envknee.show.evidence import evidence_of
+from envknee.show.figures import registry
+from envknee.show.figures.canvas import says_nothing, svg_of
+from envknee.show.words import hardware_of
+from envknee.study import space
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.csv import records_csv
+from envknee.verdict.read import load_measured
+from envknee.verdict.schema.study import Verdict
+
+
+def keep(folder: StudyFolder, published: Path) -> StudyFolder:
+    """Copy a study's measurements and return where they are now. Keeping it again brings what was measured since.
+
+    Raises:
+        UserError: when the folder holds no study, no record or no verdict of all its records, a file was changed after its
+            measurement, or another study of that name is kept already.
+    """
+    study, records = load_measured(folder)
+    evidence = evidence_of(folder, records)
+    kept = StudyFolder(published / study.study)
+    if kept.study.exists() and read_study(kept.study).measured_part() != study.measured_part():
+        raise UserError(
+            f"{kept.root} keeps another study of that name. Move that away, or give this one another name in its file"
+        )
+    for record in records:
+        source, target = folder.trial(record.request.number), kept.trial(record.request.number)
+        target.root.mkdir(parents=True, exist_ok=True)
+        for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
+            if path.exists():  # a refused trial has measured nothing
+                shutil.copyfile(path, target.root / path.name)
+    write_atomically(kept.study, canonical_json(study.shareable()))
+    if folder.replayed.exists():
+        shutil.copyfile(folder.replayed, kept.replayed)
+    write_atomically(kept.records_csv, records_csv(records))
+    figures = {entry: entry.draw(evidence) for entry in registry.figures_of(study) if entry.is_kept}
+    figures = {entry: figure for entry, figure in figures.items() if not says_nothing(figure)}
+    for entry, figure in figures.items():
+        write_atomically(kept.root / entry.svg, svg_of(figure))
+    write_atomically(kept.root / "README.md", page(study, records, evidence.verdict, list(figures)))
+    return kept
+
+
+def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Sequence[registry.Entry]) -> str:
+    """Return where and when a study was measured, with what, and what it says, in Markdown."""
+    environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(record.outcome.started_unix_s)) for record in records})
+    versions = Counter(", ".join(f"{name} {v}" for name, v in sorted(e.packages.items())) for e in environments)
+    drivers = sorted({e.device.driver for e in environments if e.device.driver})
+    commits = sorted(
+        {f"{e.git_commit[:10]}{' and changes' if e.git_dirty else ''}" for e in environments if e.git_commit}
+    )
+    statuses = Counter(record.outcome.status for record in records)
+    lines = [
+        f"# {study.study}",
+        "",
+        "Written by `envknee keep`; measured by `make sweep` with the study in study.json.",
+        "",
+        f"* trials: {len(records)} of {len(space.plan(study))} ({', '.join(f'{n} {s}' for s, n in sorted(statuses.items()))})",
+        f"* hardware: {'; '.join(hardware_of(verdict))}; {len({e.device.uuid or e.host for e in environments})} device(s)",
+        f"* host CPU: {', '.join(sorted({f'{e.cpu_model} ({e.cpu_cores} cores)' for e in environments}))}",
+        f"* measured: {', '.join(days)}" + (f"; driver {', '.join(drivers)}" if drivers else ""),
+        f"* commit: {', '.join(commits) or 'unknown'}",
+        *(f"* versions: {packages}" for packages in sorted(versions)),
+        "",
+    ]
+    for arm in verdict.arms:
+        lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
+        lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
+        lines += [f"* {scaling.statement}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
+    lines += [f"![{entry.name}]({entry.svg})\n" for entry in figures]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Keep a study's measurements."""
+    parser = argparse.ArgumentParser(description="Copy a study's measurements, without logs, to be committed.")
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-one-gpu")
+    parser.add_argument("--to", type=Path, default=Path("results-published"), help="default: %(default)s")
+    arguments = parser.parse_args()
+    print(keep(StudyFolder(arguments.folder), arguments.to).root)
+
+
+if __name__ == "__main__":
+    run_command(main)

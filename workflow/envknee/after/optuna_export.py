@@ -1,0 +1,140 @@
+"""A study for Optuna's own tools: one journal file that optuna.load_study, its plots and optuna-dashboard open.
+
+Input: results/<study>/, finished or not. Output: results/<study>/optuna.journal, with an Optuna study for each arm and kind of
+trial. Made anew from the records each time: what a tool writes into it is not kept.
+
+    envknee optuna results/<study>
+    optuna-dashboard results/<study>/optuna.journal
+"""
+
+import argparse
+import datetime
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from envknee.ask.observations import AXES, Observation, observe
+from envknee.record.read import without_skipped
+from envknee.record.schema import Record
+from envknee.study.errors import run_command
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.study.rules import Kind
+from envknee.verdict.read import load_measured
+
+OBJECTIVE: Mapping[Kind, tuple[Literal["maximize", "minimize"], str]] = {
+    "throughput": ("maximize", "FPS, total"),
+    "learning": ("minimize", "seconds to target"),
+}
+"""Direction and name of each kind's objective."""
+
+MEASURED = (
+    "fps_env_step", "fps_env_step_inference", "fps_total", "memory_peak_gb", "seconds_to_target", "frames_to_target", "best_reward",
+)  # fmt: skip
+"""What of a record becomes an attribute of its trial, where it is known."""
+
+
+def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
+    """Write the journal; return its path, and how many trials each Optuna study in it has.
+
+    A trial has the value and the constraint that a sampler sees (`observations.observe`): one that did not fit its
+    memory is infeasible and has the worst value seen, one that missed its target a pessimistic stand-in. The attribute
+    `status` distinguishes them, and others hold what was measured.
+
+    Raises:
+        UserError: when no trial has finished, or a file was changed after its measurement.
+    """
+    import optuna  # `--help` has no use for it
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    study, records = load_measured(folder)
+    records = without_skipped(records)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path = folder.root / "optuna.journal"
+    unfinished = folder.root / ".optuna.journal.new"
+    unfinished.unlink(missing_ok=True)
+    storage = JournalStorage(JournalFileBackend(str(unfinished)))
+    counts = {}
+    for arm in sorted({record.request.arm for record in records}):
+        for kind, (direction, objective) in OBJECTIVE.items():
+            own = [record for record in records if (record.request.arm, record.request.kind) == (arm, kind)]
+            if not own:
+                continue
+            name = f"{study.study}/{arm}/{kind}"
+            journal = optuna.create_study(storage=storage, study_name=name, direction=direction)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that names are experimental: the version is pinned
+                journal.set_metric_names([objective])
+            journal.set_user_attr("task", study.task.id)
+            journal.add_trials(_trials(study, kind, own))
+            counts[name] = len(own)
+    unfinished.replace(path)
+    return path, counts
+
+
+def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
+    """Return Optuna's trials of one (arm, kind), in the order of their requests."""
+    sweep = study.sweep(kind)
+    assert sweep is not None, "the study's own records"
+    requests = [record.request for record in records]
+    observations = observe(sweep, requests, {record.request.number: record for record in records})
+    spans = {name: {getattr(request, name) for request in requests} - {None} for name in AXES}
+    return [_trial(record, seen, spans) for record, seen in zip(records, observations, strict=True)]
+
+
+def _trial(record: Record, seen: Observation, spans: Mapping[str, set[int]]) -> Any:
+    from optuna.distributions import IntDistribution
+    from optuna.trial import TrialState, create_trial
+
+    assert seen.value is not None, "it has a record"
+    distributions = {
+        # The values themselves, on a logarithmic axis: samplers see ranks. What never changes is an attribute.
+        name: IntDistribution(min(span), max(span), log=True)
+        for name, span in spans.items()
+        if len(span) > 1
+    }
+    trial = create_trial(
+        state=TrialState.COMPLETE,
+        value=seen.value,
+        params={name: getattr(record.request, name) for name in distributions},
+        distributions=dict(distributions),
+        user_attrs=_attributes(record),
+        # The place where Optuna 4 and 5 and optuna-dashboard 0.21 all look for it.
+        system_attrs={"constraints": [seen.memory_excess]},
+    )
+    started_unix_s = record.outcome.started_unix_s
+    trial.datetime_start = datetime.datetime.fromtimestamp(started_unix_s)
+    trial.datetime_complete = datetime.datetime.fromtimestamp(started_unix_s + record.outcome.total_s)
+    return trial
+
+
+def _attributes(record: Record) -> dict[str, Any]:
+    request, outcome = record.request, record.outcome
+    values: dict[str, Any] = {
+        "trial": f"{request.number:04d}",
+        "repeat": request.repeat,
+        "seed": request.seed,
+        **{name: getattr(request, name) for name in AXES},
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "device": outcome.environment.device.name if outcome.environment else None,
+    }
+    for name in MEASURED:
+        value = getattr(record, name)
+        values[name] = getattr(value, "median", value)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def main() -> None:
+    """Write a study as a journal for Optuna's own tools."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-one-gpu")
+    path, counts = export(StudyFolder(parser.parse_args().folder))
+    for name, count in counts.items():
+        print(f"{name}: {count} trials")
+    print(f"{path} (optuna-dashboard {path}, or optuna.load_study with a JournalFileBackend)")
+
+
+if __name__ == "__main__":
+    run_command(main)

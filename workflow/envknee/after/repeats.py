@@ -1,0 +1,185 @@
+"""Whether two runs of the same trials learned the same, bit for bit; and if not, from when on and by how much.
+
+Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 where
+something differs.
+
+    python -m envknee.repeats results/x results/x-replay
+
+Trials are paired by point, repeat and seed. What counts is what was learned (rewards, episodes, losses, learning rate, action noise,
+gradients; with `deterministic: true` the parameters in the end, too) and how it ended, and not how fast. Where one has more iterations,
+because a clock ended the other, those that both have are compared.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envknee.record.read import read_rows, without_skipped
+from envknee.record.schema import Record, Row
+from envknee.study.errors import UserError, run_command
+from envknee.study.paths import StudyFolder
+from envknee.verdict.read import load_measured
+
+LEARNED = ("frames", "reward_mean", "episode_length_mean", "episodes", "learning_rate", "action_std")
+"""What of a row follows from request and seed alone; beside `losses` and `gradients`."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Two runs of one trial."""
+
+    arm: str
+    kind: str
+    number: int
+    """In the first study."""
+    iterations: int
+    """That both have."""
+    first_different: int | None
+    """Iteration; None where all are the same."""
+    quantity: str | None
+    """What differs there most, such as `losses/value`."""
+    by: float
+    """How much, as a share of its size."""
+    reward_by: float | None
+    """How far apart mean rewards are in the last iteration that both have, as a share; None where one tells none."""
+    same_parameters: bool | None
+    """None where it is not known: not deterministic, or not equally many iterations."""
+    ends: str | None = None
+    """How both ended where that differs and no clock did it, such as `ok after 8 iterations, then nan after 2`."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it is the same as far as can be told."""
+        return self.first_different is None and self.same_parameters is not False and self.ends is None
+
+
+def compare_rows(a: Sequence[Row], b: Sequence[Row]) -> tuple[int | None, str | None, float]:
+    """Return the first iteration that differs, in what most, and by which share; (None, None, 0) where all are the same. Pure."""
+    for one, other in zip(a, b, strict=False):
+        of_a, of_b = dict(_learned(one)), dict(_learned(other))
+        apart = {
+            name: _share(of_a.get(name), of_b.get(name))
+            for name in {**of_a, **of_b}
+            if of_a.get(name) != of_b.get(name)
+        }
+        if apart:
+            name = max(apart, key=lambda name: (apart[name], name))
+            return one.iteration, name, apart[name]
+    return None, None, 0.0
+
+
+def _learned(row: Row) -> Iterator[tuple[str, float | None]]:
+    yield from ((name, getattr(row, name)) for name in LEARNED)
+    yield from ((f"losses/{name}", value) for name, value in row.losses.items())
+    if row.gradients is not None:
+        yield from ((f"gradients/{name}", getattr(row.gradients, name)) for name in ("rank_mean", "shared"))
+
+
+def _share(a: float | None, b: float | None) -> float:
+    if a is None or b is None:
+        return math.inf
+    return abs(a - b) / max(abs(a), abs(b))
+
+
+def ends_apart(one: tuple[str, int], other: tuple[str, int]) -> str | None:
+    """Return how two trials ended, each (status, iterations), where one is not the other cut short by a clock. Pure."""
+    shorter, longer = sorted((one, other), key=lambda end: end[1])
+    if one == other or (shorter[0] == "timeout" and shorter[1] < longer[1]):
+        return None
+    return ", then ".join(f"{status} after {count} iteration{'s' * (count != 1)}" for status, count in (one, other))
+
+
+def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
+    """Compare every trial that both studies have.
+
+    Raises:
+        UserError: when a folder holds no study or no record, a file was changed, or they have no trial in common.
+    """
+    of_a, of_b = _by_trial(a), _by_trial(b)
+    common = sorted(of_a.keys() & of_b.keys(), key=lambda key: of_a[key].request.number)
+    if not common:
+        raise UserError(
+            f"{a.root} and {b.root} have no trial in common: the same point, repeat and seed. `make replay STUDY={a.root}` makes one"
+        )
+    found = []
+    for key in common:
+        one, other = of_a[key], of_b[key]
+        rows, others = read_rows(a.trial(one.request.number)), read_rows(b.trial(other.request.number))
+        first, quantity, by = compare_rows(rows, others)
+        last = min(len(rows), len(others)) - 1
+        rewards = (rows[last].reward_mean, others[last].reward_mean) if last >= 0 else (None, None)
+        digests = {one.outcome.parameters_sha256, other.outcome.parameters_sha256}
+        known = None not in digests and len(rows) == len(others)
+        found.append(
+            Repeat(
+                arm=one.request.arm,
+                kind=one.request.kind,
+                number=one.request.number,
+                iterations=last + 1,
+                first_different=first,
+                quantity=quantity,
+                by=by,
+                reward_by=None if None in rewards else 0.0 if rewards[0] == rewards[1] else _share(*rewards),
+                same_parameters=len(digests) == 1 if known else None,
+                ends=ends_apart((one.outcome.status, len(rows)), (other.outcome.status, len(others))),
+            )
+        )
+    return found
+
+
+def _by_trial(folder: StudyFolder) -> Mapping[tuple[object, ...], Record]:
+    _, records = load_measured(folder)
+    return {
+        (one.arm, one.kind, one.num_envs, one.horizon, one.batch_size, one.repeat, one.seed): record
+        for record in without_skipped(records)
+        for one in [record.request]
+    }
+
+
+def lines(found: Sequence[Repeat]) -> list[str]:
+    """Return what was found in a sentence for each arm and kind of trial."""
+    groups: dict[tuple[str, str], list[Repeat]] = {}
+    for one in found:
+        groups.setdefault((one.arm, one.kind), []).append(one)
+    return [f"{arm}, {kind}: {_sentence(own)}" for (arm, kind), own in sorted(groups.items())]
+
+
+def _sentence(own: Sequence[Repeat]) -> str:
+    same = sum(one.is_same for one in own)
+    iterations = sum(one.iterations for one in own)
+    hashed = sum(one.same_parameters is True for one in own)
+    parts = [
+        f"{same} of {len(own)} trials the same bit for bit ({iterations:,} iterations"
+        + (f"; in {hashed} also every parameter in the end)" if hashed else ")")
+    ]
+    apart = [one for one in own if one.first_different is not None]
+    if apart:
+        first = min(apart, key=lambda one: (one.first_different or 0, one.number))
+        parts.append(
+            f"the earliest difference is in iteration {first.first_different} of trial {first.number:04d}: {first.quantity} by"
+            + (f" {first.by:.1e} of its size" if math.isfinite(first.by) else " whether there is one")
+        )
+        rewards = [one.reward_by for one in apart if one.reward_by is not None]
+        if rewards:
+            parts.append(f"rewards end up to {max(rewards):.1%} apart")
+    elif any(one.same_parameters is False for one in own):
+        parts.append("all rows are the same, and parameters in the end are not")
+    parts += [f"trial {one.number:04d} ended as {one.ends}" for one in own if one.ends is not None]
+    return "; ".join(parts)
+
+
+def main() -> int:
+    """Say whether two runs of the same trials learned the same, bit for bit."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("a", type=Path, help="the folder of a study")
+    parser.add_argument("b", type=Path, help="the folder of the same study run again")
+    given = parser.parse_args()
+    found = compare(StudyFolder(given.a), StudyFolder(given.b))
+    print("\n".join(lines(found)))
+    return 0 if all(one.is_same for one in found) else 1
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,151 @@
+"""A study run again: the recorded requests, in the same order with the same seeds, on whatever this machine has.
+
+Input: a study's folder: results/<study>, results-published/<study>, or what `envknee.after.archive --unpack` made. Output:
+results/<study>-replay with study.json and replayed.jsonl: a study like any other, which the workflow measures and goes on with
+where it was interrupted; its path is printed. Nothing in the first folder is touched.
+
+    python -m envknee.replay results/<study>                       make that study; `make replay` then measures it and compares
+    python -m envknee.replay results/<study> --name again          under another name
+    python -m envknee.replay --verify results/<study>              recompute the decisions alone: requests, records and verdict
+
+Samplers are not asked again: on other hardware they would choose other points. What cannot fit the memory is decided on the
+device at hand. To replay at another commit, run this in a checkout of it; in another image, with --image.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from envknee.ask import ask, replayed
+from envknee.machine import gpus
+from envknee.record.read import load_records
+from envknee.record.schema import Request
+from envknee.study import claim, space
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.model import Replay, Study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.decide import decide
+from envknee.verdict.read import load_measured, load_study
+
+
+def prepare(original: StudyFolder, name: str | None, image: str | None = None) -> tuple[Study, StudyFolder]:
+    """Write the study that runs the requests of `original` again, unless it is there already; return it and its folder.
+
+    Raises:
+        UserError: when nothing was measured, a file was changed after its measurement, or another study has that name.
+    """
+    study, records = load_measured(original)
+    requests = _recorded(study, {record.request.number: record.request for record in records})
+    text = replayed.text_of(requests)
+    replay = Replay(of=study.study, trials=len(requests), requests_sha256=replayed.digest(text))
+    changes = {"study": name or f"{study.study}-replay", "replay": replay.model_dump()}
+    again = parse_study(
+        study.model_dump(mode="json") | changes | ({} if image is None else {"image": image}),
+        f"the replay of {original.root} (NAME=... gives it another name)",
+    )
+    folder = claim.folder_of(again)
+    if folder.study.exists() and folder.study.resolve() == original.study.resolve():
+        raise UserError(f"{folder.root} cannot be its own replay: give that another name (NAME=...)")
+    if folder.study.exists() and load_study(folder).measured_part() != again.measured_part():
+        raise UserError(
+            f"{folder.root} holds another study, or a replay of {original.root} as it was before. Give this one another name"
+            " (NAME=...), or move that folder away; both can be compared"
+        )
+    folder.root.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder.replayed, text)
+    claim.write_study(again, folder)
+    return again, folder
+
+
+def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
+    """Return requests 0, 1, ... up to the first that was not measured."""
+    slots = space.plan(study)
+    requests = []
+    for slot in slots:
+        request = measured.get(slot.number)
+        if request is None:
+            break
+        if problem := ask.foreign(study, slot, request):
+            raise UserError(
+                f"request {slot.number} does not belong to study '{study.study}': {problem}."
+                " Restore study.json and request.json as they were when it was measured"
+            )
+        requests.append(request)
+    if not requests:
+        raise UserError(f"trial 0 of study '{study.study}' is not measured. Run the sweep first")
+    return requests
+
+
+def check_gpus(study: Study) -> None:
+    """Make sure that this machine has the GPUs that a study's trials ask for.
+
+    Raises:
+        UserError: names the first arm that asks for more.
+    """
+    visible = len(gpus.visible_uuids())
+    for name, arm in study.arms.items():
+        wanted = arm.gpus
+        if wanted != "auto" and wanted > visible:
+            raise UserError(
+                f"arms.{name}: {gpus.too_few(wanted, visible)}. Its trials were recorded with these; nothing was run"
+            )
+
+
+def verify(folder: StudyFolder) -> tuple[int, list[str]]:
+    """Recompute every decision of a study; return how many requests there are, and what comes out different.
+
+    Raises:
+        UserError: when there is no request, or a file is missing or truncated.
+    """
+    count, findings = ask.verify(folder)
+    if not findings and folder.verdict.exists():
+        study = load_study(folder)
+        if folder.verdict.read_text(encoding="utf-8") != canonical_json(decide(load_records(folder), study)):
+            findings.append(
+                f"{folder.verdict} does not follow from the records:"
+                f" `python -m envknee.limits.verdict {folder.root}` writes it again\n"
+            )
+    return count, findings
+
+
+def _print_verified(folder: StudyFolder) -> int:
+    count, findings = verify(folder)
+    if not findings:
+        also = ", and the verdict follows from the records" if folder.verdict.exists() else ""
+        print(f"{count} requests recomputed, all identical{also}")
+        return 0
+    print("".join(findings), end="")
+    print(
+        f"envknee: of {count} requests and what follows from them not all come out the same: see above. A trial that was measured"
+        " again after later ones were asked shows here too; any other cause is a changed file, or an earlier version's verdict.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def main() -> int:
+    """Make the study that runs another one's requests again, or recompute that one's decisions."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results-published/cartpole-one-gpu")
+    parser.add_argument("--name", help="of the new study (default: <study>-replay)")
+    parser.add_argument("--image", help="run it in another image than the one that was recorded")
+    parser.add_argument("--cluster", action="store_true", help="trials run as jobs: this machine needs no GPU")
+    parser.add_argument("--verify", action="store_true", help="recompute the decisions, and measure nothing")
+    given = parser.parse_args()
+    original = StudyFolder(given.folder)
+    if given.verify:
+        return _print_verified(original)
+    first = load_study(original)
+    if not given.cluster:
+        check_gpus(first)
+    study, folder = prepare(original, given.name or None, given.image or None)
+    trials, planned = len(space.plan(study)), len(space.plan(first))
+    print(f"envknee: {trials} of {planned} trials of {original.root} run again as {folder.root}", file=sys.stderr)
+    print(folder.study)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

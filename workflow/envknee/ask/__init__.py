@@ -1,0 +1,13 @@
+"""Asking: which point is measured next. A pure function of the study, earlier requests and records.
+
+In: study.json, requests and records so far. Out: request.json of one trial. May use: `study`, `record`, `verdict`.
+
+plan         what a study would measure, and could show
+ask          the next request, and whether recorded ones come out the same again
+question     what a sampler is asked, and may answer
+samplers/    what picks points, a file each
+observations what a sampler is told of earlier trials
+search       the doublings that the verdict hangs on
+refusals     points that cannot fit the memory
+replayed     requests that another study recorded
+"""

@@ -1,0 +1,296 @@
+"""The next request of a study: a pure function of the study, all earlier requests and the records in its window.
+
+Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
+Output: trials/<number>/request.json.
+
+    python -m envknee.ask --study-file FILE --folder results/<study> --number N
+
+Which arm, kind and repeat a number is stands before anything runs (`envknee.space.plan`). Repeat 0 chooses new points;
+each later repeat runs the same points once more in an order of its own (randomized complete blocks). Fixed designs
+(grid, random, sobol) and trials' seeds do not depend on the arm, so that arms are compared pair by pair. Some
+samplers choose repeats, too, and say when nothing more is needed (`envknee.ask.samplers`). A replay runs the requests
+that another study recorded (`envknee.after.replay`); only whether one cannot fit the memory is decided anew, on the device at hand.
+"""
+
+import argparse
+import difflib
+import hashlib
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from envknee.ask import replayed
+from envknee.ask.observations import point_of
+from envknee.ask.question import Question
+from envknee.ask.refusals import KnownMemory
+from envknee.record.read import load_record
+from envknee.record.schema import Record, Request
+from envknee.study import designs, space
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Learning, Study, Sweep, Throughput
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.rules import POINT_SAMPLERS, TRIAL_SAMPLERS, Kind
+from envknee.study.space import Point, Slot
+
+
+def ask(
+    study: Study,
+    number: int,
+    requests: Sequence[Request],
+    records: Mapping[int, Record],
+    recorded: Sequence[Request] = (),
+) -> Request:
+    """Return request `number`: the same bytes for the same input, in any process.
+
+    Args:
+        study: What is measured.
+        number: The trial asked for.
+        requests: All requests 0 .. number - 1, in order.
+        records: Whatever records exist. Those after `number - study.window` are ignored; an earlier trial without
+            a record is shown to the sampler as running.
+        recorded: Of a replay, the requests that it runs again.
+
+    Raises:
+        UserError: when the plan has no such trial, or an earlier request is not one of this study.
+    """
+    slots = space.plan(study)
+    slot = _slot(study, slots, number)
+    if [request.number for request in requests] != list(range(number)):
+        raise ValueError(f"request {number} needs all before it, in order")
+    for request, earlier in zip(requests, slots, strict=False):
+        if problem := foreign(study, earlier, request):
+            raise UserError(
+                f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
+                " A results folder belongs to one study: restore request.json and the study file, or use a new name."
+            )
+    return _next(study, slot, requests, records, recorded)
+
+
+def ask_again(
+    study: Study, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request] = ()
+) -> list[Request]:
+    """Return what `ask` answers for each of `requests` (0, 1, ... in order), whatever stands in them now.
+
+    Each is asked with the stored requests before it as history; one that cannot be of this study is replaced by the
+    right one, so that a single edit shows as a single difference.
+    """
+    history: list[Request] = []
+    answers: list[Request] = []
+    for request, slot in zip(requests, space.plan(study), strict=False):
+        answers.append(_next(study, slot, history, records, recorded))
+        history.append(answers[-1] if foreign(study, slot, request) else request)
+    return answers
+
+
+def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None) -> Request:
+    """Fill in everything that follows from the study, the slot and the point."""
+    sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    return Request(
+        study=study.study,
+        number=slot.number,
+        arm=slot.arm,
+        kind=slot.kind,
+        repeat=slot.repeat,
+        num_envs=point.num_envs,
+        horizon=point.horizon,
+        batch_size=point.batch_size,
+        seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
+        task_id=study.task.id,
+        asset=study.task.asset,
+        overrides={**study.task.overrides, **arm.overrides},
+        trainer=arm.trainer,
+        gpus=arm.gpus,
+        warmup_iterations=sweep.warmup_iterations,
+        iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
+        target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
+        target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
+        budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
+        limit_s=sweep.limit_s,
+        sampler=sweep.sampler,
+        refusal=refusal,
+        phases=study.phases,
+        memory=arm.memory,
+        cpu_ranks=arm.cpu_ranks,
+        nodes=arm.nodes,
+        observations=arm.observations,
+        deterministic=arm.deterministic,
+        inject=study.task.inject,
+        strategy=arm.strategy,
+        sync_every=arm.sync_every,
+        skip=skip,
+        runtime=study.runtime,
+    )
+
+
+def _next(
+    study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request]
+) -> Request:
+    """Decide one request from the history as the window shows it."""
+    visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
+    memory = KnownMemory.of(slot.arm, visible.values())
+    if study.replay is not None:
+        again = recorded[slot.number]
+        # What another device refused may fit this one; what was decided there needs no measurement here either.
+        refusal = None if again.skip else memory.refusal(point_of(again))
+        again = again.model_copy(update={"study": study.study, "refusal": refusal})
+        if problem := foreign(study, slot, again):
+            raise UserError(
+                f"recorded request {slot.number} is not one of study '{study.study}': {problem}. Make the replay anew"
+            )
+        return again
+    of_arm = [request for request in requests if (request.arm, request.kind) == (slot.arm, slot.kind)]
+    question = Question(study, slot, of_arm, visible, memory)
+    if question.sweep.chooses_trials:
+        choice = _sampler(TRIAL_SAMPLERS, question).choose(question)
+        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip)
+    if slot.repeat:
+        block = {point_of(request) for request in of_arm if request.repeat == 0}
+        point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
+    else:
+        point = _sampler(POINT_SAMPLERS, question).new_point(question)
+    return request_for(study, slot, point, memory.refusal(point))
+
+
+def _sampler(folder: str, question: Question) -> ModuleType:
+    """Return the file of the study's sampler: some of them are slow to import."""
+    return importlib.import_module(f"envknee.{folder.replace('/', '.')}.{question.sweep.sampler}")
+
+
+def foreign(study: Study, slot: Slot, request: Request) -> str | None:
+    """Tell what in a request does not follow from the study, whatever point it chose; None when all does."""
+    point = point_of(request)
+    sweep = _sweep(study, slot.kind)
+    if sweep.chooses_trials:
+        slot = replace(slot, repeat=request.repeat)
+    expected = request_for(study, slot, point, request.refusal, request.skip)
+    for field, value in expected:
+        if getattr(request, field) != value:
+            return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"
+    axes = space.axes(sweep)
+    sizes = range(axes[0][0], axes[0][-1] + 1) if sweep.adaptive.probes > 0 else axes[0]
+    on_axes = point.num_envs in sizes and point.horizon in axes[1] and point.batch_size in axes[2]
+    if not on_axes or not space.is_legal(point, study.world_sizes):
+        return (
+            f"num_envs {point.num_envs}, horizon {point.horizon} and batch_size {point.batch_size or 'library'}"
+            f" make no legal point of its {slot.kind} section"
+        )
+    return None
+
+
+def _slot(study: Study, slots: Sequence[Slot], number: int) -> Slot:
+    if not 0 <= number < len(slots):
+        raise UserError(
+            f"trial {number} is not in the plan of study '{study.study}', which has trials 0 to {len(slots) - 1}."
+            " Ask for one of these, or raise points or repeats in a study of another name"
+        )
+    return slots[number]
+
+
+def _sweep(study: Study, kind: Kind) -> Sweep:
+    sweep = study.sweep(kind)
+    assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
+    return sweep
+
+
+def write_request(study: Study, folder: StudyFolder, number: int) -> None:
+    """Ask for one request and write it to its trial's folder, which is made; of a trial with a record it is the one measured.
+
+    Raises:
+        UserError: when an earlier request or a record that it needs is missing, truncated or changed.
+    """
+    slot = _slot(study, space.plan(study), number)
+    requests = [_read_request(folder, earlier) for earlier in range(number)]
+    records = {
+        request.number: load_record(folder.trial(request.number))
+        for request in _known_to(study, folder, number, requests)
+        if request.arm == slot.arm
+    }
+    request = ask(study, number, requests, records, replayed.read(study, folder))
+    trial = folder.trial(number)
+    trial.root.mkdir(parents=True, exist_ok=True)
+    write_atomically(trial.request, _measured_with(trial) or canonical_json(request))
+
+
+def _measured_with(trial: TrialFolder) -> str | None:
+    """Return the request that a trial was measured with, as it was written; None before it has a record.
+
+    Snakemake removes a request before it asks for it anew, which it does when a trial before it is measured again. What that one
+    says now must not turn this one's measurement into that of another request.
+    """
+    if not trial.record.exists():
+        return None
+    record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
+    text = canonical_json(record.request)
+    return text if hashlib.sha256(text.encode()).hexdigest() == record.outcome.request_sha256 else None
+
+
+def verify(folder: StudyFolder) -> tuple[int, list[str]]:
+    """Ask every request of a study again; return how many there are, and what differs or was changed since.
+
+    A request that comes out different is shown as a unified diff: expected is what is asked now.
+
+    Raises:
+        UserError: when there is no request, or a file is missing or truncated.
+    """
+    if not folder.study.exists():
+        raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
+    study = read_study(folder.study)
+    present = [int(path.parent.name) for path in folder.trial_files("request.json")]
+    if not present:
+        raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
+    last = _slot(study, space.plan(study), max(present)).number
+    requests = [_read_request(folder, number) for number in range(last + 1)]
+    records, findings = {}, []
+    for request in _known_to(study, folder, last, requests):
+        trial = folder.trial(request.number)
+        records[request.number] = read_model(trial.record, Record, "Run that trial again.")
+        try:
+            load_record(trial)
+        except UserError as error:
+            findings.append(f"{error}\n")
+    diffs = [
+        _difference(folder.trial(answer.number).request, canonical_json(answer))
+        for answer in ask_again(study, requests, records, replayed.read(study, folder))
+    ]
+    return len(requests), [*filter(None, diffs), *findings]
+
+
+def _difference(path: Path, expected: str) -> str:
+    stored = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(difflib.unified_diff(stored, expected.splitlines(keepends=True), str(path), "asked again", n=1))
+
+
+def _read_request(folder: StudyFolder, number: int) -> Request:
+    remedy = "Requests are asked in order, each knowing all before it: ask for this one first, or restore the file."
+    return read_model(folder.trial(number).request, Request, remedy)
+
+
+def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence[Request]) -> Sequence[Request]:
+    """Return the requests whose records request `number` knows; each record must exist, or a replay would differ."""
+    known = requests[: max(0, number - study.window + 1)]
+    for request in known:
+        record = folder.trial(request.number).record
+        if not record.exists():
+            raise UserError(
+                f"{record} does not exist, and request {number} is asked knowing the records up to"
+                f" {number - study.window} (window {study.window}). Run trial {request.number} first"
+            )
+    return known
+
+
+def main() -> None:
+    """Write one request of a study."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
+    parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
+    parser.add_argument("--number", type=int, required=True, help="which request to write; all before it must exist")
+    given = parser.parse_args()
+    write_request(read_study(given.study_file), StudyFolder(given.folder), given.number)
+
+
+if __name__ == "__main__":
+    run_command(main)

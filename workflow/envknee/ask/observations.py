@@ -1,0 +1,92 @@
+"""What a sampler is told of earlier trials.
+
+Input: the requests of one (arm, kind) and the records that the window shows. Output: an `Observation` of each request. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from envknee.record.schema import Record, Request
+from envknee.record.status import DID_NOT_FIT
+from envknee.study.model import Learning, Sweep
+from envknee.study.space import Point
+
+MEMORY_MARGIN = 0.05
+"""Share of the device's memory that a point must leave free. Not `decide.memory_margin`: that one may be changed after
+the measurement, and requests may not."""
+
+OOM_EXCESS = 0.5
+"""Memory constraint of a trial that did not fit: as if it had wanted half as much again as there is."""
+
+AXES = ("num_envs", "horizon", "batch_size")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a sampler is told of one earlier point."""
+
+    point: Point
+    value: float | None
+    """FPS (more is better) or seconds to target (less is better); None while the trial runs."""
+    memory_excess: float
+    """Share of the usable memory that it took beyond all of it; 0 or less is feasible."""
+
+
+def point_of(request: Request) -> Point:
+    """Return the point that a request runs."""
+    return Point(request.num_envs, request.horizon, request.batch_size)
+
+
+def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Observation]:
+    """Return what the sampler is told of the requests of one (arm, kind), in their order.
+
+    A trial without a record is running. One that did not fit is infeasible, and like one that broke before it could
+    be timed it gets the worst value seen.
+    """
+    values = {
+        request.number: _value(sweep, records[request.number]) for request in requests if request.number in records
+    }
+    known = [value for value in values.values() if value is not None]
+    worst = max(known, default=2 * sweep.budget_s) if isinstance(sweep, Learning) else min(known, default=0.0)
+    observations = []
+    for request in requests:
+        if request.number not in records:
+            observations.append(Observation(point_of(request), None, 0.0))
+            continue
+        value, excess = values[request.number], _memory_excess(records[request.number])
+        observations.append(Observation(point_of(request), worst if value is None else value, excess))
+    return observations
+
+
+def censored_seconds(best_reward: float, target_reward: float, budget_s: float) -> float:
+    """Return a pessimistic stand-in for the seconds to a target that was not reached within the budget.
+
+    The true time is beyond `budget_s`, by how much is unknown. So that a sampler still sees which of two censored
+    trials came closer, it is budget_s x (2 - progress) with progress = |target| / (|target| + shortfall): the budget
+    for a trial on the brink, twice the budget for one that got nowhere. Only samplers see it; for verdicts the trial
+    stays censored.
+    """
+    scale = abs(target_reward) or 1.0
+    shortfall = max(0.0, target_reward - best_reward)
+    return budget_s * (2 - scale / (scale + shortfall))
+
+
+def _value(sweep: Sweep, record: Record) -> float | None:
+    """Return the objective of a trial, or None where it has none."""
+    if record.outcome.status in DID_NOT_FIT:
+        return None
+    if not isinstance(sweep, Learning):
+        return record.fps_total.median if record.fps_total else None
+    if record.seconds_to_target is not None:
+        return record.seconds_to_target
+    if record.outcome.status != "timeout" or record.best_reward is None:
+        return 2 * sweep.budget_s
+    return censored_seconds(record.best_reward, sweep.target_reward, sweep.budget_s)
+
+
+def _memory_excess(record: Record) -> float:
+    if record.outcome.status in DID_NOT_FIT:
+        return OOM_EXCESS
+    if record.memory_peak_gb is None or record.rank_memory_gb is None:
+        return 0.0  # it broke before the first measurement, and not for want of memory
+    return record.memory_peak_gb / (record.rank_memory_gb * (1 - MEMORY_MARGIN)) - 1

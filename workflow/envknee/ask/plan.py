@@ -1,0 +1,116 @@
+"""What a study would measure and could show, before anything runs.
+
+Input: a study, and the results that lie beside it. Output: a few lines. `envknee plan my.yaml` prints them; so do a dry run and the first
+lines of a sweep.
+"""
+
+import argparse
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from envknee.machine.gpus import visible_uuids
+from envknee.record.read import load_records
+from envknee.record.schema import Record
+from envknee.study import space
+from envknee.study.errors import UserError, run_command
+from envknee.study.load import read_study
+from envknee.study.model import Study, Sweep
+from envknee.study.paths import StudyFolder
+from envknee.verdict import noise
+from envknee.verdict.power import of_study
+from envknee.verdict.series import by_series
+
+
+def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:
+    """Return what a study measures, kind by kind, and its power. Pure.
+
+    Args:
+        study: the study
+        earlier: records of this machine's earlier studies; without repeats in them the published studies say how large the noise is
+        on_cpu: whether trials run on a CPU
+    """
+    slots = space.plan(study)
+    lines = [f"Study {study.study}: {len(slots)} trials at most, {_listed(sorted(study.arms), 'arm')}"]
+    for kind in ("throughput", "learning"):
+        if sweep := study.sweep(kind):
+            count = sum(slot.kind == kind for slot in slots)
+            lines.append(f"{kind}: {count} trials = {_points(study, sweep)}; {_sizes(sweep)}")
+    lines += space.left_out(study)
+    if study.throughput is not None and len(study.throughput.num_envs) < 2:
+        lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
+    elif words := of_study(study, not on_cpu, _measured_cv(earlier)):
+        lines.append(words)
+    return lines
+
+
+def _points(study: Study, sweep: Sweep) -> str:
+    points = space.points_asked(sweep, study.world_sizes)
+    repeats = f"up to {sweep.repeats}" if sweep.chooses_trials else f"{sweep.repeats}"
+    return f"{points} points × {repeats} repeats × {_listed(sorted(study.arms), 'arm')}, sampler {sweep.sampler}"
+
+
+def _sizes(sweep: Sweep) -> str:
+    batch = sweep.batch_size if sweep.batch_size == "library" else ", ".join(f"{size:,}" for size in sweep.batch_size)
+    envs, horizons = (", ".join(f"{size:,}" for size in sizes) for sizes in (sweep.num_envs, sweep.horizon))
+    return f"num_envs {envs}; horizon {horizons}; batch_size {batch}"
+
+
+def _measured_cv(records: Iterable[Record]) -> float | None:
+    """Return the noise of records, pooled over points; None without a repeat."""
+    points = [at_size for sizes in by_series(records, "throughput").values() for at_size in sizes.values()]
+    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
+    return noise.measured_cv(dict(enumerate(fps)))
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f"1 {word} ({names[0]})" if len(names) == 1 else f"{len(names)} {word}s ({', '.join(names)})"
+
+
+def lines_here(study: Study, results: Path) -> list[str]:
+    """Return the plan of a study on this machine, with the noise of earlier studies in `results`."""
+    gpus: list[str] = []
+    if any(arm.gpus != 0 for arm in study.arms.values()):
+        with suppress(UserError):  # what is wrong with a driver is said by what needs it
+            gpus = visible_uuids()
+    return lines_of(study, earlier_records(results, study, gpus), on_cpu=not gpus)
+
+
+def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:
+    """Return the records of the largest earlier study in `results` that ran the same task on one of `gpus`, or without them on this CPU.
+
+    Studies that cannot be read are passed over: they say only how large noise is.
+    """
+    best = list[Record]()
+    for path in sorted(results.glob("*/study.json")):
+        try:
+            records = load_records(StudyFolder(path.parent))
+        except UserError:
+            continue
+        same = [record for record in records if record.request.task_id == study.task.id and _ran_here(record, gpus)]
+        best = max(best, same, key=len)
+    return best
+
+
+def _ran_here(record: Record, gpus: Sequence[str]) -> bool:
+    environment = record.outcome.environment
+    if environment is None:
+        return False
+    if environment.device.type == "cuda":
+        return any(str(environment.device.uuid) in uuid for uuid in gpus)
+    return not gpus and environment.host == socket.gethostname()
+
+
+def main() -> None:
+    """Print what a study would measure, and what it could show."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("study", type=Path, help="a study file, such as config/config.yaml")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="earlier studies (default: %(default)s)")
+    arguments = parser.parse_args()
+    study = read_study(arguments.study)
+    print("\n".join(lines_here(study, arguments.results)))
+
+
+if __name__ == "__main__":
+    run_command(main)

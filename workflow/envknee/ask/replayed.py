@@ -1,0 +1,49 @@
+"""The requests that a replay runs again: a file in its folder, so that it needs the first study's no more.
+
+Input: requests as they were recorded. Output: replayed.jsonl, a line each, whose sha256 stands in the replay's study.json.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+
+
+def text_of(requests: Sequence[Request]) -> str:
+    """Return the content of the file: the same bytes for the same requests."""
+    return "".join(request.model_dump_json() + "\n" for request in requests)
+
+
+def digest(text: str) -> str:
+    """Return the sha256 of the file's content, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(study: Study, folder: StudyFolder) -> list[Request]:
+    """Return what a study runs again: nothing where it asks for its own trials.
+
+    Raises:
+        UserError: when the file is missing, or is not the one that the study was made with.
+    """
+    if study.replay is None:
+        return []
+    path = folder.replayed
+    remedy = f"`make replay STUDY=<folder of study {study.replay.of}>` writes it."
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist, and study '{study.study}' runs the {study.replay.trials} requests in it again. {remedy}"
+        )
+    text = path.read_text(encoding="utf-8")
+    if digest(text) != study.replay.requests_sha256:
+        raise UserError(
+            f"{path} was changed: its sha256 is {digest(text)}, and {study.replay.requests_sha256} was expected. {remedy}"
+        )
+    try:
+        return [Request.model_validate_json(line) for line in text.splitlines()]
+    except ValidationError as error:
+        raise UserError(f"{path} holds a request that this version cannot run: {error}") from error

@@ -1,0 +1,1 @@
+"""Samplers that choose points: see `envknee.ask.samplers`."""

@@ -1,0 +1,1 @@
+"""Samplers that choose trials: see `envknee.ask.samplers`."""

@@ -1,0 +1,116 @@
+"""Only the trials that decide the verdict: which of them tells most, and when nothing more is needed.
+
+Each series (horizon, batch_size) is searched for its threshold, one after the other (`envknee.ask.search`); a later series
+starts where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
+"""
+
+from collections.abc import Sequence
+
+from envknee.ask.question import Choice, Question
+from envknee.ask.search import Tried, law, next_step, rule_of
+from envknee.record.schema import Record, Request
+from envknee.study import space
+from envknee.study.space import Point
+from envknee.verdict import learning_trials, throughput
+from envknee.verdict.words.numbers import shown_batch
+
+CLOSE = 1.05
+"""A num_envs that fits and one that does not, this factor apart, pin the memory wall."""
+
+
+def choose(question: Question) -> Choice:
+    """Return the next trial, or why none is needed any more."""
+    sweep, records = question.sweep, question.records
+    rule = rule_of(question.slot.kind, sweep.adaptive, sweep.repeats)
+    predict = law if question.slot.kind == "throughput" else None
+    asked = [request for request in question.requests if request.skip is None]
+    ends: list[str] = []
+    waiting: tuple[Point, int] | None = None
+    focus: int | None = None
+    for (horizon, batch_size), series in _by_series(question.points).items():
+        of_series = _asked_of((horizon, batch_size), asked)
+        sizes = [point.num_envs for point in _that_fit(series, of_series, question)]
+        tried = {size: Tried() for size in sizes}
+        for request in of_series:
+            if request.num_envs in tried:
+                _note(tried[request.num_envs], records.get(request.number))
+        step = next_step(sizes, tried, rule, focus, predict and predict(horizon, sweep.adaptive.delta))
+        focus = step.focus or focus
+        if step.num_envs is None:
+            ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
+            continue
+        chosen = Point(step.num_envs, horizon, batch_size)
+        repeat = tried[step.num_envs].asked
+        if not step.waits:
+            return Choice(chosen, repeat, None)
+        waiting = waiting or (chosen, repeat)
+    if waiting is not None:
+        return Choice(*waiting, None)
+    probe = _probe(question, asked)
+    if probe is not None:
+        return Choice(probe, 0, None)
+    return Choice(min(question.points), 0, "; ".join(ends))
+
+
+def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Point]]:
+    """Return (horizon, batch_size) -> its points by num_envs, all in ascending order."""
+    series: dict[tuple[int, int | None], list[Point]] = {}
+    for point in sorted(points, key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs)):
+        series.setdefault((point.horizon, point.batch_size), []).append(point)
+    return series
+
+
+def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[Request]:
+    return [request for request in asked if (request.horizon, request.batch_size) == series]
+
+
+def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
+    """Return a point between the largest that fitted and the smallest that did not, to pin the memory wall.
+
+    The first two stand 5% to either side of where the memory model sees the wall; others halve what is left.
+    """
+    sweep, records, memory = question.sweep, question.records, question.memory
+    axis = set(space.axes(sweep)[0])
+    for series, own in _by_series(question.points).items():
+        of_series = _asked_of(series, asked)
+        probes = [r for r in of_series if r.num_envs not in axis]
+        known = {r.num_envs: records[r.number].outcome.status for r in of_series if r.number in records}
+        fitted = max((size for size, status in known.items() if status != "oom"), default=None)
+        if fitted is None or len(probes) >= sweep.adaptive.probes:
+            continue
+        refused = [p.num_envs for p in own if p.num_envs > fitted and memory.refusal(p) is not None]
+        failed = min([*refused, *(size for size, status in known.items() if status == "oom")], default=None)
+        if failed is None or failed <= CLOSE * fitted:
+            continue
+        wanted = [(fitted + failed) // 2]
+        predicted = memory.prediction(Point(fitted, *series))
+        if predicted is not None and (wall := predicted.largest_num_envs) is not None:
+            wanted = [int(0.95 * wall), int(1.05 * wall), *wanted]
+        step = min(axis)  # whole warps, and what divides the smallest rollout
+        for size in (place // step * step for place in wanted):
+            probe = Point(size, *series)
+            asked_for = any(request.num_envs == size for request in of_series)
+            if fitted < size < failed and not asked_for and space.is_legal(probe, question.study.world_sizes):
+                return probe
+    return None
+
+
+def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
+    """Return the points below the first that ran out of memory, or that cannot fit by what is known."""
+    records, memory = question.records, question.memory
+    failed = [r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "oom"]
+    return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
+
+
+def _note(tried: Tried, record: Record | None) -> None:
+    tried.asked += 1
+    if record is None:
+        return
+    before = tried.known
+    if record.request.kind == "throughput":
+        tried.fps += throughput.measured_fps([record])
+    else:
+        seeds = learning_trials.seconds_of([record])
+        tried.reached_s += seeds.reached
+        tried.censored_s += seeds.censored
+    tried.lost += tried.known == before

@@ -1,0 +1,228 @@
+"""The search for the threshold of one series: which num_envs tells most, and when it is decided.
+
+Input: what is known of each num_envs of a (horizon, batch_size). Output: the num_envs to run next, or why none. Pure.
+
+Two scouts far apart give the law of the iteration time (t0 + c N), and the law says where a doubling should stop paying.
+Around that place single repeats find the doubling that gains less than delta, and more repeats, where there are fewest, show
+it: by the very rule that the verdict uses (`verdict.rule.doublings`). A series is decided when two successive doublings are
+shown to gain less than delta, or when the largest that fits is shown to gain at least that.
+
+Looking after every trial and stopping at the first success would call "reached" too often; that two successive doublings
+must be shown, and the points of both measured on purpose, keeps it below the promised 5% (`envknee prove`, "adaptive").
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.special import stdtrit
+
+from envknee.study import space
+from envknee.study.model import Adaptive
+from envknee.study.rules import Kind
+from envknee.verdict import learning, learning_cost, throughput
+from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.rule.doublings import Decision, Doubling
+from envknee.verdict.words.numbers import listed
+
+
+@dataclass
+class Tried:
+    """What is known of one num_envs of a series."""
+
+    asked: int = 0
+    """Requests so far, those without a visible record among them."""
+    lost: int = 0
+    """Records that tell nothing: a throughput trial that became NaN, say."""
+    fps: list[float] = field(default_factory=list)
+    reached_s: list[float] = field(default_factory=list)
+    censored_s: list[float] = field(default_factory=list)
+
+    @property
+    def known(self) -> int:
+        """Repeats that tell something."""
+        return len(self.fps) + len(self.reached_s) + len(self.censored_s)
+
+    @property
+    def under_way(self) -> int:
+        """Repeats whose record the window does not show yet."""
+        return self.asked - self.known - self.lost
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one kind of trial is decided."""
+
+    decide: Callable[[Mapping[int, Tried]], Decision]
+    log_limit: float
+    """The gain, as the logarithm of a ratio, below which a doubling has stopped paying."""
+    confidence: float
+    least: int
+    """Repeats below which a doubling decides nothing."""
+    most: int
+    """Repeats of a point at most."""
+    within: float | None
+    """Factor that the threshold's interval may span to be narrow enough; None where only the doublings decide."""
+
+
+class Step(NamedTuple):
+    """What a series needs next."""
+
+    num_envs: int | None
+    """None: nothing more."""
+    why: str
+    waits: bool = False
+    """True where a trial that is still running may make this one needless."""
+    focus: int | None = None
+    """Where the threshold is looked for."""
+
+
+def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
+    """Return how a kind of trial is decided: by the functions that the verdict itself uses."""
+    if kind == "throughput":
+
+        def by_fps(tried: Mapping[int, Tried]) -> Decision:
+            fps = {size: one.fps for size, one in tried.items() if one.fps}
+            return throughput.threshold(fps, settings.delta, settings.confidence)
+
+        return Rule(by_fps, math.log1p(settings.delta), settings.confidence, throughput.LEAST_REPEATS, most, None)
+
+    def by_seconds(tried: Mapping[int, Tried]) -> Decision:
+        seeds = {size: Seeds(tuple(one.reached_s), tuple(one.censored_s)) for size, one in tried.items() if one.known}
+        return learning.threshold(seeds, settings.delta, settings.confidence)
+
+    least = min(learning_cost.LEAST_SEEDS, most)
+    return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, most, settings.within)
+
+
+def next_step(
+    sizes: Sequence[int],
+    tried: Mapping[int, Tried],
+    rule: Rule,
+    start: int | None,
+    predict: Callable[[Mapping[int, Tried]], float] | None,
+) -> Step:
+    """Return what one series needs next.
+
+    Args:
+        sizes: num_envs that may fit, ascending
+        tried: what is known of each of them
+        rule: when a doubling is decided
+        start: where the threshold was found elsewhere, if it was
+        predict: the num_envs from which doublings gain less than the limit, from at least two sizes; None: no such law
+    """
+    pairs = [size for size in sizes if 2 * size in tried]
+    if not pairs:
+        return Step(None, f"no two num_envs that fit are a doubling apart ({listed(sizes) or 'none fits'})")
+    decision = rule.decide(tried)
+    found = {doubling.num_envs: doubling for doubling in decision.doublings}
+    lowest, highest = decision.lowest, decision.highest
+    if rule.within and lowest is not None and highest is not None and highest <= rule.within * lowest:
+        return Step(None, f"decided, the threshold lies between {lowest:,} and {highest:,} environments", focus=highest)
+    focus = _focus(sizes, pairs, tried, found, rule, start, predict)
+    if focus is None:
+        scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
+        unseen = [size for size in scouts if not tried[size].asked]
+        if not unseen:
+            return Step(None, "no two num_envs could be measured")
+        # Two are enough: a third only where one of them tells nothing.
+        return Step(unseen[0], "scout", waits=sum(one.under_way + one.known for one in tried.values()) >= 2)
+    if focus not in found:
+        return _fewest([focus, 2 * focus], tried, rule, 1, focus)
+    pays = found[focus].from_at_most or found[focus].log_gain >= rule.log_limit
+    # The doubling before, too: the threshold is the smallest that qualifies.
+    before = [] if pays or focus // 2 not in tried else [focus // 2]
+    if before and not tried[before[0]].known:
+        return _fewest(before, tried, rule, 1, focus)
+    around = [*before, focus, 2 * focus]
+    if min(tried[size].known for size in around) < rule.least:
+        return _fewest(around, tried, rule, rule.least, focus)
+    if pays:
+        if found[focus].band_lower >= rule.log_limit:
+            return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
+        return _fewest([focus, 2 * focus], tried, rule, rule.most, focus)
+    onward = [size for size in pairs if size >= focus]
+    for first in onward:
+        if first in found and found[first].shown_below:
+            then = 2 * first
+            if then not in pairs:
+                return Step(None, f"decided, doubling {first:,} environments has stopped paying", focus=focus)
+            if then in found and found[then].shown_below:
+                why = f"decided, doubling {first:,} and {then:,} environments has stopped paying"
+                return Step(None, why, focus=focus)
+            if then not in found or not _hopeless(found[then], tried, rule):
+                return _fewest([then, 2 * then], tried, rule, rule.most, focus)
+        elif first not in found or not _hopeless(found[first], tried, rule):
+            return _fewest([*before, first, 2 * first], tried, rule, rule.most, focus)
+    # A doubling that was shown at first sight, and not confirmed by the next one, gets all its repeats.
+    shown = [size for size in onward if size in found and found[size].shown_below]
+    why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
+    return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
+
+
+def _focus(
+    sizes: Sequence[int],
+    pairs: Sequence[int],
+    tried: Mapping[int, Tried],
+    found: Mapping[int, Doubling],
+    rule: Rule,
+    start: int | None,
+    predict: Callable[[Mapping[int, Tried]], float] | None,
+) -> int | None:
+    """Return the doubling that seems to be the first to gain less than the limit; None while nothing tells."""
+    # Where seeds of the smaller end are censored, the gain is larger than it looks.
+    paying = [size for size, one in found.items() if one.from_at_most or one.log_gain >= rule.log_limit]
+    below = [size for size in found if size not in paying]
+    if below:
+        return min(below)
+    predicted = None
+    if predict is not None and sum(bool(one.fps) for one in tried.values()) >= 2:
+        wanted = predict(tried)
+        predicted = next((size for size in pairs if size >= wanted), pairs[-1])
+    if paying:
+        onward = [size for size in pairs if size > max(paying)]
+        return max(onward[0], min(predicted or 0, onward[-1])) if onward else pairs[-1]
+    if start is not None:
+        return min(pairs, key=lambda size: abs(math.log(size / start)))
+    return predicted if predict is not None else pairs[len(pairs) // 2]
+
+
+def _hopeless(doubling: Doubling, tried: Mapping[int, Tried], rule: Rule) -> bool:
+    """Tell whether even all repeats would hardly show that a doubling gains less than the limit: it is too close to it.
+
+    For planning alone: the noise is that of all num_envs together, and about two doublings are tested.
+    """
+    if doubling.repeats < rule.least:
+        return False
+    logs = [np.log(values) for one in tried.values() for values in (one.fps, one.reached_s) if len(values) > 1]
+    degrees = sum(len(values) - 1 for values in logs)
+    if degrees == 0:
+        return False
+    noise = math.sqrt(sum(float(np.square(values - values.mean()).sum()) for values in logs) / degrees)
+    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.confidence) / 2)) * noise * math.sqrt(2.0 / rule.most)
+    return doubling.log_gain + bound > rule.log_limit
+
+
+def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wanted: int, focus: int) -> Step:
+    """Ask for the size with the fewest repeats; where all have what is wanted but results are under way, it can wait."""
+    size = min(around, key=lambda size: (tried[size].asked, size))
+    if tried[size].asked >= rule.most:
+        return Step(None, f"undecided at {focus:,} environments after {rule.most} repeats around it", focus=focus)
+    pending = any(tried[one].under_way for one in around)
+    return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= min(wanted, rule.least), focus=focus)
+
+
+def law(horizon: int, delta: float) -> Callable[[Mapping[int, Tried]], float]:
+    """Return the prediction of where doublings stop paying, by t_iter(N) = t0 + c N: at N = t0 (1 - delta) / (2 c delta)."""
+
+    def wanted(tried: Mapping[int, Tried]) -> float:
+        seconds = [(size, space.rollout_size(size, horizon) / fps) for size, one in tried.items() for fps in one.fps]
+        sizes, times = np.array(seconds).T
+        # Relative least squares: each row over its time.
+        (t0, per_env), _ = nnls(np.stack([1.0 / times, sizes / times], axis=1), np.ones(len(times)))
+        return math.inf if per_env <= 0.0 else t0 / per_env * (1.0 - delta) / (2.0 * delta)
+
+    return wanted

@@ -1,0 +1,94 @@
+"""Every command of envknee: its name, the module that runs it, and one line of what it does.
+
+`envknee NAME ...` runs one. The names of earlier versions (`python -m envknee.compare ...`) still answer: Python finds their modules
+through this table.
+"""
+
+import importlib
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parent
+BENCHMARKS = PACKAGE.parents[1] / "benchmarks"
+
+
+class Command(NamedTuple):
+    """A command: the module that has its `main`, and what it does."""
+
+    module: str
+    does: str
+    old_name: str | None = None
+    """Module name of earlier versions, where that is not `envknee.NAME`."""
+
+    @property
+    def file(self) -> Path:
+        """Where the module lies: in this package, or in benchmarks/ beside it."""
+        parts = self.module.split(".")
+        return (BENCHMARKS.parent if parts[0] == "benchmarks" else PACKAGE.parent).joinpath(*parts).with_suffix(".py")
+
+
+COMMANDS = {
+    "check": Command("envknee.study.load", "check a study file", "envknee.config"),
+    "plan": Command("envknee.ask.plan", "say what a study would measure and could show"),
+    "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
+    "ask": Command("envknee.ask.ask", "write the next request of a study"),
+    "launch": Command("envknee.run.launch", "run one trial and write its record"),
+    "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
+    "verdict": Command("envknee.verdict.decide", "decide: verdict.json and records.csv", "envknee.limits.verdict"),
+    "figures": Command("envknee.show.figures.draw", "draw every figure"),
+    "report": Command("envknee.show.report", "write report.html"),
+    "summary": Command("envknee.show.terminal", "print what a study found"),
+    "limits": Command("envknee.after.csv.command", "a verdict over your own table of measurements"),
+    "compare": Command("envknee.after.compare.print", "compare two studies, arms or commits"),
+    "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),
+    "repeats": Command("envknee.after.repeats", "say whether trials came out the same, bit for bit"),
+    "keep": Command("envknee.after.keep", "copy a study's measurements, to be committed"),
+    "archive": Command("envknee.after.archive", "pack a study as one file, or unpack one"),
+    "optuna": Command("envknee.after.optuna_export", "write a study as an Optuna journal", "envknee.optuna_export"),
+    "bundle": Command("envknee.after.isaaclab_export", "write trials as Isaac Lab's own benchmark would"),
+    "publish": Command("envknee.tracking.__main__", "publish a study to MLflow, or open its page"),
+    "server": Command("envknee.tracking.server", "start a tracking server for a group", "envknee.tracking.server"),
+    "gpus": Command("envknee.machine.gpus", "print how many trials this machine runs side by side"),
+    "image": Command("envknee.run.container.apptainer", "print what an image is: hashes and labels"),
+    "docker": Command("envknee.run.container.docker", "pin the image that Docker or Podman runs trials in"),
+    "prove": Command(
+        "benchmarks.prove", "show how often verdicts are right, in simulated studies", "envknee.limits.prove"
+    ),
+    "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
+    "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
+    "economy-replay": Command(
+        "benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid", "envknee.economy_replay"
+    ),
+}
+
+
+def usage() -> str:
+    """Return the list of commands, a line each."""
+    lines = [f"  {name:<16}{command.does}" for name, command in COMMANDS.items()]
+    return "usage: envknee COMMAND ...\n\n" + "\n".join(lines) + "\n\n`envknee COMMAND --help` explains one.\n"
+
+
+class OldNames:
+    """Finds the modules of commands by the names that they had: `python -m envknee.limits` runs `envknee limits`."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return where the command called `name` lies, or None for any other module."""
+        wanted = name.removesuffix(".__main__")  # what Python runs of a package
+        for short, command in COMMANDS.items():
+            if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
+                # envknee.limits had others below it, such as envknee.limits.verdict.
+                spec = importlib.util.spec_from_file_location(name, command.file)
+                if spec is not None and name == "envknee.limits":
+                    spec.submodule_search_locations = []  # nothing lies there: this finder answers
+                return spec
+        return None
+
+
+def answer_to_old_names() -> None:
+    """Let Python find commands by their old names, after everything else."""
+    if OldNames not in sys.meta_path:
+        sys.meta_path.append(OldNames)

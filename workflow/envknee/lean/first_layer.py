@@ -1,0 +1,185 @@
+"""The first convolution of a camera network, on uint8 frames, in CUDA C++ that PyTorch's own NVRTC compiles.
+
+It stands in for the Triton kernels of `fused` where `why_not` says nothing, and takes 0.26 (forward) and 0.21 (weights) of their time:
+1.3 and 1.8 times what moving its bytes takes (H100, 8,192 images, `benchmarks/bench_first_layer.py`). The kernels and how they work:
+first_layer.cu. Arithmetic: bytes are exact; forward rounds weights to float16,
+which is closer than bfloat16; the weights' gradient multiplies bytes and gradients in bfloat16; both add up in float32. The same
+inputs give the same bits.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+SOURCE = Path(__file__).with_name("first_layer.cu")
+
+ROWS = 12
+"""Output rows of a band: with 8, 6 and 16 it was slower on an H200 (96 x 96 pixels, 6 planes)."""
+
+LEAST_CAPABILITY = (9, 0)
+"""Compute capability that has bulk copies to shared memory."""
+
+SHARED_BYTES = 227 * 1024
+"""Dynamic shared memory that all blocks of a multiprocessor may use on such a GPU (CUDA C++ Programming Guide, 9.0)."""
+
+MOST_WARPS = 8
+
+MOST_THREADS = (768, 576)
+"""Of a multiprocessor, forward and weights: more would leave less than the 80 and 95 registers that a thread takes."""
+
+
+class Shape(NamedTuple):
+    """Sizes that a kernel is compiled for."""
+
+    planes: int
+    """Channels of an image."""
+    height: int
+    width: int
+    outputs: int
+    kernel_height: int
+    kernel_width: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the output."""
+        return (self.height - self.kernel_height) // 2 + 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of the output."""
+        return (self.width - self.kernel_width) // 2 + 1
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        """Rows and columns of the folded kernel."""
+        return (self.kernel_height + 1) // 2, (self.kernel_width + 1) // 2
+
+    @property
+    def tiles(self) -> int:
+        """Of 16 output columns."""
+        return -(-self.columns // 16)
+
+    @property
+    def groups(self) -> int:
+        """Groups of warps that share out a band's rows."""
+        return max(1, MOST_WARPS // self.tiles)
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return 32 * self.tiles * self.groups
+
+    @property
+    def depth(self) -> int:
+        """Numbers of a folded row of taps, filled up to a multiple of 16."""
+        return -(-self.taps[1] * 4 * self.planes // 16) * 16
+
+    @property
+    def shared_bytes(self) -> tuple[int, int]:
+        """Shared memory of a block: of the forward kernel, and of the weights' kernel."""
+        folded_rows, channels = ROWS + self.taps[0] - 1, 4 * self.planes
+        raw = self.planes * 2 * folded_rows * self.width + self.planes // 2 * 16
+        folded = folded_rows * (self.width // 2 + 1) * channels * 2 + self.depth * 2 + 16 * channels * 2
+        return raw + folded, raw + folded + 2 * ROWS * self.columns * self.outputs * 2
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Blocks of a multiprocessor: of the forward kernel, and of the weights' kernel; fewer leave a thread more registers."""
+        forward, weights = (SHARED_BYTES // (shared + 1024) for shared in self.shared_bytes)
+        return min(forward, MOST_THREADS[0] // self.threads), min(weights, MOST_THREADS[1] // self.threads)
+
+
+def why_not(shape: Shape, stride: int, capability: tuple[int, int]) -> str | None:
+    """Return why these kernels cannot compute a layer on a GPU of this compute capability, or None where they can. Pure."""
+    if capability < LEAST_CAPABILITY:
+        return f"the GPU has compute capability {capability[0]}.{capability[1]}, and bulk copies came with 9.0"
+    if stride != 2:
+        return f"stride {stride}: only 2 is implemented"
+    if shape.planes % 2 or shape.outputs % 8 or shape.width % 16 or shape.height % 2:
+        return f"{shape}: planes must be even, outputs a multiple of 8, the width of 16, the height even"
+    if shape.tiles > MOST_WARPS or min(shape.rows, shape.columns) < 1:
+        return f"{shape}: more than {MOST_WARPS * 16} output columns, or none"
+    if min(shape.blocks) < 1:
+        return f"{shape}: a band of rows takes {max(shape.shared_bytes) // 1024} KB of shared memory, beyond 226 KB"
+    return None
+
+
+class Kernels(NamedTuple):
+    """The compiled kernels of one shape on one GPU."""
+
+    shape: Shape
+    forward_kernel: Any
+    weights_kernel: Any
+    multiprocessors: int
+
+    def forward(
+        self, frames: torch.Tensor, planes: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the activations [b, oh, ow, o] in bfloat16.
+
+        Args:
+            frames: [p, h, w], uint8, contiguous
+            planes: which of them are the channels of each image [b, c], int64
+            weight: [o, c, kh, kw], float32, for bytes from 0 to 255 counted as 0 to 1
+            shift: what is added before the activation [b, o], float32
+        """
+        shape, planes = self.shape, planes.contiguous()
+        out = torch.empty(
+            len(planes), shape.rows, shape.columns, shape.outputs, dtype=torch.bfloat16, device=frames.device
+        )
+        arguments = [frames, planes, weight.contiguous(), shift.contiguous(), out, len(planes)]
+        self._launch(self.forward_kernel, 0, arguments)
+        return out
+
+    def gradients(
+        self, frames: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return bytes / 255 x gradient, summed: [o, c, kh, kw], and the gradient's sum of each image [b, o], in float32.
+
+        `grad` [b, oh, ow, o] in bfloat16, already times the activation's slope.
+        """
+        shape, planes = self.shape, planes.contiguous()
+        (rows, columns), outputs = shape.taps, shape.outputs
+        partial = torch.empty(self.multiprocessors * shape.blocks[1], rows, shape.depth, outputs, device=grad.device)
+        sums = torch.empty(len(planes), outputs, device=grad.device)
+        self._launch(self.weights_kernel, 1, [frames, planes, grad.contiguous(), partial, sums, len(planes)])
+        folded = partial.sum(0)[:, : columns * 4 * shape.planes].view(rows, columns, shape.planes, 2, 2, outputs)
+        whole = folded.permute(5, 2, 0, 3, 1, 4).reshape(outputs, shape.planes, 2 * rows, 2 * columns)
+        return whole[..., : shape.kernel_height, : shape.kernel_width] / 255.0, sums
+
+    def _launch(self, kernel: Any, number: int, arguments: list[Any]) -> None:
+        shape = self.shape
+        grid = (self.multiprocessors * shape.blocks[number], shape.outputs // 8, 1)
+        kernel(grid=grid, block=(shape.threads, 1, 1), args=arguments, shared_mem=shape.shared_bytes[number])
+
+
+def kernels_for(frames: torch.Tensor, weight: torch.Tensor, stride: int, is_elu: bool) -> Kernels | None:
+    """Return the kernels for a layer on the GPU that `frames` [p, h, w] are on, or None where they cannot compute it."""
+    outputs, planes, kernel_height, kernel_width = weight.shape
+    height, width = frames.shape[1:]
+    shape = Shape(planes, height, width, outputs, kernel_height, kernel_width)
+    return _compiled(shape, stride, is_elu, frames.device.index)
+
+
+@lru_cache
+def _compiled(shape: Shape, stride: int, is_elu: bool, device: int) -> Kernels | None:
+    """Compile once per process and shape: about a second."""
+    if why_not(shape, stride, torch.cuda.get_device_capability(device)) is not None:
+        return None
+    sizes = {
+        "C": shape.planes, "H": shape.height, "W": shape.width, "O": shape.outputs, "KH": shape.kernel_height,
+        "KW": shape.kernel_width, "ELU": int(is_elu), "R": ROWS, "GROUPS": shape.groups,
+        "FORWARD_BLOCKS": shape.blocks[0], "WEIGHTS_BLOCKS": shape.blocks[1],
+    }  # fmt: skip
+    source = "".join(f"#define {name} {value}\n" for name, value in sizes.items()) + SOURCE.read_text(encoding="utf-8")
+    with torch.cuda.device(device):
+        major, minor = torch.cuda.get_device_capability(device)
+        forward, weights = (
+            torch.cuda._compile_kernel(source, name, compute_capability=f"{major}{minor}")
+            for name in ("forward", "weights")
+        )
+        for kernel, shared in zip((forward, weights), shape.shared_bytes, strict=True):
+            kernel.set_shared_memory_config(shared)
+    return Kernels(shape, forward, weights, torch.cuda.get_device_properties(device).multi_processor_count)

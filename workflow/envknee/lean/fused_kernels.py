@@ -1,0 +1,244 @@
+"""Triton kernels of `fused`: convolutions of bytes and of bfloat16, forward and backward, as implicit GEMM.
+
+Sizes in capitals are constants of a kernel. Needs Triton: import this module only where it is.
+"""
+
+# Sizes are capitals, as in formulas, and constants of a kernel.
+# ruff: noqa: N803, N806, E741
+
+# Triton's compiler reads kernels, and Python's type checker takes them for functions.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
+# pyright: reportMissingParameterType=false
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _two_numbers(pairs):
+    """Return the low and the high bytes of int16 as bfloat16, exactly.
+
+    2^23 + byte is a float32 whose last bits are the byte; a number below 256 fits the upper half of a float32.
+    """
+    return tl.inline_asm_elementwise(
+        """{
+        .reg .b32 i, j;
+        .reg .f32 a, b, c, d;
+        prmt.b32 i, $2, 0x4B000000, 0x7440;
+        mov.b32 a, i;
+        prmt.b32 i, $2, 0x4B000000, 0x7441;
+        mov.b32 b, i;
+        prmt.b32 i, $2, 0x4B000000, 0x7442;
+        mov.b32 c, i;
+        prmt.b32 i, $2, 0x4B000000, 0x7443;
+        mov.b32 d, i;
+        sub.rn.f32 a, a, 0f4B000000;
+        sub.rn.f32 b, b, 0f4B000000;
+        sub.rn.f32 c, c, 0f4B000000;
+        sub.rn.f32 d, d, 0f4B000000;
+        mov.b32 i, a;
+        mov.b32 j, c;
+        prmt.b32 $0, i, j, 0x7632;
+        mov.b32 i, b;
+        mov.b32 j, d;
+        prmt.b32 $1, i, j, 0x7632;
+        }""",
+        "=r,=r,r",
+        [pairs],
+        dtype=(tl.bfloat16, tl.bfloat16),
+        is_pure=True,
+        pack=2,
+    )
+
+
+@triton.jit
+def _activated(x, ELU: tl.constexpr):
+    return tl.where(x > 0.0, x, tl.exp(x) - 1.0) if ELU else tl.maximum(x, 0.0)
+
+
+@triton.jit
+def forward_bytes(
+    pairs, planes, weight, shift, out,
+    HALF: tl.constexpr, HW_HALF: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
+    L: tl.constexpr, KH: tl.constexpr, KP: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, ELU: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Write a tile of an image's output pixels, out [b, M, O].
+
+    Two neighbouring pixels of a row are read at once: pairs int16 [p, h, w / 2]; planes [b, L]. A patch has Q = L * KH * KP of them,
+    and weight [2, at least Q, OPAD] one row for its left and one for its right pixel. shift [b, O] is added after 1 / 255.
+    grid: b * tiles.
+    """
+    TILES: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
+    b = (tl.program_id(0) // TILES).to(tl.int64)
+    m = (tl.program_id(0) % TILES) * BLOCK_M + tl.arange(0, BLOCK_M)
+    inside = tl.minimum(m, M - 1)
+    pixel = (inside // OW) * (S * HALF) + (inside % OW) * (S // 2)
+    o = tl.arange(0, OPAD)
+    Q: tl.constexpr = L * KH * KP
+    CHUNKS: tl.constexpr = (Q + BLOCK_K - 1) // BLOCK_K
+    acc = tl.zeros((BLOCK_M, OPAD), tl.float32)
+    for chunk in tl.static_range(CHUNKS):
+        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
+        q = tl.minimum(k, Q - 1)  # beyond, weights are zero
+        start = tl.load(planes + b * L + q // (KH * KP)) * HW_HALF + ((q // KP) % KH) * HALF + q % KP
+        left, right = _two_numbers(tl.load(pairs + start[None, :] + pixel[:, None]))
+        acc = tl.dot(left, tl.load(weight + k[:, None] * OPAD + o[None, :]), acc)
+        acc = tl.dot(right, tl.load(weight + (CHUNKS * BLOCK_K + k)[:, None] * OPAD + o[None, :]), acc)
+    acc = acc * (1.0 / 255.0) + tl.load(shift + b * O + o, mask=o < O, other=0.0)[None, :]
+    place = (b * M + m)[:, None] * O + o[None, :]
+    tl.store(out + place, _activated(acc, ELU).to(tl.bfloat16), mask=(m < M)[:, None] & (o < O)[None, :])
+
+
+@triton.jit
+def weights_bytes(
+    pairs, planes, grad, partial, sums, count, per_program,
+    HALF: tl.constexpr, HW_HALF: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
+    L: tl.constexpr, KH: tl.constexpr, KP: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Add up bytes x gradient over some images: partial [programs, 2, Q, OPAD]; and of each image sums [b, O], the gradient's.
+
+    grad [b, M, O], already times the activation's slope. grid: chunks of Q, programs.
+    """
+    chunk = tl.program_id(0)
+    program = tl.program_id(1)
+    Q: tl.constexpr = L * KH * KP
+    k = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
+    q = tl.minimum(k, Q - 1)
+    o = tl.arange(0, OPAD)
+    inner = ((q // KP) % KH) * HALF + q % KP
+    lefts = tl.zeros((BLOCK_K, OPAD), tl.float32)
+    rights = tl.zeros((BLOCK_K, OPAD), tl.float32)
+    first = program * per_program
+    for row in range(first, tl.minimum(first + per_program, count)):
+        b = tl.full((), 0, tl.int64) + row
+        start = tl.load(planes + b * L + q // (KH * KP)) * HW_HALF + inner
+        total = tl.zeros((OPAD,), tl.float32)
+        for tile in range(0, M, BLOCK_M):
+            m = tile + tl.arange(0, BLOCK_M)
+            inside = tl.minimum(m, M - 1)
+            pixel = (inside // OW) * (S * HALF) + (inside % OW) * (S // 2)
+            place = (b * M + m)[:, None] * O + o[None, :]
+            g = tl.load(grad + place, mask=(m < M)[:, None] & (o < O)[None, :], other=0.0)
+            if chunk == 0:
+                total += tl.sum(g.to(tl.float32), axis=0)
+            left, right = _two_numbers(tl.load(pairs + start[:, None] + pixel[None, :]))
+            lefts = tl.dot(left, g, lefts)
+            rights = tl.dot(right, g, rights)
+        if chunk == 0:
+            tl.store(sums + b * O + o, total, mask=o < O)
+    rows = tl.num_programs(0) * BLOCK_K
+    target = partial + (program * 2 * rows + k)[:, None] * OPAD + o[None, :]
+    tl.store(target, lefts)
+    tl.store(target + rows * OPAD, rights)
+
+
+@triton.jit
+def forward(
+    x, weight, bias, out, count,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, ELU: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Write a tile of the output pixels of all images, out [b * M, O].
+
+    x [b, H, W, C]; weight [at least K, OPAD], its rows (ky * KW + kx) * C + c; count = b * M.
+    """
+    n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    inside = tl.minimum(n, count - 1)
+    b = (inside // M).to(tl.int64)
+    m = inside % M
+    pixel = ((b * H + (m // OW) * S) * W + (m % OW) * S) * C
+    o = tl.arange(0, OPAD)
+    K: tl.constexpr = KH * KW * C
+    acc = tl.zeros((BLOCK_M, OPAD), tl.float32)
+    for chunk in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
+        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
+        offset = (k // (KW * C)) * (W * C) + k % (KW * C)
+        patch = tl.load(x + pixel[:, None] + offset[None, :], mask=(k < K)[None, :], other=0.0)
+        acc = tl.dot(patch, tl.load(weight + k[:, None] * OPAD + o[None, :]), acc)
+    acc = _activated(acc + tl.load(bias + o, mask=o < O, other=0.0)[None, :], ELU)
+    place = n.to(tl.int64)[:, None] * O + o[None, :]
+    tl.store(out + place, acc.to(tl.bfloat16), mask=(n < count)[:, None] & (o < O)[None, :])
+
+
+@triton.jit
+def weights(
+    x, grad, partial, biases, count, per_program,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Add up patches x gradient over some output pixels: partial [programs, K, OPAD]; biases [programs, OPAD].
+
+    grad [b * M, O], already times the activation's slope. grid: chunks of K, programs.
+    """
+    chunk = tl.program_id(0)
+    program = tl.program_id(1)
+    K: tl.constexpr = KH * KW * C
+    k = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
+    offset = (k // (KW * C)) * (W * C) + k % (KW * C)
+    o = tl.arange(0, OPAD)
+    acc = tl.zeros((BLOCK_K, OPAD), tl.float32)
+    total = tl.zeros((OPAD,), tl.float32)
+    first = program * per_program
+    for tile in range(first, tl.minimum(first + per_program, count), BLOCK_M):
+        n = tile + tl.arange(0, BLOCK_M)
+        inside = tl.minimum(n, count - 1)
+        b = (inside // M).to(tl.int64)
+        m = inside % M
+        pixel = ((b * H + (m // OW) * S) * W + (m % OW) * S) * C
+        place = n.to(tl.int64)[:, None] * O + o[None, :]
+        g = tl.load(grad + place, mask=(n < count)[:, None] & (o < O)[None, :], other=0.0)
+        total += tl.sum(g.to(tl.float32), axis=0)
+        patch = tl.load(x + pixel[:, None] + offset[None, :], mask=(k < K)[None, :], other=0.0)
+        acc = tl.dot(tl.trans(patch), g, acc)
+    rows = tl.num_programs(0) * BLOCK_K
+    tl.store(partial + (program * rows + k)[:, None] * OPAD + o[None, :], acc)
+    if chunk == 0:
+        tl.store(biases + program * OPAD + o, total)
+
+
+@triton.jit
+def inputs(
+    grad, x, weight, count,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, S: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, NPAD: tl.constexpr, ELU: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """Overwrite a layer's inputs x [b, H, W, C] by their gradient, times the slope of the activation that gave them.
+
+    Each element is read by the program that writes it, before.
+    S neighbouring columns are computed together, and rows by their phase py = y mod S, which only the taps ky = py, py + S, ... reach.
+    weight [KH * TX, OPAD, NPAD]: by ky and tx, with n = px * C + c, that of the column kx = px + S * tx.
+    count = b * ceil(H / S) * ceil(W / S). grid: tiles, phases.
+    """
+    py = tl.program_id(1)
+    HS: tl.constexpr = (H + S - 1) // S
+    WS: tl.constexpr = (W + S - 1) // S
+    TX: tl.constexpr = (KW + S - 1) // S
+    n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    b = (n // (HS * WS)).to(tl.int64)
+    yy = (n // WS) % HS
+    xx = n % WS
+    o = tl.arange(0, OPAD)
+    j = tl.arange(0, NPAD)
+    acc = tl.zeros((BLOCK_M, NPAD), tl.float32)
+    for ty in tl.static_range((KH + S - 1) // S):
+        ky = py + ty * S
+        if ky < KH:
+            for tx in tl.static_range(TX):
+                oy = yy - ty
+                ox = xx - tx
+                legal = (n < count) & (oy >= 0) & (oy < OH) & (ox >= 0) & (ox < OW)
+                place = (((b * OH + oy) * OW + ox) * O)[:, None] + o[None, :]
+                g = tl.load(grad + place, mask=legal[:, None] & (o < O)[None, :], other=0.0)
+                acc = tl.dot(g, tl.load(weight + ((ky * TX + tx) * OPAD + o)[:, None] * NPAD + j[None, :]), acc)
+    y = yy * S + py
+    place = (((b * H + y) * W + xx * S) * C)[:, None] + j[None, :]
+    legal = ((n < count) & (y < H))[:, None] & (j < S * C)[None, :] & ((xx * S * C)[:, None] + j[None, :] < W * C)
+    value = tl.load(x + place, mask=legal, other=0.0)
+    below = acc * (value.to(tl.float32) + 1.0) if ELU else tl.zeros_like(acc)
+    tl.store(x + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)

@@ -1,0 +1,203 @@
+"""Stacks of transitions, gathered from a rollout that holds each frame once.
+
+Operations run on the stream and in the CUDA graph of PyTorch's own kernels, and inside `torch.compile`, too.
+"""
+
+# Operators of Warp's arrays are not known to Python's type checker.
+# pyright: reportArgumentType=false
+
+from dataclasses import dataclass
+
+import torch
+import warp as wp
+
+from envknee.lean import checks, kernels, launch
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How normalized stacks [b, k * c, h, w] lie in memory, for the convolution that reads them."""
+
+    dtype: torch.dtype = torch.float32
+    """float32, bfloat16 or float16."""
+
+    channels_last: bool = False
+    """Whether the channels of a pixel are neighbours (torch.channels_last)."""
+
+
+PLAIN = Layout()
+"""As Isaac Lab gives observations: float32, one channel after the other."""
+
+
+def gather_normalized(
+    frames: torch.Tensor,
+    sums: torch.Tensor,
+    history: torch.Tensor,
+    places: torch.Tensor,
+    stacked: int,
+    layout: Layout = PLAIN,
+) -> torch.Tensor:
+    """Return the normalized stacks of some transitions of a rollout that holds each frame once.
+
+    Args:
+        frames: [t + k - 1, n, c, h, w], uint8, contiguous: the frame of step s at s + k - 1
+        sums: of each frame's channels [t + k - 1, n, c], int64, from `plane_sums`
+        history: how many of the k - 1 frames before belong to the same episode [t, n], uint8; what lies further back is
+            filled with the oldest that does, as Isaac Lab fills it on reset
+        places: transitions [b] (int64), step * n + environment
+        stacked: k
+        layout: of the result
+
+    Returns:
+        A new tensor [b, k * c, h, w], oldest frame first.
+
+    Raises:
+        TypeError, ValueError: for a tensor of another dtype, shape or device, naming it.
+        IndexError: for a place that is not in the rollout (on a GPU: see `checks.check_indices`).
+    """
+    checks.check_tensor("frames", frames, (torch.uint8,), (None,) * 5, frames.device)
+    steps, envs, channels, *_ = frames.shape
+    if not 1 <= stacked <= steps:
+        raise ValueError(
+            f"stacked is {stacked}, expected 1 to {steps}, the steps that frames of shape {tuple(frames.shape)} hold"
+        )
+    checks.check_tensor("sums", sums, (torch.int64,), (steps, envs, channels), frames.device)
+    checks.check_tensor("history", history, (torch.uint8,), (steps - stacked + 1, envs), frames.device)
+    checks.check_tensor("places", places, (torch.int64,), (None,), frames.device)
+    checks.check_result(layout.dtype)
+    return _gather_normalized_op(frames, sums, history, places, stacked, layout.dtype, layout.channels_last)
+
+
+@launch.operation("gather_normalized")
+def _gather_normalized_op(
+    frames: torch.Tensor,
+    sums: torch.Tensor,
+    history: torch.Tensor,
+    places: torch.Tensor,
+    stacked: int,
+    dtype: torch.dtype,
+    channels_last: bool,
+) -> torch.Tensor:
+    checks.check_indices("places", places, history.numel())
+    steps, envs, channels, height, width = frames.shape
+    layers = stacked * channels
+    out, lanes = _gathered(places, dtype, layers, height, width, channels_last), launch.lanes_of(frames)
+    if not channels_last and launch.are_words(frames) and history.numel() < 2**31:
+        lanes = launch.lanes_for(height * width // 4, kernels.WORDS, frames)
+        launch.run(
+            kernels.INTO[kernels.gather_normalized_words, wp.dtype_from_torch(dtype)],
+            (len(places), layers, lanes),
+            [
+                launch.words_of(frames, 1), launch.array(sums.view(-1)), launch.array(history), launch.array(places), channels, stacked,
+                height * width * 255.0, lanes, launch.array(out.view(-1, height * width)),
+            ],
+            frames.device,
+        )  # fmt: skip
+        return out
+    launch.run(
+        kernels.gather_normalized,
+        (len(places), lanes, layers) if channels_last else (len(places), layers, lanes),
+        [
+            launch.typed(frames.view(steps, envs * channels, height, width), wp.uint8),
+            launch.typed(sums.view(steps, -1), wp.int64),
+            launch.typed(history, wp.uint8),
+            launch.typed(places, wp.int64),
+            channels,
+            stacked,
+            height * width * 255.0,
+            lanes,
+            channels_last,
+            launch.typed(out, wp.dtype_from_torch(dtype)),
+        ],
+        frames.device,
+    )
+    return out
+
+
+@_gather_normalized_op.register_fake
+def _(
+    frames: torch.Tensor,
+    sums: torch.Tensor,
+    history: torch.Tensor,
+    places: torch.Tensor,
+    stacked: int,
+    dtype: torch.dtype,
+    channels_last: bool,
+) -> torch.Tensor:
+    channels, height, width = frames.shape[2:]
+    return _gathered(places, dtype, stacked * channels, height, width, channels_last)
+
+
+def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    """Return the stacks of some transitions as they were taken: what `gather_normalized` does, for frames of any dtype.
+
+    Args:
+        frames: [t + k - 1, n, c, h, w]: the frame of step s at s + k - 1
+        history: as for `gather_normalized` [t, n], uint8
+        places: transitions [b] (int64), step * n + environment
+        stacked: k
+
+    Returns:
+        A new tensor [b, k * c, h, w], oldest frame first.
+
+    Raises:
+        IndexError: for a place that is not in the rollout (on a GPU: CUDA's assertion).
+    """
+    if frames.dtype == torch.uint8 and frames.is_contiguous() and places.dtype == torch.int64:
+        return _gather_bytes(frames, history, places, stacked)
+    return _gather_by_index(frames, history, places, stacked)
+
+
+@launch.operation("gather_bytes")
+def _gather_bytes(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    if not launch.are_words(frames) or history.numel() >= 2**31:
+        return _gather_by_index(frames, history, places, stacked)
+    checks.check_indices("places", places, history.numel())
+    channels, height, width = frames.shape[2:]
+    out = frames.new_empty((len(places), stacked * channels, height, width))
+    lanes = launch.lanes_for(channels * height * width // 4, kernels.WORDS, frames)
+    launch.run(
+        kernels.gather_words,
+        (len(places), stacked, lanes),
+        [
+            launch.words_of(frames, channels),
+            launch.array(history),
+            launch.array(places),
+            stacked,
+            lanes,
+            launch.words_of(out, channels),
+        ],
+        frames.device,
+    )
+    return out
+
+
+@_gather_bytes.register_fake
+def _(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    channels, height, width = frames.shape[2:]
+    return frames.new_empty((len(places), stacked * channels, height, width))
+
+
+def _gather_by_index(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    return frames.flatten(0, 1)[frames_of(history, places, stacked)].flatten(1, 2)
+
+
+def frames_of(history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
+    """Return which frames the stacks of some transitions consist of, oldest first: [b, k] of [(t + k - 1) * n].
+
+    Args:
+        history: as for `gather_normalized` [t, n], uint8
+        places: transitions [b] (int64), step * n + environment
+        stacked: k
+    """
+    back = torch.arange(stacked - 1, -1, -1, device=places.device)
+    back = torch.minimum(back, history.view(-1)[places].unsqueeze(1))
+    return places.unsqueeze(1) + (stacked - 1 - back) * history.shape[1]
+
+
+def _gathered(
+    places: torch.Tensor, dtype: torch.dtype, layers: int, height: int, width: int, channels_last: bool
+) -> torch.Tensor:
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    shape = (len(places), layers, height, width)
+    return torch.empty(shape, dtype=dtype, device=places.device, memory_format=order)

@@ -1,0 +1,163 @@
+"""Where and with what a trial runs: host, device, versions, git.
+
+Input: the machine. Output: an `Environment` for the record.
+"""
+
+import os
+import platform
+import socket
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import torch
+
+from envknee.machine import control_group, nvml
+from envknee.machine.git_state import git_state
+from envknee.machine.gpus import too_few, unseen_gpu
+from envknee.machine.inside import told
+from envknee.machine.nvml import Gpu
+from envknee.record.schema import Device, Environment
+from envknee.study.errors import UserError
+
+PACKAGES = (
+    "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
+    "numpy", "usd-exchange", "optuna", "snakemake",
+    "skrl", "stable-baselines3", "rl-games", "torchrl", "ray",
+)  # fmt: skip
+"""Packages whose version can change a result."""
+
+
+def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
+    """Return the torch device of a rank: 'cuda:0', 'cuda:1', ... or 'cpu'.
+
+    Raises:
+        UserError: when more GPUs are asked for than are visible, or the rank's cannot be used; with 'auto', also when
+            none is visible and the machine has one: its CPU would be measured in the GPU's place.
+    """
+    visible = torch.cuda.device_count()
+    if gpus != "auto" and gpus > visible:
+        hidden = nvml.gpu_names()
+        found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
+        raise too_few(gpus, visible, f", torch {torch.__version__}{found}", " and a CUDA build of torch")
+    if gpus == "auto" and not visible and (sign := unseen_gpu()):
+        raise UserError(
+            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {_built_for()}), and this machine seems"
+            f" to have one: {sign}. Repair the driver until `nvidia-smi -L` lists the GPU (a container is started with --nv or"
+            " --gpus), or set up a CUDA build (`make setup TORCH=cuda`); to measure the CPU, say gpus: 0"
+        )
+    if not visible or gpus == 0:
+        return "cpu"
+    problem = why_driver_too_old(torch.version.cuda, *nvml.driver_version())
+    if problem:
+        raise UserError(problem)
+    device = f"cuda:{local_rank}"
+    gpu = gpu_of(device)
+    assert gpu is not None, "a CUDA device has a GPU"
+    gpu.check_usable()
+    return device
+
+
+def use(device: str) -> None:
+    """Let this process compute on `device` as every trial does."""
+    if device == "cpu":
+        return
+    torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
+    # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
+    # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
+    torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def _built_for() -> str:
+    return f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+
+
+def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:
+    """Return why a driver cannot run a build of torch, or None. Pure.
+
+    Args:
+        built_for: the build's CUDA, such as '13.0'; None for a build without
+        driver: the driver's version
+        newest: the newest CUDA that it runs (major, minor); within a major version older ones run newer builds, too
+    """
+    if built_for is None or int(built_for.partition(".")[0]) <= newest[0]:
+        return None
+    return (
+        f"the NVIDIA driver {driver} runs CUDA up to {newest[0]}.{newest[1]}, and this torch is built for CUDA {built_for}."
+        " Update the driver, or use gpus: 0 to run on the CPU"
+    )
+
+
+def gpu_of(device: str) -> Gpu | None:
+    """Return what NVML calls a torch device, or None for the CPU."""
+    if not device.startswith("cuda"):
+        return None
+    return Gpu.find(str(torch.cuda.get_device_properties(device).uuid), torch.device(device).index)
+
+
+def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
+    """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0', of which a cap uses a part.
+
+    Raises:
+        UserError: when the cap is more than the device has.
+    """
+    commit, dirty, branch = git_state()
+    found = _gpu(device) if device.startswith("cuda") else _cpu()
+    if memory_cap_gb is not None and memory_cap_gb > found.memory_gb:
+        raise UserError(
+            f"memory_cap_gb {memory_cap_gb:g} is more than {found.name} has ({found.memory_gb:.1f} GB):"
+            " a device can be made smaller, not larger"
+        )
+    return Environment(
+        host=socket.gethostname(),
+        device=found if memory_cap_gb is None else found.model_copy(update={"memory_gb": memory_cap_gb}),
+        cpu_model=_cpu_model(),
+        cpu_cores=len(os.sched_getaffinity(0)),
+        cpu_threads=torch.get_num_threads(),
+        python=platform.python_version(),
+        packages={name: installed for name in PACKAGES if (installed := _version(name)) is not None},
+        git_commit=commit,
+        git_dirty=dirty,
+        git_branch=branch,
+        host_memory_gb=_host_memory_bytes() / 1e9,
+        image=told(os.environ),
+    )
+
+
+def _gpu(device: str) -> Device:
+    properties = torch.cuda.get_device_properties(device)
+    uuid = str(getattr(properties, "uuid", "")) or None
+    return Device(
+        type="cuda",
+        name=properties.name,
+        uuid=uuid,
+        memory_gb=properties.total_memory / 1e9,
+        compute_capability=f"{properties.major}.{properties.minor}",
+        driver=nvml.driver_version()[0],
+    )
+
+
+def _cpu() -> Device:
+    return Device(type="cpu", name=_cpu_model(), uuid=None, memory_gb=_host_memory_bytes() / 1e9)
+
+
+def _host_memory_bytes() -> int:
+    """Return the host's memory, or the control group's limit where that is smaller (a SLURM job, a container)."""
+    total = psutil.virtual_memory().total
+    limit = control_group.memory_limit_bytes()
+    return total if limit is None else min(total, limit)
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

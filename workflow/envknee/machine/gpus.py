@@ -1,0 +1,224 @@
+"""Which GPUs a trial gets: of those that CUDA_VISIBLE_DEVICES allows, ones that no other trial on this machine measures.
+
+Input: how many. Output: their UUIDs, locked until the caller is done. Knows no torch, and makes no CUDA context.
+
+Locks are files in /tmp, whatever TMPDIR says, which all users of a machine see; a container with a /tmp of its own does not. Trials
+on the CPU take turns, too, where they may use the same cores. In a SLURM job CUDA shows the job's own GPUs alone, and cores are
+SLURM's to share out: GPU locks are then free at once, and there are none for the CPU. Where a cluster shares one GPU out to several
+jobs (MPS, shards), trials take turns on it in a shared /tmp.
+
+    python -m envknee.gpus             print how many devices trials can share out here: GPUs, or 1 for the CPU
+"""
+
+import argparse
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from envknee.machine import nvml
+from envknee.study.errors import UserError, run_command
+
+POLL_S = 0.5
+
+NO_GPU_WANTED = ("", "-1", "NoDevFiles")
+"""CUDA_VISIBLE_DEVICES of who hides all GPUs: a person, or SLURM from a job that asked for none."""
+
+DRIVER = Path("/proc/driver/nvidia/version")
+"""There while NVIDIA's kernel module is loaded, in containers too."""
+
+NVIDIA_SMI_LIMIT_S = 60
+"""It waits for a GPU that does not answer."""
+
+
+def visible_uuids() -> list[str]:
+    """Return the GPUs that CUDA shows to this process, in its order: `GPU-...`, or `MIG-...` as the scheduler named them.
+
+    The driver is asked, because an index in CUDA_VISIBLE_DEVICES counts in CUDA's own order, not in NVML's.
+    Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2.
+    """
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if listed[0].startswith("MIG-"):
+        return listed[:1]  # CUDA shows one MIG instance to a process, whatever the list says
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count, device, found = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return []  # a driver without a GPU
+    uuids = []
+    for index in range(count.value):
+        if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetUuid_v2(found, device):
+            raise UserError(f"CUDA counts {count.value} GPUs and does not tell the UUID of number {index}")
+        uuids.append(full_name(uuid.UUID(bytes=bytes(found))))
+    return uuids
+
+
+def full_name(found: uuid.UUID) -> str:
+    """Return what to call a GPU by in CUDA_VISIBLE_DEVICES: of one that is split CUDA tells the instance's UUID, a MIG's.
+
+    Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2. Kubernetes and `docker --gpus` show an instance without naming it.
+    """
+    is_instance = nvml.Gpu.named(f"GPU-{found}") is None and nvml.Gpu.named(f"MIG-{found}") is not None
+    return f"{'MIG' if is_instance else 'GPU'}-{found}"
+
+
+def unseen_gpu(driver: Path = DRIVER) -> str | None:
+    """Return what tells of an NVIDIA GPU on this machine, for who finds that CUDA shows none; None where nothing does.
+
+    Nor where CUDA_VISIBLE_DEVICES hides all of them: that is what somebody wanted. `driver` is a file of NVIDIA's module.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "unset").strip() in NO_GPU_WANTED:
+        return None
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return f"NVIDIA's driver is loaded ({driver})" if driver.exists() else None
+    try:
+        result = subprocess.run(
+            [program, "-L"], text=True, timeout=NVIDIA_SMI_LIMIT_S, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"`nvidia-smi -L` gives no answer: {error}"
+    return f"`nvidia-smi -L` ends with status {result.returncode} and says: {result.stdout.strip() or 'nothing'}"
+
+
+def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
+    """Return the error of a machine with fewer GPUs than asked for; `seen` and `needed` add what else is known."""
+    return UserError(
+        f"gpus: {wanted} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible here"
+        f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}{seen})."
+        f" Use gpus: 0 to run on the CPU, or start on a machine with {wanted} NVIDIA GPU{'s' if wanted > 1 else ''}{needed}"
+    )
+
+
+LOCKS, OTHER_LOCKS = Path("/tmp"), "ENVKNEE_LOCKS"  # noqa: S108  see _open_lock
+"""Where locks lie, and the variable that names another folder. Only processes that use the same one keep out of each other's way."""
+
+
+def cpu_name() -> str:
+    """Return what the lock of the cores is called that this process may use."""
+    cores = sorted(os.sched_getaffinity(0))
+    return f"cpu-{hashlib.sha256(str(cores).encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterator[list[str]]:
+    """Lock `count` of the devices `uuids`, waiting until that many are free, and give their UUIDs.
+
+    All are taken at once or none, so that two trials never wait for each other's. A process that dies lets go of them.
+
+    Raises:
+        UserError: when there are not so many, or something else lies where a lock belongs.
+    """
+    if count > len(uuids):
+        raise too_few(count, len(uuids))
+    folder = folder or Path(os.environ.get(OTHER_LOCKS, LOCKS))
+    is_told = False
+    while True:
+        with ExitStack() as held:
+            taken = []
+            for name in uuids:
+                if len(taken) < count and _try_lock(folder / f"envknee-{name}.lock", held):
+                    taken.append(name)
+            if len(taken) == count:
+                yield taken
+                return
+        if not is_told:
+            print(
+                f"envknee: waiting for {count} of {len(uuids)} devices: other trials measure on them"
+                f" ({folder}/envknee-{uuids[0]}.lock)",
+                file=sys.stderr,
+                flush=True,
+            )
+            is_told = True
+        time.sleep(POLL_S)
+
+
+@contextmanager
+def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[str]]:
+    """Lock the GPUs that an arm's `gpus:` asks for (auto: as many as there are, up to `most`) and give their UUIDs.
+
+    Raises:
+        UserError: when there are too few; with 'auto', also when CUDA shows none and the machine has one.
+    """
+    visible = visible_uuids()
+    # Here, and not by the trial alone: that is told to use none, and then a hidden GPU is what was asked for.
+    if asked == "auto" and not visible and (sign := unseen_gpu()):
+        raise UserError(
+            f"gpus: auto finds no GPU that CUDA shows, and this machine seems to have one: {sign}. Repair the driver until"
+            " `nvidia-smi -L` lists the GPU, and run this again; to measure the CPU, say gpus: 0"
+        )
+    count = min(most, len(visible)) if asked == "auto" else asked
+    if count == 0:
+        cores = [] if "SLURM_JOB_ID" in os.environ else [cpu_name()]
+        with reserved(len(cores), cores):
+            yield []
+        return
+    with reserved(count, visible) as uuids:
+        yield uuids
+
+
+def _try_lock(path: Path, held: ExitStack) -> bool:
+    descriptor = _open_lock(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_held = path.exists() and os.path.samestat(
+            path.stat(), os.fstat(descriptor)
+        )  # not one that was removed meanwhile
+    except BlockingIOError:
+        is_held = False
+    if is_held:
+        held.callback(os.close, descriptor)
+    else:
+        os.close(descriptor)
+    return is_held
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock that any user may have made, in a folder that all may write to: nothing is ever written to it, and no link followed.
+
+    Raises:
+        UserError: when what lies there is no plain file, or cannot be opened: waiting would have no end.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    before = os.umask(0)  # each user must be able to open it
+    try:
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
+        except FileExistsError:
+            descriptor = os.open(path, flags)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        why = "it is no plain file"
+    except OSError as error:
+        why = error.strerror
+    finally:
+        os.umask(before)
+    owner = path.lstat().st_uid if path.is_symlink() or path.exists() else "nobody"
+    raise UserError(
+        f"{path} keeps trials off a device that another one measures, and cannot be opened ({why}; it belongs to user {owner})."
+        f" Have it removed, or name a folder for locks that all users of this machine share in {OTHER_LOCKS}"
+    )
+
+
+def main() -> None:
+    """Print how many devices trials can share out here."""
+    argparse.ArgumentParser(description=main.__doc__).parse_args()
+    print(max(1, len(visible_uuids())))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,61 @@
+"""Where a trial's temporary files go: a folder of the node's own disk that its user names, made sure to be writable.
+
+Input: a folder, possibly with environment variables that only the node knows. Output: the folder, resolved.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from envknee.study.errors import UserError
+
+TOLD = "ENVKNEE_SCRATCH"
+"""The site's `scratch:`, as it stands there."""
+
+ROOM_BYTES = 100_000_000
+"""Trials write little there: lock files, meeting points of ranks, compilers' temporary files."""
+
+
+def scratch_folder(named: str | None) -> Path:
+    """Return the folder for temporary files, made where it is missing.
+
+    Raises:
+        UserError: when a variable in it is not set, or the folder cannot be written to, or is full.
+    """
+    told = named or tempfile.gettempdir()
+    expanded = os.path.expandvars(told)
+    if "$" in expanded:
+        raise UserError(
+            f"scratch {told!r}: a variable in it is not set on this node ({expanded}). Name a folder, or a variable that"
+            " SLURM sets in jobs here"
+        )
+    folder = Path(expanded).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise UserError(
+            f"scratch {folder} cannot be written to on this node: {error.strerror}. Name another folder in `scratch:` of the site"
+        ) from error
+    if free < ROOM_BYTES:
+        raise UserError(
+            f"scratch {folder} has {free / 1e6:.0f} MB free on this node, and at least {ROOM_BYTES / 1e6:.0f} were expected."
+            " Make room there, or name another folder in `scratch:` of the site"
+        )
+    return folder
+
+
+def use_told() -> None:
+    """Make the folder that ENVKNEE_SCRATCH names the one for temporary files of this process and of those that it starts.
+
+    Raises:
+        UserError: as `scratch_folder`.
+    """
+    named = os.environ.get(TOLD)
+    if named:
+        folder = scratch_folder(named)
+        os.environ["TMPDIR"] = str(folder)
+        tempfile.tempdir = str(folder)

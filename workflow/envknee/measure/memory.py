@@ -1,0 +1,223 @@
+"""How much memory a trial uses, and what for: figures for each row, and a map at the end or when memory ran out.
+
+Input: the moments of a trial (environment made, learner made, learning begins and ends). Output: `MemoryUse`, `MemoryMap`.
+Knows torch, Warp and NVML, and nothing of Isaac Lab.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import torch
+import warp
+
+from envknee.machine.nvml import Gpu
+from envknee.measure.out_of_memory import CapExceeded
+from envknee.record.schema import MemoryMap, MemoryUse
+
+GB = 1e9
+
+
+class MemoryWatch:
+    """Watches the memory of this process on one device, from before its first allocation there."""
+
+    def __init__(self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None) -> None:
+        """Note what is in use already: on a GPU that is other processes, as this one has no context yet.
+
+        With `cap_gb` the device is to be as small as that for this process, from `environment_begins` on.
+        """
+        self._cap_gb = cap_gb
+        self.device = self._device = device
+        self._gpu = gpu
+        self._ballast: warp.array | None = None
+        self._ballast_gb = 0.0
+        self._process = psutil.Process()
+        self._before_gb = gpu.used_gb() if gpu else 0.0
+        self._static_gb: float | None = None
+        self._static_allocated_gb = 0.0
+        self._static_outside_gb = 0.0
+        self._rollout_gb = 0.0
+        self._model_tensors: Callable[[], Iterable[torch.Tensor]] = tuple
+        self._before_learning_gb: float | None = None
+        """Allocated when the learning began that is under way; None between."""
+        self._learning_peak_gb = 0.0
+        """Largest allocation of any learning; what it is for is told by the next two."""
+        self._collecting_gb = 0.0
+        self._learner_gb = 0.0
+        self._peak_allocated_gb = 0.0
+        self._peak_reserved_gb = 0.0
+        self._peak_outside_gb = 0.0
+        self._peak_used_gb = 0.0
+
+    def environment_begins(self) -> None:
+        """Make the GPU as small as the cap, by taking the rest of its memory.
+
+        Every allocator (PyTorch's, Warp's, CUDA's own for kernels and libraries) then meets the end of the memory where it
+        would on a card of that size, and does there what it would do: PyTorch's frees its cache first, cuDNN takes an
+        algorithm that needs less.
+
+        Raises:
+            CapExceeded: when a CUDA context alone is larger than the cap.
+        """
+        if self._cap_gb is None or self._device.type != "cuda":
+            return
+        used_gb, total_gb = self._device_used_gb(), torch.cuda.get_device_properties(self._device).total_memory / GB
+        left_gb = self._cap_gb - (used_gb - self._before_gb)
+        if left_gb <= 0:
+            raise CapExceeded(f"a CUDA context alone takes more than memory_cap_gb, which is {self._cap_gb:g}")
+        rest_gb = total_gb - used_gb - left_gb
+        device = warp.device_from_torch(self._device)
+        with warp.ScopedMempool(device, enable=False):  # a pool's memory would serve Warp later
+            self._ballast = warp.empty((max(0, int(rest_gb * GB / 2**20)), 2**18), dtype=float, device=device)
+        self._ballast_gb = self._device_used_gb() - used_gb
+
+    def environment_made(self) -> None:
+        """Note that simulation and renderer exist."""
+        self._static_allocated_gb = self._allocated_gb()
+        self._static_outside_gb = self._outside_gb(self._reserved_gb())
+        # Without the allocator's slack: what is allocated later may come from there.
+        self._static_gb = self._static_outside_gb + self._static_allocated_gb
+        self.check_cap()
+
+    def check_cap(self) -> None:
+        """Say whether this process has used more than the cap, where nothing else does: on a CPU.
+
+        Raises:
+            CapExceeded: with the peak and the cap.
+        """
+        self._take_peaks()
+        if self._cap_gb is None or self._device.type == "cuda":
+            return
+        used_gb = self._peak_used_gb - self._before_gb
+        if used_gb > self._cap_gb:
+            raise CapExceeded(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
+
+    def learner_made(self, rollout_bytes: int, model_tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
+        """Note that networks and rollout storage exist; `model_tensors` gives parameters, gradients, optimizer state."""
+        self._rollout_gb = rollout_bytes / GB
+        self._model_tensors = model_tensors
+        self.check_cap()
+
+    def learning_begins(self) -> None:
+        """Note what is in use before the learner starts: what it adds to that is its own."""
+        self.check_cap()
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        else:
+            with suppress(OSError):  # a sandbox without it: the learner's part then counts from an earlier peak
+                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
+        self._before_learning_gb = self._allocated_gb()
+
+    def learning_ended(self) -> None:
+        """Note that the learner is done for this iteration."""
+        self.check_cap()
+        self._before_learning_gb = None
+
+    def clear_cache(self) -> None:
+        """Give back to the GPU what PyTorch keeps for later."""
+        torch.cuda.empty_cache()
+
+    def use(self) -> MemoryUse:
+        """Return the memory in use now, and the peaks so far."""
+        self._take_peaks()
+        rss_gb = self._process.memory_info().rss / GB
+        if self._device.type != "cuda":
+            return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
+        return MemoryUse(
+            rss_gb=rss_gb,
+            peak_rss_gb=_peak_rss_gb(),
+            torch_peak_allocated_gb=self._peak_allocated_gb,
+            torch_peak_reserved_gb=self._peak_reserved_gb,
+            device_used_gb=self._device_used_gb(),
+            process_gb=self._process_gb(),
+            warp_pool_peak_gb=_warp_pool_peak_gb(self._device),
+        )
+
+    def map(self) -> MemoryMap | None:
+        """Return what the memory is for, as far as the trial came; None when it has no environment yet."""
+        if self._static_gb is None:
+            return None
+        self._take_peaks()
+        is_cuda = self._device.type == "cuda"
+        parts = {
+            "static_gb": self._static_gb,
+            "rollout_gb": self._rollout_gb,
+            # Before any learning, all that was allocated beyond the known parts is on its way to the learner.
+            "collecting_gb": self._collecting_gb
+            if self._learning_peak_gb
+            else self._unknown_gb(self._peak_allocated_gb),
+            "model_gb": self._model_gb(),
+            "learner_gb": self._learner_gb,
+            "libraries_gb": self._peak_outside_gb - self._static_outside_gb if is_cuda else 0.0,
+            "slack_gb": self._peak_reserved_gb - self._peak_allocated_gb if is_cuda else 0.0,
+            "other_processes_gb": self._before_gb,
+        }
+        unattributed_gb = self._peak_used_gb - sum(parts.values())
+        return MemoryMap(**parts, unattributed_gb=unattributed_gb, device_used_gb=self._peak_used_gb)
+
+    def _take_peaks(self) -> None:
+        """Bring the peaks up to date; PyTorch's own start anew with each learning."""
+        if self._device.type == "cuda":
+            told = torch.cuda.memory_stats_as_nested_dict(self._device)  # once: a GPU waits meanwhile
+            allocated, reserved = told["allocated_bytes"]["all"], told["reserved_bytes"]["all"]
+            allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
+            outside_gb = self._outside_gb(reserved["current"] / GB)
+            self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
+            self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
+            # PyTorch's peak may have come and gone between two looks at the device.
+            self._peak_used_gb = max(self._peak_used_gb, self._before_gb + outside_gb + reserved_gb)
+        else:
+            allocated_gb = _peak_rss_gb()
+            self._peak_used_gb = max(self._peak_used_gb, allocated_gb)
+        self._peak_allocated_gb = max(self._peak_allocated_gb, allocated_gb)
+        before_gb = self._before_learning_gb
+        if before_gb is not None and allocated_gb > self._learning_peak_gb:
+            self._learning_peak_gb = allocated_gb
+            self._learner_gb = allocated_gb - before_gb
+            self._collecting_gb = self._unknown_gb(before_gb)
+
+    def _unknown_gb(self, allocated_gb: float) -> float:
+        """Return what of an allocation is neither the environment's nor the rollout's nor the model's."""
+        return max(0.0, allocated_gb - self._static_allocated_gb - self._rollout_gb - self._model_gb())
+
+    def _model_gb(self) -> float:
+        return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
+
+    def _outside_gb(self, reserved_gb: float) -> float:
+        """Return what this process uses on the device beside what PyTorch's allocator has: context, Warp, libraries."""
+        return self._device_used_gb() - self._before_gb - reserved_gb
+
+    def _device_used_gb(self) -> float:
+        if self._device.type != "cuda":
+            return self._process.memory_info().rss / GB
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
+        return (total_bytes - free_bytes) / GB - self._ballast_gb
+
+    def _process_gb(self) -> float | None:
+        """Return what the driver says that this process uses, or None where it does not say."""
+        found_gb = self._gpu.process_gb(os.getpid()) if self._gpu else None
+        return None if found_gb is None else found_gb - self._ballast_gb
+
+    def _allocated_gb(self) -> float:
+        if self._device.type != "cuda":
+            return self._process.memory_info().rss / GB
+        return torch.cuda.memory_allocated(self._device) / GB
+
+    def _reserved_gb(self) -> float:
+        return torch.cuda.memory_reserved(self._device) / GB if self._device.type == "cuda" else self._allocated_gb()
+
+
+def _warp_pool_peak_gb(device: torch.device) -> float | None:
+    """Return the high-water mark of Warp's pool on a GPU, or None where it has none."""
+    warp_device = warp.device_from_torch(device)
+    return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
+
+
+def _peak_rss_gb() -> float:
+    """Return the largest resident set of this process so far (VmHWM of proc(5))."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / GB
+    raise OSError("/proc/self/status has no VmHWM line")

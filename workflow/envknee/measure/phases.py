@@ -1,0 +1,224 @@
+"""Which phase every moment of an iteration belonged to: marks at each change, read once at the iteration's end.
+
+Input: a trainer's and an environment's calls, wrapped in `Timeline.phase`. Output: seconds by phase.
+Knows torch, and nothing of Isaac Lab.
+"""
+
+import inspect
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Protocol
+
+import torch
+
+from envknee.record.schema import PHASES, Phase
+from envknee.study.rules import PhaseSwitch
+
+FINE_PHASES = frozenset({"physics", "render", "observation"})
+"""Phases inside an environment step: marked in sampled steps only."""
+
+ENV_STEP = "env_step"
+"""What an environment step spends outside the fine phases: actions, rewards, resets. Counted as `other`."""
+
+SAMPLE_EVERY = 4
+"""One environment step in this many is resolved into fine phases; which one changes from iteration to iteration."""
+
+
+@dataclass(frozen=True)
+class IterationTimes:
+    """Where the time of one iteration went, in seconds on the device's clock."""
+
+    env_step_s: float
+    collect_s: float
+    """From the first storage or inference to the beginning of learning: environment steps, inference, storage, bookkeeping."""
+    learn_s: float
+    phases_s: dict[Phase, float] | None
+    total_s: float
+    """From the first mark to the last: what the phases add up to."""
+
+
+class Clock(Protocol):
+    """Takes stamps without waiting for the device, and turns them into seconds once all work is done."""
+
+    def stamp(self) -> Any:
+        """Return a stamp of now, in the order of the device's work."""
+        ...
+
+    def seconds(self, stamps: list[Any]) -> list[float]:
+        """Return the seconds between successive stamps, after waiting for the last, and free the stamps for reuse."""
+        ...
+
+
+class WallClock:
+    """For the CPU, where a call returns when its work is done."""
+
+    def stamp(self) -> float:
+        """Return the time now."""
+        return time.perf_counter()
+
+    def seconds(self, stamps: list[float]) -> list[float]:
+        """Return the seconds between successive stamps."""
+        return [end - begin for begin, end in zip(stamps, stamps[1:], strict=False)]
+
+
+class CudaClock:
+    """CUDA events on PyTorch's stream: recording one neither waits for the GPU nor makes it wait.
+
+    Warp works on its own stream, which is a blocking one: work on PyTorch's default stream, and so an event there, is
+    ordered after it (CUDA C++ Programming Guide, "Default Stream"). Resolution: about 0.5 microseconds
+    (cudaEventElapsedTime).
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Use the current stream of `device`."""
+        self._device = device
+        self._pool: list[torch.cuda.Event] = []
+
+    def stamp(self) -> torch.cuda.Event:
+        """Record an event."""
+        event = self._pool.pop() if self._pool else torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def seconds(self, stamps: list[torch.cuda.Event]) -> list[float]:
+        """Wait for the last event and return the seconds between successive ones."""
+        if stamps:
+            stamps[-1].synchronize()
+        found = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
+        self._pool.extend(stamps)
+        return found
+
+
+class Timeline:
+    """Gives every moment of an iteration to exactly one phase: the innermost that is open, else `other`.
+
+    So the phases' sum is the time from the first mark to the last by construction, on the device's own
+    clock. The host's clock is the independent check: a row holds both (`iteration_s`).
+    """
+
+    def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
+        """Mark with CUDA events on a GPU, with wall clocks elsewhere; with `switch` off no step is resolved."""
+        self._clock: Clock = CudaClock(device) if device.type == "cuda" else WallClock()
+        self._switch: PhaseSwitch = switch
+        self._open = ["other"]
+        self._marks: list[tuple[str, bool, Any]] = []
+        """(the phase that begins, whether this step is sampled, stamp)"""
+        self._iteration = 0
+        self._step = 0
+        self._resolved = False
+
+    def start(self) -> None:
+        """Forget all marks and begin with the first iteration."""
+        self._marks.clear()
+        self._iteration = 0
+        self._begin_iteration()
+
+    def begin_again(self) -> None:
+        """Let the iteration begin now: what was since the one before is not this process's doing."""
+        self._marks.clear()
+        self._begin_iteration()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Give the time inside to `name`, less what phases opened meanwhile take."""
+        is_marked = self._begin(name)
+        try:
+            yield
+        finally:
+            self._end(is_marked)
+
+    @contextmanager
+    def env_step(self) -> Iterator[None]:
+        """Count the time inside as environment step, and resolve it into fine phases when it is a sampled one."""
+        every = SAMPLE_EVERY
+        self._resolved = self._switch == "sampled" and self._step % every == self._iteration % every
+        with self.phase(ENV_STEP):
+            yield
+        self._resolved = False
+        self._step += 1
+
+    def wrap(self, owner: Any, method: str, phase: Phase) -> None:
+        """Let each call of `owner.method` be a phase. The owner is changed, as isaaclab.benchmark does with `env.step`."""
+        original: Callable[..., Any] = getattr(owner, method)
+
+        @wraps(original)
+        def timed(*arguments: Any, **keywords: Any) -> Any:
+            is_marked = self._begin(phase)  # several times a step: a context manager would cost as much again
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                self._end(is_marked)
+
+        is_static = isinstance(inspect.getattr_static(owner, method), staticmethod)
+        setattr(owner, method, staticmethod(timed) if is_static else timed)
+
+    def end_iteration(self) -> IterationTimes:
+        """Wait for the device, return the seconds of the iteration that ends here, and begin the next."""
+        self._mark()
+        seconds = self._clock.seconds([stamp for _, _, stamp in self._marks])
+        marks = [(phase, sampled) for phase, sampled, _ in self._marks]
+        times = iteration_times(marks, seconds)
+        self._marks.clear()
+        self._iteration += 1
+        self._begin_iteration()
+        return times
+
+    def _begin(self, name: str) -> bool:
+        """Begin a phase; return whether it is marked."""
+        if name in FINE_PHASES and not self._resolved:
+            return False
+        self._open.append(name)
+        self._mark()
+        return True
+
+    def _end(self, is_marked: bool) -> None:
+        """End the phase that began last."""
+        if is_marked:
+            self._open.pop()
+            self._mark()
+
+    def _begin_iteration(self) -> None:
+        self._step = 0
+        self._mark()
+
+    def _mark(self) -> None:
+        self._marks.append((self._open[-1], self._resolved, self._clock.stamp()))
+
+
+def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> IterationTimes:
+    """Add up an iteration.
+
+    Args:
+        marks: at each change the phase that begins, and whether it lies in a sampled environment step
+        seconds: between successive marks: one fewer than marks
+
+    Where only some environment steps were resolved, each of their fine phases stands for the same share of all. Without any,
+    `phases_s` is None.
+    """
+    total: dict[str, float] = defaultdict(float)
+    sampled: dict[str, float] = defaultdict(float)
+    names = [ENV_STEP if phase in FINE_PHASES else phase for phase, _ in marks]
+    for name, (phase, is_sampled), duration_s in zip(names, marks, seconds, strict=False):
+        total[name] += duration_s
+        if name == ENV_STEP and is_sampled:
+            sampled[phase] += duration_s
+    collecting = slice(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}))
+    phases_s = None
+    if sampled:
+        share = total[ENV_STEP] / sum(sampled.values())
+        fine = {phase: sampled[phase] * share for phase in FINE_PHASES}
+        whole = total | fine | {"other": total["other"] + sampled[ENV_STEP] * share}
+        phases_s = {phase: whole.get(phase, 0.0) for phase in PHASES}
+    return IterationTimes(
+        env_step_s=total[ENV_STEP], collect_s=sum(seconds[collecting]), learn_s=total["learning"], phases_s=phases_s,
+        total_s=sum(seconds),
+    )  # fmt: skip
+
+
+def _first(names: Sequence[str], wanted: set[str]) -> int:
+    """Return the place of the first of the wanted names, or the end."""
+    return next((place for place, name in enumerate(names) if name in wanted), len(names))

@@ -1,0 +1,128 @@
+"""The row of an iteration, from what each rank measured in it. Pure."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envknee.record.metric import Metric, metrics_of
+from envknee.record.schema import (
+    Frozen,
+    GradientSquares,
+    Load,
+    MemoryMap,
+    MemoryUse,
+    Phase,
+    Pipeline,
+    RankRow,
+    Request,
+    Row,
+)
+
+
+class Part(Frozen):
+    """What one rank brings to a row."""
+
+    row: RankRow
+    wall_s: float
+    unix_time_s: float
+    return_sum: float
+    length_sum: float
+    losses: dict[str, float]
+    learning_rate: float
+    action_std: float
+    pipeline: Pipeline | None = None
+    gradient_squares: tuple[float, float] | None
+    """Of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
+
+
+class Collected(Load):
+    """What a collector in another process tells of a rollout; seconds by its own clocks."""
+
+    env_step_s: float
+    rollout_s: float
+    """All of it, until the rollout lay in the collector's own storage: what the phases add up to."""
+    phases_s: dict[Phase, float] | None
+    episodes: int
+    return_sum: float
+    length_sum: float
+    memory: MemoryUse
+    memory_map: MemoryMap | None
+
+
+def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: float) -> list[Part]:
+    """Return what each collector brings to a row: its own figures, with the learner's seconds of the iteration. Pure.
+
+    A collector's phases add up to its rollout. Of the iteration (`total_s`) there is left what was learned, and from the request
+    for rollouts until all were stored where they are learned from: Ray's transport, and waiting for slower collectors. That is
+    storage.
+    """
+    seconds = learner.row
+    parts = []
+    for number, one in enumerate(collected):
+        phases_s = one.phases_s and {
+            **one.phases_s,
+            "storage": one.phases_s["storage"] + seconds.collect_s - one.rollout_s,
+            "learning": seconds.learn_s,
+            "other": one.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
+        }
+        told = one.model_dump(include={"env_step_s", "episodes", *Load.model_fields})
+        row = seconds.model_copy(update={**told, "rank": number, "phases_s": phases_s, "memory": one.memory})
+        parts.append(
+            learner.model_copy(update={"row": row, "return_sum": one.return_sum, "length_sum": one.length_sum})
+        )
+    return parts
+
+
+def whole_row(
+    parts: Sequence[Part], iteration: int, transitions: int, rank_batch: int, request: Request, frames_before: int
+) -> Row:
+    """Return the row of an iteration from what each rank brings: `transitions`, in mini-batches of `rank_batch`. Pure.
+
+    The ranks meet in every optimizer step, so the slowest of them sets the pace; waiting for it counts as learning.
+    """
+    ranks, pipeline = [part.row for part in parts], parts[0].pipeline
+    figures = {
+        name: combined(metric, [getattr(part.row if name in RankRow.model_fields else part, name) for part in parts])
+        for name, metric in metrics_of(Row).items()
+        if metric.ranks != "derived"
+    }
+    if pipeline is not None and pipeline.memory is not None:
+        figures["memory"] = combined(Metric("largest"), [figures["memory"], pipeline.memory])
+    collected, episodes = transitions * len(parts), figures["episodes"]
+    whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
+    return Row(
+        **figures,
+        iteration=iteration,
+        warmup=iteration < request.untimed_iterations,
+        frames=frames_before + collected,
+        learn_s=whole_s - figures["collect_s"],
+        fps_env_step=collected / figures["env_step_s"],
+        fps_env_step_inference=collected / figures["collect_s"],
+        fps_total=collected / whole_s,
+        reward_mean=sum(part.return_sum for part in parts) / episodes if episodes else None,
+        episode_length_mean=sum(part.length_sum for part in parts) / episodes if episodes else None,
+        pipeline=pipeline,
+        ranks=ranks if len(ranks) > 1 else None,
+        gradients=_gradients([part.gradient_squares for part in parts], rank_batch),
+    )
+
+
+def combined(metric: Metric, values: Sequence[Any]) -> Any:
+    """Return one figure for all ranks; None where none of them has it. Of a mapping or of memory, each figure for itself."""
+    known = [value for value in values if value is not None]
+    if metric.ranks == "first" or not known:
+        return values[0]
+    if isinstance(known[0], Mapping):
+        return {key: combined(metric, [value[key] for value in known]) for key in known[0]}
+    if isinstance(known[0], MemoryUse):
+        figures = [value.model_dump() for value in known]
+        return MemoryUse(**{name: combined(metric, [figure[name] for figure in figures]) for name in figures[0]})
+    return {"mean": statistics.fmean, "sum": sum, "largest": max}[metric.ranks](known)
+
+
+def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -> GradientSquares | None:
+    told = [one for one in squares if one is not None]
+    if not told:
+        return None
+    own, shared = (statistics.fmean(column) for column in zip(*told, strict=True))
+    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(told), rank_mean=own, shared=shared)

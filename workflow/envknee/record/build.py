@@ -1,0 +1,168 @@
+"""A trial's record, from its request, rows, outcome and cost. Pure."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from envknee.record.metric import metrics_of
+from envknee.record.schema import (
+    PHASES,
+    Cost,
+    GradientSquares,
+    MemoryUse,
+    Outcome,
+    Phase,
+    RankRow,
+    RankSpread,
+    Record,
+    Request,
+    Row,
+    SlurmJob,
+    Spread,
+)
+
+
+def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost | None = None) -> Record:
+    """Return the record of a trial: a pure function of what was asked, measured, how it ended and what it took."""
+    timed = [row for row in rows if not row.warmup]
+    memory_peaks = [memory_peak_gb(row.memory) for row in rows]
+    reached = first_reaching(rows, request.target_reward, request.target_episodes)
+    averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
+    learning = request.kind == "learning"
+    on_gpu = outcome.environment is not None and outcome.environment.device.type == "cuda"
+    gpus = request.world_size + (outcome.learner_device is not None) if on_gpu else 0
+    return Record(
+        request=request,
+        outcome=outcome,
+        world_size=request.world_size,
+        num_envs_total=request.num_envs * request.world_size,
+        ranks=rank_spreads(timed, request.num_envs * request.horizon),
+        gradients=mean_gradients(timed),
+        staleness=spread(
+            [row.pipeline.staleness for row in timed if row.pipeline and row.pipeline.staleness is not None]
+        ),
+        learner_s=spread(
+            [row.pipeline.learner_s for row in timed if row.pipeline and row.pipeline.learner_s is not None]
+        ),
+        **metric_spreads(timed),
+        phases_s=phase_spreads(timed),
+        memory_peak_gb=max(memory_peaks, default=None),
+        rollout_gb=outcome.rollout_gb,
+        num_mini_batches=outcome.num_mini_batches,
+        frames=rows[-1].frames if rows else 0,
+        train_s=rows[-1].wall_s if rows else 0.0,
+        best_reward=max(averages, default=None) if learning else None,
+        final_reward=averages[-1] if learning and averages else None,
+        seconds_to_target=reached.wall_s if reached else None,
+        gpu_seconds_to_target=reached.wall_s * gpus if reached and gpus else None,
+        frames_to_target=reached.frames if reached else None,
+        gpu_hours=(cost.gpus * cost.held_s if cost else gpus * outcome.total_s) / 3600,
+        energy_j=cost.energy_j if cost else None,
+        job_energy_j=cost.slurm.energy_j if cost and cost.slurm else None,
+        queue_wait_s=queue_wait_s(cost.slurm) if cost and cost.slurm else None,
+        lost_attempts=cost.lost.attempts if cost else 0,
+        lost_gpu_hours=cost.gpus * cost.lost.held_s / 3600 if cost else 0.0,
+    )
+
+
+def queue_wait_s(job: SlurmJob) -> float | None:
+    """Return how long a job waited, or None where SLURM did not tell."""
+    if job.submitted_unix_s is None or job.started_unix_s is None:
+        return None
+    return max(0.0, job.started_unix_s - job.submitted_unix_s)
+
+
+def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | None:
+    """Return each rank's speed over `rows`, of `transitions` per rank and row; None where one rank trained alone."""
+    by_rank: dict[int, list[RankRow]] = {}
+    for row in rows:
+        for part in row.ranks or []:
+            by_rank.setdefault(part.rank, []).append(part)
+    return [
+        RankSpread(
+            rank=rank,
+            fps_env_step=_of_some([transitions / part.env_step_s for part in parts]),
+            fps_env_step_inference=_of_some([transitions / part.collect_s for part in parts]),
+            memory_peak_gb=max(memory_peak_gb(part.memory) for part in parts),
+        )
+        for rank, parts in sorted(by_rank.items())
+    ] or None
+
+
+def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
+    """Return the means over `rows`, which all have the same batches, or None where one rank trained alone."""
+    told = [row.gradients for row in rows if row.gradients is not None]
+    if not told:
+        return None
+    means = {name: statistics.fmean(getattr(one, name) for one in told) for name in ("rank_mean", "shared")}
+    return told[0].model_copy(update=means)
+
+
+def metric_spreads(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what a record has of each figure that is recorded (`Metric`): its spread over `rows`, None where not measured.
+
+    Those that have no field of their own in a `Record` are in its `metrics`, where they were measured.
+    """
+    measured = {
+        name: [value for row in rows if (value := getattr(row, name)) is not None]
+        for name, metric in metrics_of(Row).items()
+        if metric.recorded
+    }
+    spreads = {name: spread(values) for name, values in measured.items()}
+    own = {name: value for name, value in spreads.items() if name in Record.model_fields}
+    return own | {"metrics": {name: value for name, value in spreads.items() if value and name not in own}}
+
+
+def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:
+    """Return each phase's seconds per iteration over the rows that were resolved, or None where none was."""
+    resolved = [row.phases_s for row in rows if row.phases_s is not None]
+    spreads = {phase: spread([phases[phase] for phases in resolved]) for phase in PHASES}
+    return {phase: found for phase, found in spreads.items() if found is not None} or None
+
+
+def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
+    """Return the mean return of the latest finished episodes, at least `episodes` of them, or None until then.
+
+    Whole iterations are taken, the newest first, each weighted by its number of episodes. RSL-RL's own
+    `Train/mean_reward` is the last 100 episodes, which lags more the fewer environments there are.
+    """
+    total, count = 0.0, 0
+    for row in reversed(rows):
+        if row.reward_mean is not None:
+            total += row.reward_mean * row.episodes
+            count += row.episodes
+        if count >= episodes:
+            return total / count
+    return None
+
+
+def reward_averages(rows: Sequence[Row], episodes: int) -> list[float | None]:
+    """Return `reward_average` as it stood after each row."""
+    return [reward_average(rows[:end], episodes) for end in range(1, len(rows) + 1)]
+
+
+def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: int | None) -> Row | None:
+    """Return the first row at which the average reward stands at the target, or None."""
+    if target_reward is None or episodes is None:
+        return None
+    for row, average in zip(rows, reward_averages(rows, episodes), strict=True):
+        if average is not None and average >= target_reward:
+            return row
+    return None
+
+
+def memory_peak_gb(memory: MemoryUse) -> float:
+    """Return the figure that binds: what the GPU reports as used, or the process's peak resident set on a CPU."""
+    return memory.peak_rss_gb if memory.device_used_gb is None else memory.device_used_gb
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return median and quartiles (linear interpolation), or None where nothing was measured."""
+    return _of_some(values) if values else None
+
+
+def _of_some(values: Sequence[float]) -> Spread:
+    if len(values) == 1:
+        return Spread(median=values[0], lower_quartile=values[0], upper_quartile=values[0], iterations=1)
+    lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median=median, lower_quartile=lower, upper_quartile=upper, iterations=len(values))

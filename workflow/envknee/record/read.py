@@ -1,0 +1,118 @@
+"""Records and rows as they lie in a results folder."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from envknee.record.build import (
+    build_record,
+)
+from envknee.record.schema import (
+    Cost,
+    Outcome,
+    Record,
+    Request,
+    Row,
+)
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder, TrialFolder, number_of
+
+
+def read_rows(trial: TrialFolder) -> list[Row]:
+    """Read the iterations of a trial, in order; none when the trial ended before its first.
+
+    Raises:
+        UserError: when a line is truncated or does not fit.
+    """
+    if not trial.metrics.exists():
+        return []
+    rows = []
+    for number, line in enumerate(trial.metrics.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            rows.append(Row.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(f"{trial.metrics}, line {number}, is not a whole row: {error}\n{_remedy(trial)}") from error
+    return rows
+
+
+def load_record(trial: TrialFolder) -> Record:
+    """Read the record of a finished trial and check it against its request, metrics and outcome.
+
+    Raises:
+        UserError: when a file is missing, truncated, or was changed after the measurement.
+    """
+    again = f"`python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
+    record, rebuilt = read_model(trial.record, Record, again), rebuild_record(trial)
+    # What a later version has added to records follows from the same measurements.
+    if any(getattr(record, name) != getattr(rebuilt, name) for name in record.model_fields_set):
+        raise UserError(
+            f"{trial.record} does not follow from the files beside it: it was changed after the measurement. {again}"
+        )
+    return rebuilt
+
+
+def rebuild_record(trial: TrialFolder) -> Record:
+    """Compute the record again from request.json, metrics.jsonl, outcome.json and cost.json.
+
+    Raises:
+        UserError: when one of them is missing, truncated, or was changed after the measurement.
+    """
+    request = read_model(trial.request, Request, _remedy(trial))
+    outcome = read_model(trial.outcome, Outcome, _remedy(trial))
+    for path, expected in ((trial.request, outcome.request_sha256), (trial.metrics, outcome.metrics_sha256)):
+        found = sha256_of(path) if path.exists() else None
+        if found != expected:
+            raise UserError(
+                f"{path} was changed after the measurement: its sha256 is {found}, and {expected} was expected. {_remedy(trial)}"
+            )
+    cost = read_model(trial.cost, Cost, _remedy(trial)) if trial.cost.exists() else None
+    return build_record(request, read_rows(trial), outcome, cost)
+
+
+def without_skipped(records: Iterable[Record]) -> list[Record]:
+    """Return the records of trials that there was something to learn from: one that was skipped says nothing of its point."""
+    return [record for record in records if record.outcome.status != "skipped"]
+
+
+def load_records(folder: StudyFolder) -> list[Record]:
+    """Return the records of all finished trials by number, each checked as `load_record` does.
+
+    Raises:
+        UserError: when a file is truncated, or was changed after the measurement, or a trial is another study's, or lies where
+            another belongs.
+    """
+    if not folder.trials.is_dir():
+        raise UserError(f"{folder.root} holds no trials. Expected the folder of a study, such as results/cartpole-cpu")
+    study = read_study(folder.study).study if folder.study.exists() else None
+    records = []
+    for path in folder.trial_files("record.json"):
+        record = load_record(TrialFolder(path.parent))
+        request, number = record.request, number_of(path.parent)
+        if request.number != number or study not in (None, request.study):
+            raise UserError(
+                f"{path.parent} holds trial {request.number} of study '{request.study}', and trial {number} of study '{study}' was"
+                " expected. Move that folder away: it was put there from elsewhere"
+            )
+        records.append(record)
+    return records
+
+
+def _remedy(trial: TrialFolder) -> str:
+    return f"Restore the file, or delete the folder {trial.root} and run the sweep again: only this trial is measured anew."
+
+
+def main() -> int:
+    """Write record.json again from the measurements beside it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("trial", type=Path, help="the folder of a trial, such as results/cartpole-cpu/trials/0007")
+    trial = TrialFolder(parser.parse_args().trial)
+    write_atomically(trial.record, canonical_json(rebuild_record(trial)))
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,35 @@
+"""How a trial ended, and which endings belong together. Pure."""
+
+from typing import Literal
+
+from envknee.study.rules import Kind
+
+Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped"]
+"""How a trial ended. Each is a result:
+
+ok              a throughput trial timed all its iterations
+target_reached  a learning trial's mean episode reward reached the target
+oom             memory ran out: the point is infeasible on this device
+nan             a state, observation, reward or loss became NaN or infinite, or a state or reward exploded
+diverged        a loss or the action noise grew past any useful size
+timeout         the budget was spent first: the time to target is censored, not zero
+refused         not run, because it cannot fit the memory of the device
+skipped         not run, because what was measured before it decides already (sampler: adaptive)
+"""
+
+SUCCESS: dict[Kind, Status] = {"throughput": "ok", "learning": "target_reached"}
+"""What each kind of trial is started for."""
+
+SUCCEEDED: tuple[Status, ...] = ("ok", "target_reached")
+
+TRAINED: tuple[Status, ...] = (*SUCCEEDED, "timeout")
+"""The policy at the end is worth keeping: it trained as long as it was asked to, or as its budget lasted."""
+
+DID_NOT_FIT: tuple[Status, ...] = ("oom", "refused")
+"""The point is infeasible on its device: measured, or foretold by the memory model."""
+
+BROKE: tuple[Status, ...] = ("nan", "diverged")
+"""The simulation or the learner left the range of useful numbers."""
+
+CRASHED: tuple[Status, ...] = ("oom", *BROKE)
+"""Training could not go on. One rank that ends so ends its trial for all ranks."""

@@ -1,0 +1,1 @@
+"""How a trial's command enters the image that its study names: Apptainer, Docker or Podman."""

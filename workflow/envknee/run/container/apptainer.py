@@ -1,0 +1,254 @@
+"""The image that trials run in with `runtime: apptainer`: what it is, whether it fits, and how a command runs in it.
+
+For `runtime: docker` see docker.py; what both have in common is here.
+
+Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Knows no torch.
+
+    python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
+"""
+
+import argparse
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from envknee.machine.inside import TOLD
+from envknee.record.schema import Image
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.rules import Runtime
+
+ROOT = Path(__file__).parents[4]
+LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cuda", "-trainers"))
+
+OLDEST = (1, 2)
+"""The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""
+
+KEPT = re.compile(r"OMP_NUM_THREADS|MKL_NUM_THREADS|CUDA_\w+|NCCL_\w+|GLOO_\w+|PYTORCH_\w+|OMNI_\w+|ENVKNEE_\w+")
+"""Variables of a trial's processes that the image gets, too; all others of the host stay out (--cleanenv)."""
+
+ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")
+"""Settings of a user's own that would let more into the image."""
+
+BUILD = "Build one with `bash containers/build.sh FILE`, or leave `image:` out: the workflow then builds it."
+
+
+def require_apptainer() -> None:
+    """Make sure that there is an Apptainer, and that it is new enough.
+
+    Raises:
+        UserError: when not.
+    """
+    remedy = (
+        f"Install Apptainer {'.'.join(map(str, OLDEST))} or newer (on Debian 12: containers/install-apptainer.sh),"
+        " or use runtime: host."
+    )
+    if shutil.which("apptainer") is None:
+        raise UserError(f"runtime: apptainer was asked for, and there is no apptainer on PATH. {remedy}")
+    said = _apptainer("--version")
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise UserError(f"runtime: apptainer was asked for, and what is installed is {said.strip()!r}. {remedy}")
+
+
+def describe(sif: Path) -> Image:
+    """Return what an image is.
+
+    Reading all of a large image takes a while: what was found is kept beside it, for as long as its size and time stay.
+
+    Raises:
+        UserError: when there is no image, or the file is not one.
+    """
+    try:
+        stat = sif.stat()
+    except OSError as error:
+        raise UserError(f"{sif} is not there, and runtime: apptainer runs trials in it. {BUILD}") from error
+    key = f"{stat.st_size} {stat.st_mtime_ns}"
+    kept = sif.with_name(f"{sif.name}.json")
+    try:
+        known = json.loads(kept.read_text(encoding="utf-8"))
+        if known["of"] == key:
+            return Image.model_validate(known["image"])
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        pass  # not kept yet, or by another version: found again
+    image = Image(
+        sif_sha256=_sha256_of_large(sif),
+        content_sha256=content_sha256(sif),
+        labels={name: value for name, value in _labels(sif).items() if name.startswith("org.envknee.")},
+    )
+    if os.access(sif.parent, os.W_OK):
+        write_atomically(kept, canonical_json({"of": key, "image": image.model_dump(mode="json")}))
+    return image
+
+
+def content_sha256(sif: Path) -> str:
+    """Return the sha256 of an image's file system alone: equal for two builds of one commit, as the file's is not.
+
+    (Its header holds a random identity and the time.)
+
+    Raises:
+        UserError: when the file holds none.
+    """
+    listed = re.search(r"^\s*(\d+)\s*\|.*Squashfs", _apptainer("sif", "list", str(sif)), re.MULTILINE)
+    if listed is None:
+        raise UserError(f"{sif} holds no file system, and an image with one was expected. {BUILD}")
+    digest = hashlib.sha256()
+    with subprocess.Popen(["apptainer", "sif", "dump", listed[1], str(sif)], stdout=subprocess.PIPE) as dump:
+        assert dump.stdout is not None, "it was asked for"
+        while chunk := dump.stdout.read(1 << 20):
+            digest.update(chunk)
+    if dump.returncode:
+        raise UserError(f"{sif} cannot be read to its end (apptainer sif dump: exit status {dump.returncode}). {BUILD}")
+    return digest.hexdigest()
+
+
+def lock_sha256() -> str:
+    """Return the sha256 of the lock files that an image of this checkout is made from."""
+    return hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS)).hexdigest()
+
+
+def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
+    """Make sure that an image holds the packages that this checkout pins; `build` says how to get one that does. Pure.
+
+    Raises:
+        UserError: when it was made from other lock files.
+    """
+    found, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
+    if found != expected:
+        commit = image.labels.get("org.envknee.git-commit", "unknown")
+        raise UserError(
+            f"{name} was built from other lock files ({found[:12]}, commit {commit[:12]}) than this checkout's"
+            f" ({expected[:12]}): its packages are not the pinned ones. {build}"
+        )
+
+
+def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
+    """Make sure that this process runs where it was told to. Pure.
+
+    Args:
+        runtime: what was asked for
+        variables: this process's environment
+        in_docker: whether it runs in a container of Docker's or Podman's; those count as a host, too
+
+    Raises:
+        UserError: when not.
+    """
+    inside = variables.get("APPTAINER_CONTAINER")
+    remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"
+    if runtime == "apptainer" and inside is None:
+        raise UserError(
+            "runtime: apptainer was asked for, and this trial runs on the host (APPTAINER_CONTAINER is not set)."
+            f" {remedy}"
+        )
+    if runtime == "docker" and not (in_docker and variables.get(TOLD)):
+        where = f"in a container of somebody else's ({TOLD} is not set)" if in_docker else "outside of any container"
+        raise UserError(f"runtime: docker was asked for, and this trial runs {where}. {remedy}")
+    if runtime != "apptainer" and inside is not None:
+        raise UserError(
+            f"runtime: {runtime} was asked for, and this trial runs inside the image {inside}."
+            " Set runtime: apptainer, and start the sweep outside of it"
+        )
+
+
+def guarded(scratch: Path, program: str, container: str, command: Sequence[str]) -> list[str]:
+    """Return what runs a command and takes it along when the launcher is killed; see guard.sh."""
+    guard = str(Path(__file__).with_name("guard.sh"))
+    return ["setpriv", "--pdeathsig", "USR1", "bash", guard, str(scratch), program, container, *command]
+
+
+def command_in(
+    sif: Path,
+    command: Sequence[str],
+    *,
+    writable: Sequence[Path],
+    readable: Sequence[Path],
+    folder: Path,
+    gpus: bool,
+) -> list[str]:
+    """Return the command line that runs `command` in the image.
+
+    Nothing of the host comes in but what is named: no home, no /tmp, no device but GPUs; for its variables see
+    `variables_for`. What is mounted has the same path inside, so that messages name files that a person finds.
+
+    Args:
+        sif: the image
+        command: what to run
+        writable: folders that it may write to
+        readable: files and folders that it may read
+        folder: where it starts
+        gpus: whether it needs the host's NVIDIA driver
+    """
+    words = ["apptainer", "--quiet", "exec"]
+    # What --containall is but for PIDs: by the host's numbers the launcher looks at the ranks' CPU time, and NVML counts
+    # what a process takes of a GPU's memory.
+    words += ["--cleanenv", "--contain", "--ipc"]
+    # no-privs: started by root, it still has none of root's privileges. no-eval: values are taken as they stand.
+    words += ["--no-privs", "--no-eval", *(["--nv"] if gpus else []), "--cwd", str(folder.resolve())]
+    for mount in mounts(readable, writable):
+        words += ["--mount", mount]
+    return [*words, str(sif.resolve()), *command]
+
+
+def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an apptainer whose image gets `inside`, and of `variables` the ones in `KEPT`. Pure.
+
+    Not by --env: that would split values at commas, and show them to everybody in the list of processes.
+    """
+    outside = {name: value for name, value in variables.items() if not ADDED.match(name)}
+    kept = {name: value for name, value in variables.items() if KEPT.fullmatch(name)}
+    return outside | {f"APPTAINERENV_{name}": value for name, value in (kept | dict(inside)).items()}
+
+
+def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:
+    """Return what --mount is told of each folder: a line of CSV for Apptainer, Docker and Podman alike.
+
+    A path may have a comma in it, and is the same inside as outside.
+    """
+    found = []
+    for path in (*readable, *writable):
+        line = io.StringIO()
+        fields = ["type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *(["ro"] if path in readable else [])]
+        csv.writer(line, lineterminator="").writerow(fields)
+        found.append(line.getvalue())
+    return found
+
+
+def _labels(sif: Path) -> dict[str, str]:
+    said = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))
+    return said["data"]["attributes"].get("labels") or {}
+
+
+def _sha256_of_large(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _apptainer(*words: str) -> str:
+    """Return what apptainer prints."""
+    done = subprocess.run(["apptainer", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(f"apptainer {' '.join(words)} failed: {last}. Is the file a whole image? {BUILD}")
+    return done.stdout
+
+
+def main() -> None:
+    """Print what an image is."""
+    parser = argparse.ArgumentParser(description="Print what an image is: hashes and labels.")
+    parser.add_argument("image", type=Path, help="a SIF file, such as containers/isaaclab.sif")
+    arguments = parser.parse_args()
+    require_apptainer()
+    print(canonical_json(describe(arguments.image)), end="")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,179 @@
+"""The image that trials run in with `runtime: docker`: which one, and how a command runs in it, by Docker or by Podman.
+
+Input: the name of an image that this machine has (containers/Dockerfile), and docker or podman on PATH. Output: a file
+that pins the image for the trials of a study, and command lines.
+
+Run for real with Podman, by the tests. NOT run with Docker, nor with a GPU: where this was written there was neither; of
+those two the command lines are tested, no more.
+
+    python -m envknee.docker envknee results/<study>/image.json         pin the image called `envknee`
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from envknee.record.schema import Frozen, Image
+from envknee.run.container.apptainer import KEPT, mounts
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, write_atomically
+
+Program = Literal["docker", "podman"]
+PROGRAMS: tuple[Program, ...] = ("docker", "podman")
+
+MARK = Path("/.dockerenv")
+"""What Docker puts into each container; Podman sets the variable `container`."""
+
+SHARED_MEMORY = "8g"
+"""At most, for NCCL and PyTorch; the default of 64 MB is too little for several ranks."""
+
+BUILD = (
+    "Build it on this machine, as the first lines of containers/Dockerfile say, and name it with `image:`, or use"
+    " runtime: apptainer or host."
+)
+
+
+class Pinned(Frozen):
+    """An image of a study: what its name stood for when the study began."""
+
+    name: str
+    image: Image
+
+
+def pin(name: str | None) -> Pinned:
+    """Return what `name` stands for on this machine now.
+
+    Raises:
+        UserError: when nothing was named, or nobody has such an image.
+    """
+    if name is None:
+        raise UserError(f"runtime: docker was asked for, and the study names no image. {BUILD}")
+    _, image = find(name)
+    return Pinned(name=name, image=image)
+
+
+def read_pinned(path: Path) -> Pinned:
+    """Return the image that a study's trials run in, as `pin` found it.
+
+    Raises:
+        UserError: when the file is missing or broken.
+    """
+    return read_model(path, Pinned, "Run the sweep again: it finds the image anew.")
+
+
+def find(name: str) -> tuple[Program, Image]:
+    """Return who has the image called `name` (or with that ID), and what it is.
+
+    Raises:
+        UserError: when nobody has it.
+    """
+    answers: dict[str, str] = {}
+    for program in PROGRAMS:
+        if shutil.which(program) is None:
+            continue
+        # The double dash: a name is never read as an option.
+        asked = [program, "image", "inspect", "--", name]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return program, described(json.loads(done.stdout)[0])
+        answers[program] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if not answers:
+        raise UserError(
+            "runtime: docker was asked for, and there is neither docker nor podman on PATH. Install one of them, or use"
+            " runtime: apptainer or host."
+        )
+    said = "; ".join(f"{program} says: {answer}" for program, answer in answers.items())
+    raise UserError(f"image {name!r} is not there, and runtime: docker runs trials in it ({said}). {BUILD}")
+
+
+def described(inspected: Mapping[str, object]) -> Image:
+    """Return what an image is, from what `docker image inspect` says of it. Pure."""
+    config = inspected.get("Config")
+    labels = (config.get("Labels") if isinstance(config, Mapping) else None) or {}
+    return Image(
+        sif_sha256=None,
+        content_sha256=str(inspected["Id"]).removeprefix("sha256:"),
+        labels={name: value for name, value in labels.items() if name.startswith("org.envknee.")},
+    )
+
+
+def command_in(
+    program: Program,
+    image: Image,
+    command: Sequence[str],
+    *,
+    container: str,
+    user: tuple[int, int],
+    variables: Mapping[str, str],
+    inside: Mapping[str, str],
+    writable: Sequence[Path],
+    readable: Sequence[Path],
+    folder: Path,
+    gpus: Sequence[str],
+    network: bool,
+) -> list[str]:
+    """Return the command line that runs `command` in the image. Pure, but for links in paths.
+
+    Args:
+        program: who has the image
+        image: what is run, by its ID: a name may stand for something else meanwhile
+        command: what to run
+        container: the name that the container gets, by which it can be ended
+        user: the numbers of the user and group that it runs as
+        variables: those of the program, of which the image gets the ones in `KEPT`, by name: values may be secrets
+        inside: those that the image gets besides, which are none
+        writable: folders that it may write to
+        readable: files and folders that it may read
+        folder: where it starts
+        gpus: UUIDs of the GPUs that it may use
+        network: whether it may reach one
+    """
+    words = [program, "run", "--rm", "--pull=never", f"--name={container}", f"--user={user[0]}:{user[1]}"]
+    # By the host's numbers the launcher looks at the ranks' CPU time, NVML counts what a process takes of a GPU's memory,
+    # and a SIGTERM ends the trial, as it would not end a container's first process.
+    words += ["--pid=host", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
+    if program == "podman" and user[0] != 0:
+        words.append("--userns=keep-id")  # without root, Podman's users are others than the host's
+    words += [f"--shm-size={SHARED_MEMORY}", f"--network={'host' if network else 'none'}", "--entrypoint="]
+    if gpus and program == "docker":
+        words.append(f'--gpus="device={",".join(gpus)}"')  # the quotes are Docker's own: the list is one value of CSV
+    elif gpus:
+        words.append(
+            "--device=nvidia.com/gpu=all"
+        )  # CUDA_VISIBLE_DEVICES chooses: the toolkit's names differ by version
+    words.append(f"--workdir={folder.resolve()}")
+    words += [f"--mount={mount}" for mount in mounts(readable, writable)]
+    words += [f"--env={name}" for name in sorted(variables) if KEPT.fullmatch(name) and name not in inside]
+    words += [f"--env={name}={value}" for name, value in sorted(inside.items())]
+    return [*words, image.content_sha256, *command]
+
+
+def remove(program: Program, container: str) -> None:
+    """End a container that may still run, or be gone."""
+    subprocess.run(
+        [program, "rm", "--force", container], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    )
+
+
+def is_inside() -> bool:
+    """Return whether this process runs in a container of Docker's or Podman's."""
+    return MARK.exists() or os.environ.get("container") == "podman"  # noqa: SIM112  Podman writes it so
+
+
+def main() -> None:
+    """Write down which image a name stands for now."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("name", help="the image's name, such as envknee")
+    parser.add_argument("file", type=Path, help="where to write it, such as results/<study>/image.json")
+    arguments = parser.parse_args()
+    arguments.file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(arguments.file, canonical_json(pin(arguments.name)))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,113 @@
+"""Tells when ranks that should train hang, which, and where.
+
+Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes; of several machines,
+what each has read there (see nodes). Output: words.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from envknee.record.schema import Beat, StartUp
+
+HANG_S = 30.0
+"""Without progress of any rank for so long, one of them hangs: a rollout's step or an optimizer step takes seconds at most."""
+
+STARTING = tuple(StartUp.model_fields)
+"""Stages in which a rank may be busy for minutes (kernels) without a sign of progress."""
+
+
+@dataclass
+class Pulse:
+    """What the launcher last saw of one rank."""
+
+    rank: int
+    text: str = ""
+    changed_s: float = 0.0
+    """When the text last changed (monotonic)."""
+    busy_s: float = 0.0
+    """CPU seconds of the process when last looked at."""
+    worked_s: float = 0.0
+    """When those last grew (monotonic)."""
+
+    @property
+    def stage(self) -> str:
+        """What the rank is doing."""
+        return self.text.split()[1] if self.text else STARTING[0]
+
+    @property
+    def count(self) -> int:
+        """How often it has told of progress."""
+        return int(self.text.split()[2]) if self.text else 0
+
+
+@dataclass
+class HangWatch:
+    """Tells when ranks that should train do not."""
+
+    read: Callable[[], Mapping[int, Beat]]
+    """Returns the newest beat of each rank that has begun."""
+    world_size: int
+    hang_s: float = HANG_S
+    pulses: list[Pulse] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to watch."""
+        now = time.monotonic()
+        self.pulses = [Pulse(rank, changed_s=now, worked_s=now) for rank in range(self.world_size)]
+
+    def look(self) -> str | None:
+        """Read every rank's beat; return which rank hangs and where, or None."""
+        now = time.monotonic()
+        beats = self.read()
+        for pulse in self.pulses:
+            beat = beats.get(pulse.rank, Beat(text="", busy_s=0.0))
+            if beat.text != pulse.text:
+                pulse.text, pulse.changed_s = beat.text, now
+            if beat.busy_s >= pulse.busy_s + 0.5:
+                pulse.busy_s, pulse.worked_s = beat.busy_s, now
+        return hanging(self.pulses, now, self.hang_s)
+
+
+def beats_here(folder: Path) -> dict[int, Beat]:
+    """Return the newest beat of each rank on this machine, whose files lie in `folder`."""
+    found = {}
+    for path in folder.glob("rank-*.beat"):
+        text = path.read_text(encoding="ascii").strip()
+        rank = int(path.stem.removeprefix("rank-"))
+        found[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
+    return found
+
+
+def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
+    """Return which rank holds up the others, in words, or None while any of them gets on. Pure.
+
+    While a rank starts it may compile kernels for minutes: then it hangs when it does not even use the CPU. It may also
+    wait for another trial that compiles them, or import from a slow disk: `limit_s` is for these.
+    """
+    if min(now_s - pulse.changed_s for pulse in pulses) < hang_s:
+        return None
+    last = min(pulses, key=_progress)
+    if not last.text or last.stage == "kernels":
+        return None
+    if last.stage in STARTING and now_s - last.worked_s < hang_s:
+        return None
+    # One that stopped while they exchanged something has come as far as those that wait for it.
+    named = " or ".join(str(pulse.rank) for pulse in pulses if _progress(pulse) == _progress(last))
+    return f"rank {named} hangs ({last.stage}): no rank made progress for {hang_s:g} s"
+
+
+def _progress(pulse: Pulse) -> tuple[int, int]:
+    stage = STARTING.index(pulse.stage) if pulse.stage in STARTING else len(STARTING)
+    return stage, pulse.count
+
+
+def _cpu_seconds(process: int) -> float:
+    try:
+        times = psutil.Process(process).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system

@@ -1,0 +1,355 @@
+"""One trial = one fresh process group: time limit, exit status, record, and a line of progress.
+
+Input: request.json in a trial's folder. Output: record.json. A result already measured is taken as it is.
+
+    python -m envknee.launch results/<study>/trials/0007
+    python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
+    python -m envknee.launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
+
+The image is entered here, around the trial's process alone, and not by Snakemake around the launcher: locks on GPUs, the time
+limit and the ends of all processes stay on the host, where nothing needs Snakemake's option --sdm to be right.
+
+Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log)
+and may be tried again. Exit 130 or 143: interrupted.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from envknee.machine import gpus, scratch
+from envknee.machine.processes import (
+    GRACE_S,
+    adopt_orphans,
+    end_all,
+    gpus_here,
+    in_cluster,
+    raise_at_signals,
+)
+from envknee.measure import ranks
+from envknee.measure.out_of_memory import KernelKills
+from envknee.record.read import read_rows, rebuild_record
+from envknee.record.schema import Environment, Failure, Image, Outcome, Record, Request, Row
+from envknee.record.status import Status
+from envknee.run import attempts, cost, nodes, progress
+from envknee.run.command import command_of
+from envknee.run.container.enter import Entrance, entrance_for, leave
+from envknee.run.hang_watch import HangWatch, beats_here
+from envknee.study import claim, space
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.strategies import STRATEGIES
+
+POLL_S = 0.2
+FULL_DISK_BYTES = 100_000
+"""With less room than this a trial cannot have written its rows."""
+
+
+class Interrupted(Exception):
+    """A signal asked the launcher to stop."""
+
+    def __init__(self, signal_number: int) -> None:
+        """Take the signal's number, from which the exit status follows."""
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+def launch(trial: TrialFolder, given: Path | None = None) -> Record:
+    """Measure the trial unless that was done before, and write its record. `given` is the image of other runtimes than host.
+
+    Raises:
+        UserError: when the request is missing or broken, the image is missing or another than the measured one, or the
+            trial ended without a result.
+        Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
+    """
+    request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
+    entrance = entrance_for(request.runtime, given)
+    with claim.only_launcher_of(trial):
+        _take_what_ranks_left(trial, request)
+        _set_aside_unusable(trial)
+        if trial.outcome.exists():
+            outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
+            if outcome.request_sha256 != sha256_of(trial.request):
+                raise UserError(
+                    f"{trial.root} holds the measurement of another request than its request.json."
+                    " Delete that folder to measure this trial again; no other trial is touched."
+                )
+            _check_measured_in(trial, outcome, entrance.image if entrance else None)
+            attempts.settle(trial, gpus=len({device.uuid for device in outcome.gpus}))
+        elif request.refusal is not None:
+            _finish(trial, "refused", request.refusal)
+        elif request.skip is not None:
+            _finish(trial, "skipped", request.skip)
+        else:
+            _set_aside(trial)
+            if request.nodes > 1:
+                _measure_on_nodes(trial, request, given)
+            else:
+                _measure_here(trial, request, entrance)
+            _tell_of_missing_policy(trial, request)
+        record = rebuild_record(trial)
+        write_atomically(trial.record, canonical_json(record))
+    return record
+
+
+def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
+    """Say when a learning trial that came to its end could not export its policy: its figures count all the same."""
+    outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
+    ended_by_itself = outcome.num_mini_batches is not None and outcome.status in ("target_reached", "timeout")
+    if request.kind == "learning" and ended_by_itself and not trial.policy.exists():
+        print(f"{trial.root}: measured, but its policy was not exported; {trial.log} says why", file=sys.stderr)
+
+
+def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image | None) -> None:
+    """Make sure that a result already there was measured in the same image: results of two images are no one study's."""
+    measured = outcome.environment.image if outcome.environment else None
+    if measured and this_image and measured.content_sha256 != this_image.content_sha256:
+        raise UserError(
+            f"{trial.root} was measured in another image (content {measured.content_sha256[:12]}, now"
+            f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
+            " the old image back. Nothing measured was touched."
+        )
+
+
+def _set_aside(trial: TrialFolder) -> None:
+    """Keep rows and log of an interrupted attempt under other names: nothing measured is lost, nothing is mixed."""
+    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}.*")))
+    for left in (trial.metrics, trial.log, trial.outcome, trial.cost):
+        if left.exists():
+            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
+
+
+def _set_aside_unusable(trial: TrialFolder) -> None:
+    """Make room for another attempt where the outcome of this one cannot be used, and say why."""
+    if trial.outcome.exists() and (why := attempts.forget_torn(trial)):
+        print(f"{trial.root}: measured again: {why}. What was there is kept beside it", file=sys.stderr, flush=True)
+        _set_aside(trial)
+
+
+def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
+    """Measure a trial on this machine, and write its cost."""
+    with (
+        gpus.reserved_for(gpus_here(request), most=STRATEGIES[request.strategy].gpus_of_auto) as uuids,
+        attempts.counted(trial) as (lost, alive),
+        tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
+    ):
+        meeting = Path(folder)
+        spent = cost.start(uuids)
+        watch = HangWatch(lambda: beats_here(meeting), request.processes) if request.processes > 1 else None
+        try:
+            _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, alive, grace_s=0.0)
+        finally:
+            if entrance is not None:
+                leave(entrance, meeting)
+        # Collectors in a cluster have GPUs of other machines, whose counters are not read.
+        elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
+        write_atomically(trial.cost, canonical_json(spent().model_copy(update={"lost": lost, **elsewhere})))
+
+
+def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
+    """Measure a trial on all nodes of this SLURM job, and write what it cost on all of them."""
+    with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
+        spent = cost.start([])
+        watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
+        # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
+        _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, alive, grace_s=GRACE_S)
+        whole = nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
+        write_atomically(trial.cost, canonical_json(whole))
+
+
+def _measure(
+    trial: TrialFolder,
+    request: Request,
+    started_by: tuple[list[str], dict[str, str]],
+    watch: HangWatch | None,
+    alive: Callable[[], None],
+    grace_s: float,
+) -> None:
+    """Run the trial's processes to its outcome, or write the outcome that their end stands for.
+
+    Args:
+        trial: where its files lie
+        request: what it runs
+        started_by: command and environment variables
+        watch: tells whether one of several ranks hangs
+        alive: called while it runs
+        grace_s: how long processes of which one hangs may take to end
+    """
+    command, variables = started_by
+    started, started_unix_s = time.monotonic(), time.time()
+    others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
+    # Docker and Podman give a container a group of its own, and so does srun what it starts.
+    anywhere = request.runtime == "docker" or request.nodes > 1
+    kernel_kills = KernelKills(anywhere)
+    for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
+        left.unlink(missing_ok=True)  # of an interrupted attempt
+    hang = None
+    with trial.log.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
+    try:
+        while process.poll() is None:
+            elapsed_s = time.monotonic() - started
+            hang = watch.look() if watch else None
+            if hang or elapsed_s > request.limit_s:
+                break
+            alive()
+            _show_live(trial, request, elapsed_s)
+            time.sleep(POLL_S)
+    finally:
+        end_all(process, grace_s if hang else GRACE_S, others)
+        _clear_live()
+    attempts.check_newest(trial)
+    is_late = time.monotonic() - started > request.limit_s
+    if request.processes > 1:
+        may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
+        _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
+    if trial.outcome.exists():
+        return
+    if hang:
+        raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
+    if is_late:
+        reason = f"still running after {request.limit_s:g} s (limit_s) and stopped"
+        _finish(trial, "timeout", reason, started_unix_s, started)
+    elif kernel_kills.explain(process.returncode, trial.log if request.processes > 1 else None):
+        _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s, started)
+    else:
+        raise UserError(
+            f"{progress.parameters(request)}: ended without a result. {_last_words(trial, request, process.returncode)}"
+        )
+
+
+def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
+    """Write the outcome of a trial of several ranks, when theirs make one within `wait_s`: other machines' may show late."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
+        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.processes), request.processes, metrics)
+        if outcome is not None or time.monotonic() >= deadline:
+            break
+        time.sleep(POLL_S)
+    if outcome is not None:
+        write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
+    """Write the outcome of ranks that had all come to their end when their launcher was stopped: it was about to."""
+    if request.processes == 1 or trial.outcome.exists() or not trial.attempts.exists():
+        return
+    outcomes = ranks.read_outcomes(trial, request.processes)
+    told = [one.request_sha256 == sha256_of(trial.request) for one in outcomes.values()]
+    if len(told) == request.processes and all(told):
+        _merge_ranks(trial, request, wait_s=0.0)
+
+
+def _finish(
+    trial: TrialFolder, status: Status, reason: str, started_unix_s: float | None = None, started: float | None = None
+) -> None:
+    """Write the outcome of a trial whose own process could not, which began at `started` (monotonic), or never."""
+    machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+    if trial.metrics.exists():
+        sync(trial.metrics)
+    rows = read_rows(trial)
+    failure = Failure(iteration=len(rows), tensor=None, env_indices=[], dump=None) if status == "oom" else None
+    outcome = Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+        status=status,
+        reason=reason,
+        failure=failure,
+        environment=machine,
+        started_unix_s=time.time() if started_unix_s is None else started_unix_s,
+        setup_s=None,
+        total_s=0.0 if started is None else time.monotonic() - started,
+        num_mini_batches=None,
+        rollout_gb=None,
+        attempt=attempts.own_number(),
+    )
+    write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def _last_words(trial: TrialFolder, request: Request, returncode: int) -> str:
+    """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
+    free_bytes = shutil.disk_usage(trial.root).free
+    if free_bytes < FULL_DISK_BYTES:
+        return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
+    lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
+    if said:  # the last thing that a trial says, over as many lines as it takes
+        return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
+    tail = "\n    ".join(line for line in lines[-5:] if line.strip())
+    again = "Run the sweep again to try once more."
+    if request.overrides:
+        changed = ", ".join(f"{name}: {value}" for name, value in request.overrides.items())
+        again += f" If it says the same again, look at what the study overrides ({changed})."
+    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\n{again}"
+
+
+def _show_live(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
+    if not sys.stderr.isatty():
+        return
+    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
+    width = os.get_terminal_size(sys.stderr.fileno()).columns
+    print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def _clear_live() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _whole_rows(trial: TrialFolder) -> list[Row]:
+    """Return the newest row of a trial that still writes, as a list of at most one."""
+    if not trial.metrics.exists():
+        return []
+    *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
+    return [Row.model_validate_json(newest)] if newest else []
+
+
+def _say_progress(folder: StudyFolder, record: Record) -> None:
+    """Print the line for a finished trial; without the study's file beside the trials, only the trial's own part."""
+    if folder.study.exists():
+        study = read_study(folder.study)
+        slots = space.plan(study)
+        seconds = {}
+        for path in folder.trial_files("outcome.json"):
+            with suppress(UserError):  # one that is damaged is told by what needs it
+                seconds[int(path.parent.name)] = read_model(path, Outcome, "").total_s
+        left_s = progress.time_left_s(slots, seconds, study.slots)
+        print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
+    else:
+        print(progress.told(record), flush=True)
+
+
+def main() -> int:
+    """Run one trial in a fresh process group and write its record."""
+    parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument(
+        "image", type=Path, nargs="?", help="the image to run it in: a SIF file, or the file that pins one of Docker's"
+    )
+    arguments = parser.parse_args()
+    trial = TrialFolder(arguments.trial)
+    scratch.use_told()
+    raise_at_signals(Interrupted)
+    try:
+        record = launch(trial, arguments.image)
+    except Interrupted as interrupted:
+        print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
+        return 128 + interrupted.signal_number
+    _say_progress(StudyFolder(trial.root.parent.parent), record)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,147 @@
+"""A trial on several machines of a SLURM job: one srun starts this module on each, and each runs its part of the ranks.
+
+Input: a trial whose request says `nodes: 2`, inside a job that has as many. Output: as of every trial; until it ends, in a folder
+that all nodes see, what each node knows of its ranks (a line a second) and what they cost there.
+
+    python -m envknee.nodes results/<study>/trials/0007 MEETING [IMAGE]           started by envknee.run.launch, through srun
+
+Ranks train over the network that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, or the one that NCCL and Gloo choose; their ports
+are open on that network alone while the trial runs.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from envknee.machine import gpus, processes, scratch
+from envknee.record.schema import Beat, Cost, Request
+from envknee.run import cost
+from envknee.run.command import command_of as command_here
+from envknee.run.container.enter import entrance_for, leave
+from envknee.run.hang_watch import beats_here
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.paths import TrialFolder
+
+RELAY_S = 1.0
+"""Between two reports of a node on its ranks."""
+
+END_S = 5.0
+"""Processes of a node may take so long to end: less than the launcher gives srun."""
+
+LATE_S = 60.0
+"""A file written on another node may show here so late: network file systems keep what they know of a folder."""
+
+
+class Report(BaseModel):
+    """What a node says of its ranks."""
+
+    beats: dict[int, Beat]
+
+
+@contextmanager
+def meeting(trial: TrialFolder) -> Iterator[Path]:
+    """Give an empty folder that all nodes see, as they see the trial's own."""
+    for left in trial.root.glob("meeting-*"):  # by a launcher that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="meeting-", dir=trial.root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # a node that was killed may just have written there
+
+
+def command_of(
+    trial: TrialFolder, request: Request, shared: Path, image: Path | None
+) -> tuple[list[str], dict[str, str]]:
+    """Return what starts a trial on all nodes of this job: (command, environment variables).
+
+    Raises:
+        UserError: when this is no job of that many nodes.
+    """
+    job_id = os.environ.get("SLURM_JOB_ID")
+    if not job_id:
+        raise UserError(
+            f"nodes: {request.nodes} was asked for, and this is no SLURM job. Run the study with `--profile slurm`, or give the"
+            " arm `nodes: 1`"
+        )
+    words = [
+        "srun", f"--jobid={job_id}", f"--nodes={request.nodes}", f"--ntasks={request.nodes}", "--ntasks-per-node=1",
+        "--kill-on-bad-exit=1", "--cpu-bind=none", "--input=none", "--quiet",
+        sys.executable, "-m", "envknee.run.nodes", str(trial.root.resolve()), str(shared.resolve()),
+    ]  # fmt: skip
+    return words + ([] if image is None else [str(image.resolve())]), dict(os.environ)
+
+
+def beats(shared: Path) -> dict[int, Beat]:
+    """Return what all nodes have last said of their ranks."""
+    found: dict[int, Beat] = {}
+    for path in shared.glob("node-*.json"):
+        with suppress(UserError, OSError):  # replaced while it was read: a network file system may say that it is stale
+            found |= read_model(path, Report, "").beats
+    return found
+
+
+def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
+    """Return what a trial took on all of its nodes, from what each has told; `here` is what the launcher knows: time and job."""
+    told = [read_model(path, Cost, "") for path in shared.glob("cost-*.json")]
+    joules = [one.energy_j for one in told]
+    # The step with a task on each node is gone when the launcher looks. Whoever looked first has seen it on all of them.
+    job_joules = [one.slurm.energy_j for one in told if one.slurm and one.slurm.energy_j is not None]
+    job = here.slurm and here.slurm.model_copy(update={"energy_j": max(job_joules, default=None)})
+    return Cost(
+        gpus=0 if request.gpus == 0 else request.world_size,
+        held_s=here.held_s,
+        energy_j=None if len(told) < request.nodes or None in joules else sum(one or 0.0 for one in joules),
+        slurm=job,
+    )
+
+
+def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
+    """Run this node's part of a trial, and return the exit status of its processes."""
+    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    entrance = entrance_for(request.runtime, image)
+    node = os.environ.get("SLURM_NODEID", "0")
+    with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
+        local = Path(folder)
+        spent = cost.start(uuids)
+        command, variables = command_here(trial, request, uuids, local, entrance, shared)
+        others = processes.adopt_orphans()
+        process = subprocess.Popen(command, env=variables, start_new_session=True)
+        try:
+            while process.poll() is None:
+                write_atomically(shared / f"node-{node}.json", Report(beats=beats_here(local)).model_dump_json())
+                time.sleep(RELAY_S)
+        finally:
+            processes.end_all(process, END_S, others)
+            if entrance is not None:
+                leave(entrance, local)
+            write_atomically(shared / f"cost-{node}.json", canonical_json(spent()))
+    return process.returncode
+
+
+def main() -> int:
+    """Run one node's part of a trial."""
+    parser = argparse.ArgumentParser(
+        description="Run one node's part of a trial; envknee.run.launch starts it through srun."
+    )
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
+    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
+    arguments = parser.parse_args()
+    scratch.use_told()
+    processes.raise_at_signals(lambda number: SystemExit(128 + number))
+    return run_here(TrialFolder(arguments.trial), arguments.meeting, arguments.image)
+
+
+if __name__ == "__main__":
+    run_command(main)

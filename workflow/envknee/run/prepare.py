@@ -1,0 +1,141 @@
+"""Everything that can be wrong is found before the first trial, and kernels are compiled before anything is timed.
+
+Input: a study's folder with study.json. Output: resolved.yaml, every field of every arm's environment and agent, and one
+tiny real trial per arm under prepare/ (its first run on a machine compiles Warp's kernels, about a minute).
+
+    python -m envknee.prepare results/<study>
+"""
+
+import argparse
+import enum
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envknee import trainers
+from envknee.ask import ask
+from envknee.machine import environment, scratch
+from envknee.record.schema import Request
+from envknee.run import launch
+from envknee.slurm import node
+from envknee.study import claim
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.space import Point, Slot, legal_points, plan
+
+
+def resolve_arms(study: Study) -> dict[str, Any]:
+    """Return {arm: {"device": ..., "env": {...}, "agent": {...}}}, resolved at the smallest point of the study.
+
+    Raises:
+        UserError: for the first thing that is wrong with the device, task, asset, an override or a batch size.
+    """
+    plan(study)
+    resolved = {}
+    for arm in study.arms:
+        try:
+            smallest = smallest_requests(study, arm)
+            device = environment.choose_device(study.arms[arm].gpus)
+            trainer = trainers.load(study.arms[arm].trainer)
+            configs = [trainer.resolve(request, device) for request in smallest]
+        except UserError as error:
+            raise UserError(f"arms.{arm}: {error}") from error
+        resolved[arm] = {"device": device, "env": _plain(configs[0].env), "agent": _plain(configs[0].agent)}
+    return resolved
+
+
+def smallest_requests(study: Study, arm: str) -> list[Request]:
+    """Return a request at the smallest legal point of each kind of trial, as `ask` would make it."""
+    requests = []
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        if sweep is not None:
+            slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
+            requests.append(
+                ask.request_for(study, slot, _smallest(legal_points(sweep, study.world_sizes)), refusal=None)
+            )
+    return requests
+
+
+def _smallest(points: list[Point]) -> Point:
+    return min(points, key=lambda point: (point.num_envs * point.horizon, point))
+
+
+def _plain(value: Any) -> Any:
+    """Return a configuration as data that YAML can hold; what is neither data nor a configuration becomes its text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, str | int | float | bool | None):
+        return str(value) if isinstance(value, str) else value
+    if callable(value) or isinstance(value, type) or not hasattr(value, "__dict__"):
+        return str(value)
+    return {key: _plain(item) for key, item in vars(value).items() if not key.startswith("_")}
+
+
+def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> None:
+    """Run one iteration of every arm's smallest point in a process of its own, as trials do (in `image`, where they do).
+
+    Raises:
+        UserError: when it does not end well: then no trial of that arm would.
+    """
+    for arm in study.arms:
+        trial = TrialFolder(folder.root / "prepare" / arm)
+        shutil.rmtree(trial.root, ignore_errors=True)
+        trial.root.mkdir(parents=True)
+        request = smallest_requests(study, arm)[0]
+        # Of several nodes, what one of them does: those compile the same kernels.
+        batch_size = None if request.batch_size is None else request.batch_size // request.nodes
+        request = request.model_copy(
+            update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
+            | {"nodes": 1, "batch_size": batch_size, "inject": None}
+        )
+        write_atomically(trial.request, canonical_json(request))
+        print(
+            f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True
+        )
+        started = time.monotonic()
+        record = launch.launch(trial, image)
+        if record.outcome.status != "ok":
+            raise UserError(
+                f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"
+            )
+        machine = record.outcome.environment
+        assert machine is not None, "a trial that ran says where"
+        print(f"prepared {arm} on {machine.device.name} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Check a study and compile its kernels."""
+    parser = argparse.ArgumentParser(
+        description="Check everything that can be wrong with a study, and compile its kernels."
+    )
+    parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
+    parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    scratch.use_told()
+    print(node.described(), flush=True)
+    if warning := node.missing_gpus():
+        print(f"warning: {warning}", flush=True)
+    study = read_study(folder.study)
+    resolved = resolve_arms(study)
+    prepared = TrialFolder(folder.root / "prepare")
+    prepared.root.mkdir(exist_ok=True)
+    with claim.only_launcher_of(prepared):  # a preparation outlives a sweep that is killed
+        warm_up(study, folder, arguments.image)
+    write_atomically(folder.resolved, yaml.safe_dump(resolved, sort_keys=True, allow_unicode=True))
+
+
+if __name__ == "__main__":
+    run_command(main)

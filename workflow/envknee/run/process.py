@@ -1,0 +1,174 @@
+"""The process of one trial: device, trainer and meter put together, and how it ended.
+
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
+is there, what `envknee.measure.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A
+bad outcome (memory, NaN, divergence, a spent budget) ends with an outcome that says so and exit 0 (a rank among several:
+`ranks.BROKEN`, which ends the others); everything else ends with a traceback and without one. Started by `envknee.run.launch`,
+which adds the time limit:
+
+    python -m envknee.trial results/<study>/trials/0007
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from envknee import trainers
+from envknee.machine import environment
+from envknee.machine.processes import age_s, die_with_parent, gpus_here
+from envknee.measure import keepsakes, ranks
+from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
+from envknee.measure.ranks import Ranks
+from envknee.record.schema import Environment, Failure, Outcome, Request
+from envknee.record.status import CRASHED
+from envknee.run import attempts
+from envknee.run.container import apptainer, docker
+from envknee.run.kernel_cache import OneCompiles, key_of
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.paths import TrialFolder
+from envknee.trainers.common import determinism
+
+LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
+"""Compiled besides Isaac Lab's for `observations: lean`."""
+
+TOO_SMALL = "Kernel size can't be greater than actual input size"
+"""What PyTorch says of it, whichever library makes the network: before the first step, and so before the first trial."""
+
+
+def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
+    """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
+
+    Raises:
+        UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
+    """
+    lived_s = age_s()  # imports take seconds, of the device's time too
+    started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
+    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    device = environment.choose_device(gpus_here(request), this.local_rank)
+    if request.deterministic:
+        determinism.require(device)
+    machine = environment.observe(device, request.memory.memory_cap_gb)
+    if this.rank == 0:
+        write_atomically(trial.environment, canonical_json(machine))
+    kernels = OneCompiles(key_of(kernels_needed(request, machine)))
+    meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this)
+    environment.use(device)
+    try:
+        meter.begin("configuration")
+        trainer = trainers.load(request.trainer)
+        config = trainer.resolve(request, device, this.rank)
+        meter.begin("kernels")
+        if this.rank == 0:  # for all of them: one that waited here would keep the others from their first step
+            kernels.wait()
+        trainer.train(config, meter)
+        raise RuntimeError("the trainer returned before the meter ended the trial")
+    except TrialDone as done:
+        end = done
+    except Exception as error:
+        if TOO_SMALL in str(error):
+            raise UserError(
+                f"trainer: {request.trainer}: images are too small for the convolutions of its network ({error}). Make them larger"
+                " (task.overrides, such as env.scene.tiled_camera.width and height), or use a trainer with a smaller network"
+            ) from error
+        if not is_out_of_memory(error):
+            raise
+        failure = Failure(
+            iteration=len(meter.rows),
+            tensor=meter.stage,
+            env_indices=[],
+            dump=None,
+            requested_gb=requested_gb(str(error)),
+        )
+        cap_gb = request.memory.memory_cap_gb
+        capped = "" if cap_gb is None or "memory_cap_gb" in str(error) else f", memory_cap_gb is {cap_gb:g}"
+        end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
+    finally:
+        meter.close()
+    if trial.metrics.exists():
+        sync(trial.metrics)  # rows are on the disk before anything says that they are whole
+    collectors = [] if end.status in CRASHED else meter.collectors
+    outcome = Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+        status=end.status,
+        reason=end.reason,
+        failure=end.failure,
+        environment=machine,
+        started_unix_s=started_unix_s,
+        setup_s=sum(meter.startup_s.model_dump().values()) if meter.startup_s else None,
+        total_s=time.monotonic() - started,
+        num_mini_batches=meter.num_mini_batches,
+        rollout_gb=meter.rollout_gb,
+        startup_s=meter.startup_s,
+        memory_map=meter.memory.map(),
+        micro_batches=meter.micro_batches,
+        learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
+        learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
+        warnings=meter.warnings,
+        attempt=attempts.own_number(),
+        ranks=[one.model_copy(update={"status": end.status}) for one in collectors] or None,
+        parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
+    )
+    return outcome, meter
+
+
+def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
+    """Return what decides which Warp kernels a trial needs: device, versions, task and its settings, but no size."""
+    compilers = ("warp-lang", "newton", "mujoco-warp", "isaaclab")
+    return {
+        "device": machine.device.compute_capability or machine.cpu_model,
+        "packages": {name: machine.packages.get(name) for name in compilers},
+        "task": [request.task_id, request.asset, request.overrides],
+        **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
+        **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
+    }
+
+
+def main() -> None:
+    """Run one trial in this process."""
+    parser = argparse.ArgumentParser(
+        description="Run one trial in this process; envknee.run.launch adds limits and the record."
+    )
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="how many processes train together here (default: this one)"
+    )
+    parser.add_argument("--meeting", type=Path, help="an empty folder on this machine's disk, where ranks meet")
+    parser.add_argument("--nodes", type=int, default=1, help="how many machines train together (default: this one)")
+    parser.add_argument("--shared-meeting", type=Path, help="with --nodes: an empty folder that all of them share")
+    arguments = parser.parse_args()
+    trial = TrialFolder(arguments.trial)
+    # A launcher that is killed must not leave a simulation behind on the GPU.
+    die_with_parent()
+    if arguments.ranks * arguments.nodes > 1:
+        if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
+            parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")
+        ranks.torchrun(
+            ["-m", "envknee.run.process", str(trial.root)],
+            arguments.ranks,
+            arguments.meeting,
+            arguments.nodes,
+            arguments.shared_meeting,
+        )
+        return
+    this = Ranks.here()
+    outcome, meter = run(trial, this)
+    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
+    attempts.check_newest(trial)
+    write_atomically(path, canonical_json(outcome))
+    if this.rank == 0:
+        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
+    # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ranks.BROKEN if this.world_size > 1 and outcome.status in CRASHED else 0)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,153 @@
+"""How far a study is, in one line: trials done of planned, what the last one gave, time left.
+
+Input: the study's folder. Output: text. Pure but for the `Follower`, which reads records as they appear.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from envknee.record.schema import Record, Request, Row
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.paths import StudyFolder
+from envknee.study.rules import Kind
+from envknee.study.space import Slot
+from envknee.verdict.series import Ranks
+
+
+def parameters(request: Request) -> str:
+    """Return a trial's parameters in a few words: `throughput stock · 64 envs x 2 GPUs · T16 · B256 · repeat 1`."""
+    if request.skip is not None:
+        return f"{request.kind} {request.arm}"
+    batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
+    envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
+    drill = " · DRILL" if request.inject else ""
+    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
+
+
+def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
+    """Return what a running trial does: starting, or its latest iteration."""
+    if not rows:
+        return f"starting, {elapsed_s:.0f} s"
+    row = rows[-1]
+    reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
+    if request.iterations is not None:
+        position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"
+    else:
+        position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
+    return f"{position}, {row.fps_total:,.0f} FPS{reward}"
+
+
+def result(record: Record) -> str:
+    """Return what a trial gave: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    if record.outcome.status == "skipped":
+        return f"skipped: {record.outcome.reason}"
+    parts = []
+    if record.fps_total is not None:
+        parts.append(f"{record.fps_total.median:,.0f} FPS")
+    if record.seconds_to_target is not None:
+        parts.append(f"target in {record.seconds_to_target:.1f} s")
+    elif record.best_reward is not None:
+        parts.append(f"best reward {record.best_reward:.2f}")
+    if record.memory_peak_gb is not None:
+        parts.append(f"{record.memory_peak_gb:.2f} GB")
+    parts.append(f"{record.outcome.total_s:.0f} s")
+    return f"{record.outcome.status}: {', '.join(parts)}"
+
+
+def told(record: Record) -> str:
+    """Return which trial gave what: `throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    return f"{parameters(record.request)} → {result(record)}"
+
+
+def line(record: Record, done: int, planned: int, left_s: float | None) -> str:
+    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`."""
+    left = rough_time(left_s if done < planned else None)
+    said = f"[{done:>{len(str(planned))}}/{planned}] {told(record)}"
+    return said + (f"; {left}" if left else "")
+
+
+class Follower:
+    """Says what preparing prints, and a line for each trial that ends: on a cluster jobs print into their own logs."""
+
+    POLL_S = 5.0
+
+    def __init__(self, folder: StudyFolder, planned: int, say: Callable[[str], None]) -> None:
+        """Remember what is done already; `say` prints a line."""
+        self.folder = folder
+        self.planned = planned
+        self.say = say
+        self._seen = self._finished()
+        self._prepared = self._preparing()
+        self._before = len(self._seen)
+        self._began_s = time.monotonic()
+        self._looking = threading.Lock()
+
+    def start(self) -> None:
+        """Look every few seconds, in a thread that ends with the process."""
+        threading.Thread(target=self._keep_looking, name="progress", daemon=True).start()
+
+    def look(self) -> None:
+        """Say what has ended since the last look."""
+        with self._looking:
+            before, self._prepared = self._prepared, self._preparing()
+            for said in self._prepared[len(before) if self._prepared[: len(before)] == before else 0 :]:
+                self.say(said)
+            for path in sorted(self._finished() - self._seen):
+                record = read_model(path, Record, "Run the sweep again.")
+                self._seen.add(path)
+                done = len(self._seen)
+                pace_s = (time.monotonic() - self._began_s) / (done - self._before)
+                self.say(line(record, done, self.planned, pace_s * (self.planned - done)))
+
+    def _keep_looking(self) -> None:
+        while True:
+            time.sleep(self.POLL_S)
+            with suppress(UserError, OSError):  # a file system that is away for a moment: the next look tells
+                self.look()
+
+    def _preparing(self) -> list[str]:
+        """Return the whole lines that preparing has printed."""
+        log = self.folder.root / "logs" / "prepare.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+
+    def _finished(self) -> set[Path]:
+        return set(self.folder.trial_files("record.json"))
+
+
+def time_left_s(slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int) -> float | None:
+    """Return the expected seconds until the last trial ends, from the mean duration of finished trials of each kind.
+
+    Args:
+        slots: the whole plan
+        seconds_by_number: duration of each finished trial
+        side_by_side: how many trials run at once
+
+    Returns:
+        None when no trial of any kind has finished. A kind without a finished trial counts like the other one.
+    """
+    durations: dict[Kind, list[float]] = {}
+    for slot in slots:
+        if slot.number in seconds_by_number:
+            durations.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
+    if not durations:
+        return None
+    typical = statistics.fmean([second for seconds in durations.values() for second in seconds])
+    means = {kind: statistics.fmean(seconds) for kind, seconds in durations.items()}
+    return sum(means.get(slot.kind, typical) for slot in slots if slot.number not in seconds_by_number) / side_by_side
+
+
+def rough_time(seconds: float | None) -> str:
+    """Return a duration in the precision a person wants: `about 4 min left`."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"about {round(seconds / 10) * 10:.0f} s left"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} min left"
+    return f"about {seconds / 3600:.1f} h left"

@@ -1,0 +1,54 @@
+"""What figures, report and terminal read: verdict.json, the records, and the rows of a trial. They decide nothing again."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from envknee.record.read import load_records, read_rows, without_skipped
+from envknee.record.schema import Record, Row
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.paths import StudyFolder
+from envknee.verdict.schema.study import Verdict
+
+
+class Evidence(NamedTuple):
+    """What a study's figures are drawn from."""
+
+    verdict: Verdict
+    records: Sequence[Record]
+    """Of the trials that ran, were refused or broke; not of those that were skipped."""
+    rows: Callable[[Record], Sequence[Row]]
+    """Returns the iterations of a trial."""
+
+
+def read_verdict(folder: StudyFolder) -> Verdict:
+    """Return what verdict.json says.
+
+    Raises:
+        UserError: when it is missing or broken.
+    """
+    return read_model(folder.verdict, Verdict, _remedy(folder))
+
+
+def read_evidence(folder: StudyFolder) -> Evidence:
+    """Return the verdict of a study with the trials that it was decided from.
+
+    Raises:
+        UserError: when the verdict is missing or older than a trial, or a file was changed after its measurement.
+    """
+    return evidence_of(folder, load_records(folder))
+
+
+def evidence_of(folder: StudyFolder, records: Sequence[Record]) -> Evidence:
+    """Return the same where all records are read already."""
+    verdict, records = read_verdict(folder), without_skipped(records)
+    if verdict.trials_measured != len(records):
+        raise UserError(
+            f"{folder.verdict} was decided from {verdict.trials_measured} trials, and {folder.root} holds {len(records)}."
+            f" {_remedy(folder)}"
+        )
+    return Evidence(verdict, records, lambda record: read_rows(folder.trial(record.request.number)))
+
+
+def _remedy(folder: StudyFolder) -> str:
+    return f"Write it with `envknee verdict {folder.root}`."

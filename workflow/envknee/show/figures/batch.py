@@ -1,0 +1,179 @@
+"""Optimizer steps and frames to target against batch size, the law through them, and the critical batch size."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, thousands
+from envknee.show.figures.style import COLOURS, DASHES, GREY, Look, look_at, wrapped
+from envknee.verdict.schema.batch import BatchLaw
+from envknee.verdict.schema.study import Verdict
+
+
+def draw_batch(evidence: Evidence) -> Figure:
+    """Return optimizer steps (above) and frames (below) to the target against batch size, with S(B) and B_noise."""
+    verdict = evidence.verdict
+    laws = [law for arm in verdict.arms for law in arm.batch]
+    if not laws:
+        return in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
+    several = len(verdict.arms) > 1
+    looks = [look_at(place, _name(law, verdict, several)) for place, law in enumerate(laws)]
+    figure, (upper, lower) = canvas(
+        _title(laws, several), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
+    )
+    sizes = sorted({point.batch_size for law in laws for point in law.points})
+    left, right = _range(laws, sizes)
+    for place, (law, look) in enumerate(zip(laws, looks, strict=True)):
+        dodge = 2.0 ** (min(0.08, 0.4 / len(laws)) * (place - (len(laws) - 1) / 2))
+        dashes = DASHES[place // len(COLOURS) % len(DASHES)]
+        for axes, per_step in ((upper, True), (lower, False)):
+            _points(axes, law, look, dodge, per_step)
+            _curve(axes, law, look, dashes, (left, right), per_step)
+            _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
+    for axes in (upper, lower):
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlim(left, right)
+        _room_below(axes)
+        _numbers(axes)
+    lower.xaxis.set_major_locator(FixedLocator(_ticks(sizes, left, right)))
+    lower.xaxis.set_minor_locator(NullLocator())
+    lower.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+    lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
+    upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
+    lower.set_ylabel("Frames to target")
+    keys = [
+        line_key(
+            look.label, look.colour, 1.6, marker=look.marker, markersize=6,
+            linestyle=DASHES[place // len(COLOURS) % len(DASHES)],
+        )
+        for place, look in enumerate(looks)
+    ]  # fmt: skip
+    legend(upper, [*keys, *_explained(laws, verdict)])
+    return figure
+
+
+def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
+    ranks = next(arm.ranks for arm in verdict.arms if arm.arm == law.arm)
+    where = (
+        "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{ranks.each}, T {law.horizon}"
+    )
+    if law.state != "fitted":
+        noise = "too few batch sizes"
+    elif law.b_noise is None:
+        noise = "B_noise beyond what was run"
+    else:
+        noise = f"B_noise {thousands(float(f'{law.b_noise:.3g}'))}"
+        if law.b_noise_lower is not None:
+            end = "∞" if law.b_noise_upper is None else thousands(float(f"{law.b_noise_upper:.3g}"))
+            noise += f" ({thousands(float(f'{law.b_noise_lower:.3g}'))} to {end})"
+    return "\n".join(
+        [f"{wrapped(law.arm)}:"] * several
+        + [where, noise + ("" if law.used or law.state != "fitted" else "\nnot used")]
+    )
+
+
+def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
+    """Return an axis with every batch size, and B_noise with its interval where that is within a factor of 8."""
+    ends = [end for law in laws for end in (law.b_noise, law.b_noise_lower, law.b_noise_upper) if end]
+    low, high = float(sizes[0]), float(sizes[-1])
+    near = [end for end in ends if low / 8 <= end <= high * 8]
+    return min([low, *near]) / 1.4, max([high, *near]) * 1.4
+
+
+def _ticks(sizes: Sequence[int], left: float, right: float) -> list[int]:
+    ticks: list[int] = []
+    for size in sizes:
+        if not ticks or math.log2(size / ticks[-1]) >= math.log2(right / left) / 11:
+            ticks.append(size)
+    return ticks
+
+
+def _points(axes: Axes, law: BatchLaw, look: Look, dodge: float, per_step: bool) -> None:
+    for point in law.points:
+        unit = point.batch_size if per_step else 1
+        cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
+
+
+def _curve(
+    axes: Axes,
+    law: BatchLaw,
+    look: Look,
+    dashes: tuple[float, tuple[float, ...]],
+    ends: tuple[float, float],
+    per_step: bool,
+) -> None:
+    if law.s_min is None or law.e_min_frames is None:
+        return
+    dense = [ends[0] * (ends[1] / ends[0]) ** (step / 100) for step in range(101)]
+    frames = [law.e_min_frames + law.s_min * size for size in dense]
+    values = [value / size if per_step else value for value, size in zip(frames, dense, strict=True)]
+    axes.plot(
+        dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=0.9 if law.used else 0.4, zorder=2
+    )
+
+
+def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:
+    """Draw B_noise as a line, and its interval as a bar near the axis; an end beyond the panel is cut off."""
+    if law.b_noise is None or not law.used:
+        return
+    if ends[0] < law.b_noise < ends[1]:
+        axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+    if law.b_noise_lower is not None:
+        lower, upper = max(law.b_noise_lower, ends[0]), min(law.b_noise_upper or ends[1], ends[1])
+        if lower < upper:
+            axes.plot(
+                [lower, upper], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6, solid_capstyle="butt",
+                transform=axes.get_xaxis_transform(), zorder=3,
+            )  # fmt: skip
+
+
+def _numbers(axes: Axes) -> None:
+    """Number a logarithmic axis so that a short one has several numbers and a long one does not have too many."""
+    low, high = axes.get_ylim()
+    if high < 3.0 * low:
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+    else:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _room_below(axes: Axes) -> None:
+    """Leave room for the bars of B_noise below all points."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / (high / low) ** 0.22, high * (high / low) ** 0.06)
+
+
+def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
+    keys = []
+    points = [point for law in laws for point in law.points]
+    if any(point.frames_to_target.interval_lower is not None for point in points):
+        keys.append(key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
+    if any(law.s_min is not None for law in laws):
+        keys.append(line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
+    if any(law.b_noise is not None and law.used for law in laws):
+        keys.append(line_key("B_noise", linestyle=(0, (4, 3))))
+        if any(law.b_noise_lower is not None for law in laws):
+            keys.append(line_key("its interval", width=4.0, alpha=0.6))
+    if any(point.frames_to_target.lower_bound for point in points):
+        keys.append(key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
+    return keys
+
+
+def _title(laws: Sequence[BatchLaw], several: bool) -> str:
+    known = [law for law in laws if law.used and law.b_noise is not None]
+    if not known:
+        first = laws[0]
+        return f"Critical batch size: {first.statement}" if len(laws) == 1 else "Critical batch size: none shown yet"
+    if len(known) == 1:
+        (law,) = known
+        whose = f" of arm {law.arm}" if several else ""
+        return f"Critical batch size{whose}: {law.b_noise:,.0f} transitions per optimizer step"
+    values = sorted(law.b_noise for law in known if law.b_noise is not None)
+    return f"Critical batch size: {values[0]:,.0f} to {values[-1]:,.0f} transitions per optimizer step"

@@ -1,0 +1,241 @@
+"""What all figures share: title, panels, axes of num_envs, marks, legends, and the files in the end."""
+
+import io
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from envknee.show.figures.style import GREY, INK, STYLE, Look
+from envknee.show.plain import printable
+from envknee.show.words import task_and_hardware
+from envknee.verdict.schema.learning import Cost
+from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import Series
+
+WIDTH_IN = 9.8
+
+
+def canvas(
+    title: str,
+    verdict: Verdict,
+    height: float,
+    ratios: tuple[float, ...] = (1.0,),
+    columns: int = 1,
+    share: bool = True,
+    gaps: tuple[float, float] | None = None,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
+
+    Args:
+        title: wrapped where it is too long
+        verdict: of the study
+        height: inches, for a title of one line
+        ratios: heights of the rows of panels
+        columns: of panels
+        share: let panels of a column share their x axis
+        gaps: between columns and between rows, inches; panels of a row then have y axes of their own
+    """
+    title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
+    subtitle = textwrap.fill(task_and_hardware(verdict), 125)
+    lines, more = title.count("\n") + 1, subtitle.count("\n")
+    height += 0.25 * (lines - 1) + 0.16 * more
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH_IN, height))
+        left = 1.05 / WIDTH_IN
+        figure.text(left, 1 - 0.18 / height, title, fontsize=12.5, fontweight="bold", va="top")
+        below = 0.18 + 0.27 * lines
+        figure.text(left, 1 - below / height, subtitle, fontsize=9, color=GREY, va="top")
+        grid = figure.subplots(
+            len(ratios),
+            columns,
+            sharex="col" if share else False,
+            sharey=False if gaps else "row",
+            squeeze=False,
+            height_ratios=ratios,
+        )
+        figure.subplots_adjust(
+            left=left,
+            right=1 - 2.65 / WIDTH_IN,
+            top=1 - (below + 0.42 + 0.16 * more) / height,
+            bottom=0.62 / height,
+            hspace=0.12 if share else 0.28,
+            wspace=0.14,
+        )
+        if gaps:
+            within = WIDTH_IN - 1.05 - 2.65, height - below - 0.42 - 0.16 * more - 0.62
+            figure.subplots_adjust(
+                # Matplotlib takes them as shares of the mean panel, what is left beside the gaps.
+                wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),
+                hspace=len(ratios) * gaps[1] / (within[1] - (len(ratios) - 1) * gaps[1]),
+            )
+        return figure, list(grid.flat)
+
+
+NOTHING = "nothing to show"
+
+
+def says_nothing(figure: Figure) -> bool:
+    """Tell whether a figure only says why there is nothing to see."""
+    return figure.get_label() == NOTHING
+
+
+def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
+    """Return a figure that says why there is nothing to see."""
+    lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
+    figure, (axes,) = canvas(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
+    axes.set_axis_off()
+    figure.set_label(NOTHING)
+    sentence = "\n".join(lines)
+    axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
+    return figure
+
+
+def svg_of(figure: Figure) -> str:
+    """Return a figure as SVG text, the same for the same figure."""
+    stream = io.StringIO()
+    _plain(figure)
+    with mpl.rc_context(STYLE):
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+PNG_DPI = 200
+"""1,960 pixels wide: a slide's worth."""
+
+
+def png_of(figure: Figure) -> bytes:
+    """Return a figure as a PNG file, the same for the same figure."""
+    stream = io.BytesIO()
+    _plain(figure)
+    with mpl.rc_context(STYLE):
+        figure.savefig(stream, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _plain(figure: Figure) -> None:
+    """Take every text as it stands: names come from files, and `$` would start a formula that may be none."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_parse_math(False)
+        text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
+
+
+def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
+    """Make the x axis logarithmic with the measured num_envs as its ticks, thinned where they would touch."""
+    axes.set_xscale("log", base=2)
+    every = sorted({*sizes, *failed})
+    least, most = every[0], every[-1]
+    ticks: list[int] = []
+    for size in every:
+        if not ticks or math.log2(size / ticks[-1]) >= math.log2(max(most, 2) / least) / 12:
+            ticks.append(size)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+    axes.set_xlim(least / 2**0.4, most * 2**0.4)
+
+
+def num_envs_label(verdict: Verdict) -> str:
+    """Return the label of an axis of num_envs, which are those of each rank."""
+    words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})
+    where = f"on each {' or '.join(words)}" if words else "side by side"
+    return f"Environments {where} (num_envs)"
+
+
+def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
+    """Return an axis that shows every value whole, and intervals as far as they leave the values readable."""
+    lowest, highest = min(values), max(values)
+    span = highest - lowest
+    room = 0.15 * span
+    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
+    return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
+
+
+def dodge_of(series: Series, looks: dict[Series, Look], octaves: float = 0.10) -> float:
+    """Return a factor on num_envs that keeps the marks of several series apart, by `octaves` each at most."""
+    step = min(octaves, 0.5 / len(looks))
+    return 2.0 ** (step * (list(looks).index(series) - (len(looks) - 1) / 2))
+
+
+def thousands(value: float, _: object = None) -> str:
+    """Return `12k` or `1.5M` for large numbers, else the number."""
+    for size, unit in ((1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else 1e6):g}{unit}"
+    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+
+
+def key(marker: str, colour: str, label: str, hollow: bool = False, size: float = 6.0) -> Line2D:
+    """Return a mark for a legend."""
+    return Line2D(
+        [], [], color=colour, marker=marker, linestyle="none", markersize=size, label=label,
+        markerfacecolor="white" if hollow else colour,
+    )  # fmt: skip
+
+
+def line_key(label: str, colour: str = GREY, width: float = 1.0, **style: Any) -> Line2D:
+    """Return a line for a legend."""
+    return Line2D([], [], color=colour, linewidth=width, label=label, **style)
+
+
+def note(text: str) -> Line2D:
+    """Return a line of text for a legend, without a mark."""
+    return Line2D([], [], linestyle="none", label=text)
+
+
+def interval_bar(
+    axes: Axes, x: float, lower: float | None, upper: float | None, colour: str, alpha: float = 0.9
+) -> None:
+    """Draw an interval, where there is one."""
+    if lower is not None and upper is not None:
+        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
+
+
+def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> None:
+    """Draw an open mark at a lower bound, with an arrow that says upwards."""
+    axes.plot(x, y, "^", color=colour, markersize=size, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
+    axes.annotate(
+        "", (x, y), xytext=(0, 17), textcoords="offset points", zorder=3,
+        arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 3},
+    )  # fmt: skip
+
+
+WIDEST = 3.0
+"""An interval is drawn to this factor on either side of its point: two seeds can leave it orders of magnitude wide."""
+
+
+def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:
+    """Draw what reaching the target costs, over `unit`: its interval and a mark, or an open arrow at a lower bound."""
+    if cost.lower_bound:
+        up_arrow(axes, x, cost.value / unit, look.colour)
+        return
+    if cost.interval_lower is not None and cost.interval_upper is not None:
+        lower, upper = max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)
+        interval_bar(axes, x, lower / unit, upper / unit, look.colour)
+    axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
+
+
+def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:
+    """Put a legend of series, and of what else there is to explain, to the right of a panel."""
+    keys = [
+        Line2D([], [], color=look.colour, marker=look.marker, markersize=6, linewidth=1.8, label=look.label)
+        for look in looks.values()
+    ]
+    legend(axes, [*keys, *more])
+
+
+def legend(axes: Axes, keys: Sequence[Line2D | Patch]) -> None:
+    """Put a legend to the right of a panel."""
+    with mpl.rc_context(STYLE):
+        axes.legend(
+            handles=list(keys), loc="upper left", bbox_to_anchor=(1.03, 1.02), borderaxespad=0.0, labelspacing=0.55
+        )

@@ -1,0 +1,105 @@
+"""Labels beside points that touch neither each other nor the points: a greedy search over places around each.
+
+Input: points and words, in points of 1/72 inch. Output: an offset for each label, or None where no place is free. Pure.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+FONT_PT = 8.0
+
+CHARACTER, LINE = 0.62, 1.25
+"""Width of a character and height of a line, as shares of the font's size: DejaVu Sans digits take 0.636."""
+
+
+class Offset(NamedTuple):
+    """Where a label's corner lies from its point, in 1/72 inch, and how it is aligned there."""
+
+    x: float
+    y: float
+    ha: str
+    va: str
+
+    @property
+    def is_far(self) -> bool:
+        """Tell whether the label needs a line to its point."""
+        return max(abs(self.x), abs(self.y)) >= FAR_PT
+
+
+FAR_PT = 17.0
+"""From this far on a thin line must tell which point a label belongs to."""
+
+OFFSETS = [
+    Offset(x * far, y * far, ha, va)
+    for far in (6.0, 11.0, FAR_PT, 24.0)
+    for x, y, ha, va in (
+        (1, 0.6, "left", "bottom"), (1, -0.6, "left", "top"), (-1, 0.6, "right", "bottom"), (-1, -0.6, "right", "top"),
+        (0, 1.2, "center", "bottom"), (0, -1.2, "center", "top"),
+    )
+]  # fmt: skip
+
+
+class _Box(NamedTuple):
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def touches(self, other: "_Box") -> bool:
+        beside = self.right <= other.left or other.right <= self.left
+        return not (beside or self.top <= other.bottom or other.top <= self.bottom)
+
+    def inside(self, other: "_Box") -> bool:
+        across = other.left <= self.left and self.right <= other.right
+        return across and other.bottom <= self.bottom and self.top <= other.top
+
+
+def places(
+    points: Sequence[tuple[float, float]],
+    labels: Sequence[str],
+    size: tuple[float, float],
+    marks: Sequence[tuple[float, float, float, float]] = (),
+    lines: Sequence[tuple[float, float, float, float]] = (),
+) -> list[Offset | None]:
+    """Return where each label goes; the first ones are placed first.
+
+    Args:
+        points: (x, y) from the panel's lower left corner, 1/72 inch
+        labels: one line each
+        size: (width, height) of the panel, 1/72 inch: labels stay inside
+        marks: (left, bottom, right, top) of what else labels must not cover
+        lines: of what they cover only where there is no other place
+    """
+    panel = _Box(0.0, 0.0, *size)
+    taken = [*(_around(x, y, 5.0) for x, y in points), *(_Box(*box) for box in marks)]
+    thin = [_Box(*box) for box in lines]
+    offsets: list[Offset | None] = []
+    for point, label in zip(points, labels, strict=True):
+        offset = _free(point, label, panel, [*taken, *thin]) or _free(point, label, panel, taken)
+        if offset is not None:
+            taken += _covers(point, label, offset)
+        offsets.append(offset)
+    return offsets
+
+
+def _free(point: tuple[float, float], label: str, panel: _Box, taken: Sequence[_Box]) -> Offset | None:
+    for offset in OFFSETS:
+        box, *line = _covers(point, label, offset)
+        if box.inside(panel) and not any(own.touches(other) for own in (box, *line) for other in taken):
+            return offset
+    return None
+
+
+def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[_Box]:
+    """Return the box of a label, and those along its line where it has one."""
+    width, height = CHARACTER * FONT_PT * len(label), LINE * FONT_PT
+    x, y = point[0] + offset.x, point[1] + offset.y
+    left = {"left": x, "right": x - width, "center": x - width / 2}[offset.ha]
+    bottom = {"bottom": y, "top": y - height}[offset.va]
+    ways = (0.5, 0.65, 0.8, 0.95) if offset.is_far else ()
+    line = [_around(point[0] + way * offset.x, point[1] + way * offset.y, 1.0) for way in ways]
+    return [_Box(left, bottom, left + width, bottom + height), *line]
+
+
+def _around(x: float, y: float, reach: float) -> _Box:
+    return _Box(x - reach, y - reach, x + reach, y + reach)

@@ -1,0 +1,122 @@
+"""Mean episode reward of every learning trial against frames and wall seconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from envknee.record.build import reward_averages
+from envknee.record.schema import Record, Row
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import canvas, in_words, key, legend, line_key, note, thousands
+from envknee.show.figures.style import COLOURS, DASHES, GREY, INK, STATUS_MARKERS
+from envknee.show.words import STATUS_WORDS
+from envknee.verdict.learning import best_of
+from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import shown_batch
+
+TARGET_DASHES = (0, (4, 3))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The reward of one learning trial while it trained; lists have an entry per iteration with a reward."""
+
+    record: Record
+    frames: list[int]
+    wall_s: list[float]
+    reward: list[float]
+    """Mean over at least `target_episodes` finished episodes."""
+
+
+def draw_learning(evidence: Evidence) -> Figure:
+    """Return the mean episode reward of every learning trial against frames and against wall seconds."""
+    verdict = evidence.verdict
+    curves = [_curve(record, evidence.rows(record)) for record in evidence.records if record.request.kind == "learning"]
+    unseen = sum(not curve.reward for curve in curves)
+    curves = [curve for curve in curves if curve.reward]
+    if not curves:
+        why = (
+            f"None of {unseen} learning trials finished enough episodes for a mean."
+            if unseen
+            else "No learning trial has run yet."
+        )
+        return in_words("Learning", why, verdict)
+    points = sorted({_point(curve.record) for curve in curves}, key=_point_order)
+    several = len({arm for arm, *_ in points}) > 1
+    ranks = {arm.arm: arm.ranks for arm in verdict.arms}
+    figure, (by_frames, by_time) = canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
+    colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
+    dashes = {point: DASHES[place // len(COLOURS) % len(DASHES)] for place, point in enumerate(points)}
+    targets = sorted({c.record.request.target_reward for c in curves if c.record.request.target_reward is not None})
+    for axes, x_of in ((by_frames, lambda curve: curve.frames), (by_time, lambda curve: curve.wall_s)):
+        for curve in curves:
+            point = _point(curve.record)
+            x, status = x_of(curve), curve.record.outcome.status
+            axes.plot(x, curve.reward, color=colours[point], linestyle=dashes[point], linewidth=1.4, alpha=0.85)
+            axes.plot(
+                x[-1], curve.reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
+                markerfacecolor=colours[point] if status == "target_reached" else "white", clip_on=False, zorder=4,
+            )  # fmt: skip
+        for target in targets:
+            axes.axhline(target, color=INK, linewidth=1.0, linestyle=TARGET_DASHES)
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+    by_frames.set_ylabel(f"Mean episode reward\n(over at least {_episodes(curves)} episodes)")
+    by_frames.set_xlabel("Frames, all environments together")
+    by_time.set_xlabel("Wall seconds of training")
+    by_time.tick_params(labelleft=False)
+    keys = [
+        line_key(_point_label(point, several, ranks[point[0]]), colours[point], 2, linestyle=dashes[point])
+        for point in points
+    ]
+    keys += [line_key(f"target {target:g}", INK, linestyle=TARGET_DASHES) for target in targets]
+    statuses = sorted({curve.record.outcome.status for curve in curves})
+    keys += [key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
+    if unseen:
+        keys.append(note(f"not shown: {unseen} that finished\ntoo few episodes"))
+    legend(by_time, keys)
+    return figure
+
+
+def _curve(record: Record, rows: Sequence[Row]) -> Curve:
+    """Return the curve of a learning trial, without the iterations before enough episodes had ended."""
+    averages = reward_averages(rows, record.request.target_episodes or 1)
+    known = [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
+    return Curve(
+        record, [row.frames for row, _ in known], [row.wall_s for row, _ in known], [reward for _, reward in known]
+    )
+
+
+def _point(record: Record) -> tuple[str, int, int, int | None]:
+    request = record.request
+    return request.arm, request.num_envs, request.horizon, request.batch_size
+
+
+def _point_order(point: tuple[str, int, int, int | None]) -> tuple[str, int, int, int]:
+    return point[0], point[1], point[2], point[3] or 0
+
+
+def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:
+    arm, num_envs, horizon, batch_size = point
+    said = f"{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
+    return f"{arm}:\n{said}" if several_arms else said
+
+
+def _episodes(curves: Sequence[Curve]) -> str:
+    return " or ".join(str(n) for n in sorted({curve.record.request.target_episodes or 1 for curve in curves}))
+
+
+def _learning_title(verdict: Verdict) -> str:
+    limits = [limit for arm in verdict.arms for limit in arm.learning]
+    reached = sum(point.reached for limit in limits for point in limit.points)
+    seeds = sum(point.trials for limit in limits for point in limit.points)
+    bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
+    title = f"Learning: {reached} of {seeds} trials reached the target"
+    if bests:
+        ranks, best = min(bests, key=lambda ranked: ranked[1].order)
+        seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds}{best.caveat}"
+    return title

@@ -1,0 +1,162 @@
+"""Measured memory peaks against num_envs, the model through them, and what the device has."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from envknee.record.schema import Record
+from envknee.record.status import DID_NOT_FIT
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import (
+    canvas,
+    dodge_of,
+    in_words,
+    key,
+    line_key,
+    num_envs_label,
+    series_legend,
+    sizes_axis,
+)
+from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of, series_of
+from envknee.show.words import STATUS_WORDS
+from envknee.study.space import batch_transitions
+from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import Series
+from envknee.verdict.words.memory import FAR_BEYOND
+from envknee.verdict.words.numbers import times
+
+
+def draw_memory(evidence: Evidence) -> Figure:
+    """Return the measured peaks against num_envs, the model through them, and what the device has."""
+    verdict, records, _ = evidence
+    measured = measured_peaks(records)
+    failed = [record for record in records if record.outcome.status in DID_NOT_FIT]
+    if not measured:
+        why = "No trial lived long enough to measure its memory." if failed else "No trial is finished."
+        return in_words("Memory", why, verdict)
+    looks = looks_of(verdict)
+    figure, (axes,) = canvas(_memory_title(verdict), verdict, height=5.4)
+    peaks = [(record, record.memory_peak_gb) for record in measured if record.memory_peak_gb is not None]
+    sizes = sorted({record.request.num_envs for record in measured})
+    limits = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
+    for record, peak_gb in peaks:
+        look = looks[series_of(record)]
+        x = record.request.num_envs * dodge_of(series_of(record), looks, 0.05)
+        axes.plot(x, peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0)
+    for series, look in looks.items():
+        _memory_model(axes, limits.get(series.arm), series, look, measured)
+    top = _device_limits(axes, list(limits.values()), max(peak_gb for _, peak_gb in peaks))
+    axes.set_ylim(0, top)
+    _card_lines(axes, list(limits.values()), top)
+    for record in failed:
+        look = looks[series_of(record)]
+        marker = STATUS_MARKERS[record.outcome.status]
+        axes.plot(
+            record.request.num_envs * dodge_of(series_of(record), looks, 0.05), 0.96 * top, marker, color=look.colour, markersize=8,
+            markeredgewidth=1.5 if marker == "_" else 0,
+        )  # fmt: skip
+    sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
+    axes.set_xlabel(num_envs_label(verdict))
+    quantities = sorted({limit.quantity for limit in limits.values()})
+    axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(quantities)}")
+    keys = [
+        key("o", GREY, "one trial"),
+        _model_key(list(limits.values())),
+    ]
+    keys += [
+        key(STATUS_MARKERS[status], GREY, STATUS_WORDS[status]) for status in sorted({r.outcome.status for r in failed})
+    ]
+    series_legend(axes, looks, keys)
+    return figure
+
+
+def _memory_model(
+    axes: Axes, limit: MemoryLimit | None, series: Series, look: Look, measured: Sequence[Record]
+) -> None:
+    """Draw the model through one series, over the num_envs that were measured at all and one doubling more."""
+    if limit is None or not limit.identifiable:
+        return
+    mini_batches = next((r.num_mini_batches for r in measured if series_of(r) == series and r.num_mini_batches), None)
+    sizes = sorted({record.request.num_envs for record in measured if record.request.arm == series.arm})
+    dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
+    model = []
+    for size in dense:
+        terms = {term.name: term.gb for term in limit.terms}
+        rollout = size * series.horizon
+        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size) * (
+            1 if series.batch_size else size
+        )
+        model.append(
+            terms.get("base", 0.0) + terms.get("per_environment", 0.0) * size + terms.get("per_transition", 0.0) * rollout
+            + terms.get("per_batch_transition", 0.0) * batch
+        )  # fmt: skip
+    axes.plot(dense, model, color=look.colour, linewidth=1.4)
+
+
+def _model_key(limits: Sequence[MemoryLimit]) -> Line2D:
+    errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
+    label = "model v₀ + a·N + b·N·T + c·B" + (
+        f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
+    )
+    return line_key(label, width=1.4)
+
+
+def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
+    """Draw what cards of other sizes have, as far as lines and their names keep apart from each other and the device's."""
+    devices = [device_gb for limit in limits if (device_gb := limit.device_memory_gb)]
+    drawn: list[float] = []
+    cards = {card.memory_gb: card.card for limit in limits for card in limit.cards}
+    for memory_gb, card in sorted(cards.items(), reverse=True):
+        # The device's own name stands below its lines.
+        near_device = any(-0.04 < (device_gb - memory_gb) / top < 0.13 for device_gb in devices)
+        if near_device or memory_gb > top or any(other - memory_gb < 0.055 * top for other in [*drawn, math.inf]):
+            continue
+        drawn.append(memory_gb)
+        axes.axhline(memory_gb, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+        axes.annotate(
+            card, (0.01, memory_gb), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+            fontsize=8, color=GREY,
+        )  # fmt: skip
+
+
+def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) -> float:
+    """Draw what each device has where that is near the peaks, else say how far above it is; return the top of the axis."""
+    top = highest * 1.25
+    above = []
+    for device_gb, margin in sorted(
+        {(limit.device_memory_gb, limit.margin) for limit in limits if limit.device_memory_gb}
+    ):
+        assert device_gb is not None
+        usable = device_gb * (1.0 - margin)
+        if usable <= 4.0 * highest:
+            top = max(top, device_gb * 1.08)
+            axes.axhline(device_gb, color=INK, linewidth=1.2)
+            axes.axhline(usable, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+            axes.annotate(
+                f"device: {device_gb:,.1f} GB; usable with {margin:.0%} kept free: {usable:,.1f} GB", (0.01, usable),
+                xycoords=("axes fraction", "data"), xytext=(0, -4), textcoords="offset points", va="top", fontsize=9,
+            )  # fmt: skip
+        else:
+            above.append(f"usable: {usable:,.1f} GB, {usable / highest:,.0f} times the largest peak (above this axis)")
+    if above:
+        axes.annotate("\n".join(above), (0.01, 0.985), xycoords="axes fraction", va="top", fontsize=9, color=GREY)
+    return top
+
+
+def _memory_title(verdict: Verdict) -> str:
+    walls = [
+        wall for arm in verdict.arms if arm.memory for wall in arm.memory.walls if wall.largest_num_envs is not None
+    ]
+    if any(arm.memory and arm.memory.infeasible for arm in verdict.arms):
+        return "Memory: some trials ran out of it, or could not have fitted"
+    if not walls:
+        return "Memory: peaks measured"
+    nearest = min(wall.extrapolation for wall in walls if wall.extrapolation is not None)
+    if nearest >= FAR_BEYOND:
+        return f"Memory: far from binding ({times(nearest)} the largest num_envs measured)"
+    return f"Memory: the limit is {nearest:.1f} times the largest num_envs measured"

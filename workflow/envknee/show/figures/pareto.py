@@ -1,0 +1,227 @@
+"""Time to target against peak memory: which points trade one for the other, and which are beaten in both."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from envknee.record.schema import Record
+from envknee.show.evidence import Evidence
+from envknee.show.figures import labels
+from envknee.show.figures.canvas import canvas, in_words, interval_bar, key, legend, line_key, note, thousands, up_arrow
+from envknee.show.figures.style import GREY, INK, Look, look_at, wrapped
+from envknee.verdict.learning_trials import seconds_of, that_ran
+from envknee.verdict.schema.learning import Cost
+from envknee.verdict.schema.study import Verdict
+
+WITHOUT_MEMORY = "*"
+"""Behind the label of a point at which not every trial had the memory to run."""
+
+Place = tuple[float, float]
+"""GB, seconds."""
+
+
+class _Point(NamedTuple):
+    """One num_envs, horizon and batch size of one arm."""
+
+    arm: str
+    label: str
+    memory_gb: float
+    """Largest peak of its trials, of the fullest rank."""
+    cost: Cost
+    spent_s: list[float]
+    """Of each trial that did not reach the target: the least that it would have taken, as in `learning`."""
+    without_memory: int
+    """Trials there that ran out of memory or were refused."""
+
+    @property
+    def place(self) -> Place:
+        return self.memory_gb, self.cost.value
+
+    @property
+    def place_of_label(self) -> Place:
+        return self.memory_gb, self.spent_s[-1] if self.cost.lower_bound and self.spent_s else self.cost.value
+
+
+def draw_pareto(evidence: Evidence) -> Figure:
+    """Return seconds to the target against peak memory, with the front of points that no other beats in both."""
+    verdict, records, _ = evidence
+    points = _points(verdict, records)
+    if not points:
+        any_ran = any(record.request.kind == "learning" for record in records)
+        why = "No learning trial lived long enough to tell." if any_ran else "No learning trial has run yet."
+        return in_words("Time to target against memory", why, verdict)
+    front = pareto_front([point.place for point in points if not point.cost.lower_bound])
+    figure, (axes,) = canvas(_title(points, front), verdict, height=5.6)
+    looks = {arm.arm: look_at(place, arm.arm) for place, arm in enumerate(verdict.arms)}
+    _scales(axes, points)
+    steps = _steps(front, axes.get_xlim()[1])
+    if steps:
+        axes.plot(*zip(*steps, strict=True), color=INK, linewidth=1.2, zorder=2)
+    for point in points:
+        _mark(axes, point, looks[point.arm], on_front=point.place in front)
+    unlabelled = _label(axes, points, front, steps)
+    ranks = ", of the fullest rank" if any(arm.world_size > 1 for arm in verdict.arms) else ""
+    axes.set_xlabel(f"Peak memory (GB){ranks}")
+    axes.set_ylabel("Wall seconds of training to the target")
+    legend(axes, _keys(points, looks, verdict.confidence, unlabelled))
+    return figure
+
+
+def pareto_front(places: Sequence[Place]) -> list[Place]:
+    """Return the places that no other one matches or beats in both, by ascending first value."""
+    front: list[Place] = []
+    for x, y in sorted(set(places)):
+        if not front or y < front[-1][1]:
+            front.append((x, y))
+    return front
+
+
+def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
+    trials: dict[tuple[str, int, int, int | None], list[Record]] = {}
+    # What ran out of memory has cut its own peak short, and spent nothing.
+    for record in that_ran(records):
+        request = record.request
+        if request.kind == "learning" and record.memory_peak_gb is not None:
+            point = (request.arm, request.num_envs, request.horizon, request.batch_size)
+            trials.setdefault(point, []).append(record)
+    points = []
+    for limit in (limit for arm in verdict.arms for limit in arm.learning):
+        batch = "lib" if limit.batch_size is None else f"{limit.batch_size:,}"
+        for point in limit.points:
+            own = trials.get((limit.arm, point.num_envs, limit.horizon, limit.batch_size), [])
+            if point.seconds_to_target is not None and own:
+                label = f"{point.num_envs:,}/{limit.horizon}/{batch}{WITHOUT_MEMORY if point.without_memory else ''}"
+                peak_gb = max(record.memory_peak_gb or 0.0 for record in own)
+                spent_s = sorted(set(seconds_of(own).censored))
+                points.append(_Point(limit.arm, label, peak_gb, point.seconds_to_target, spent_s, point.without_memory))
+    return points
+
+
+def _scales(axes: Axes, points: Sequence[_Point]) -> None:
+    """Set both axes: from 0, or logarithmic where that would press the smaller half together."""
+    memories = [point.memory_gb for point in points]
+    seconds = [s for point in points for s in point.spent_s]
+    seconds += [point.cost.value for point in points if not point.cost.lower_bound]
+    for values, scale, limit in (
+        (memories, axes.set_xscale, axes.set_xlim),
+        (seconds or [point.cost.value for point in points], axes.set_yscale, axes.set_ylim),
+    ):
+        low, high = min(values), max(values)
+        if high > 12.0 * low:
+            scale("log")
+            limit(low / 1.5, high * 1.9)
+        else:
+            limit(0.0, high * 1.22)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(thousands))
+
+
+def _steps(front: Sequence[Place], right: float) -> list[Place]:
+    """Return the corners of the line along the front, up to the right edge."""
+    ends = [*(x for x, _ in front[1:]), right]
+    return [corner for (x, y), end in zip(front, ends, strict=False) for corner in ((x, y), (end, y))]
+
+
+def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
+    for spent_s in point.spent_s:
+        up_arrow(axes, point.memory_gb, spent_s, look.colour)
+    if point.cost.lower_bound:
+        return
+    interval_bar(axes, point.memory_gb, *_interval(axes, point), look.colour, alpha=0.55)
+    axes.plot(
+        *point.place, look.marker, color=look.colour, markersize=7, zorder=4, markeredgewidth=1.2,
+        markerfacecolor=look.colour if on_front else "white",
+    )  # fmt: skip
+
+
+def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, None]:
+    """Return the part of a point's interval that is inside the panel."""
+    lower, upper = point.cost.interval_lower, point.cost.interval_upper
+    if point.cost.lower_bound or lower is None or upper is None:
+        return None, None
+    low, high = axes.get_ylim()
+    return max(lower, low), min(upper, high)
+
+
+def _label(axes: Axes, points: Sequence[_Point], front: Sequence[Place], steps: Sequence[Place]) -> int:
+    """Label the points, those on the front first; return how many find no room."""
+    figure = axes.get_figure()
+    assert figure is not None
+    inch_72 = 72.0 / figure.get_dpi()
+
+    def on_paper(place: Place) -> tuple[float, float]:
+        x, y = axes.transData.transform(place)
+        return inch_72 * float(x - axes.bbox.x0), inch_72 * float(y - axes.bbox.y0)
+
+    def box(start: Place, end: Place) -> tuple[float, float, float, float]:
+        (a, b), (c, d) = on_paper(start), on_paper(end)
+        return min(a, c) - 1.0, min(b, d) - 1.0, max(a, c) + 1.0, max(b, d) + 1.0
+
+    ordered = sorted(points, key=lambda point: (point.place_of_label not in front, point.place_of_label))
+    # An arrow reaches as far up as this above its mark.
+    arrows = [
+        (x - 4.0, y - 4.0, x + 4.0, y + 18.0)
+        for x, y in (on_paper((point.memory_gb, spent_s)) for point in points for spent_s in point.spent_s)
+    ]
+    lines = [box(start, end) for start, end in zip(steps, steps[1:], strict=False)]
+    for point in points:
+        lower, upper = _interval(axes, point)
+        if lower is not None and upper is not None:
+            lines.append(box((point.memory_gb, lower), (point.memory_gb, upper)))
+    size = (inch_72 * axes.bbox.width, inch_72 * axes.bbox.height)
+    offsets = labels.places(
+        [on_paper(point.place_of_label) for point in ordered], [point.label for point in ordered], size, arrows, lines
+    )
+    for point, offset in zip(ordered, offsets, strict=True):
+        if offset is not None:
+            arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4}
+            axes.annotate(
+                point.label, point.place_of_label, xytext=(offset.x, offset.y), textcoords="offset points",
+                ha=offset.ha, va=offset.va, fontsize=labels.FONT_PT, color=INK, zorder=5,
+                bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
+                arrowprops=arrow if offset.is_far else None,
+            )  # fmt: skip
+    return offsets.count(None)
+
+
+def _keys(points: Sequence[_Point], looks: dict[str, Look], confidence: float, unlabelled: int) -> list[Line2D]:
+    keys = [key(look.marker, look.colour, wrapped(f"arm {look.label}")) for look in looks.values()]
+    keys += [
+        line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
+        key("o", GREY, "beaten in both", hollow=True),
+        note("labels: num_envs/horizon/batch\n(lib: the library's own)"),
+    ]
+    if any(point.cost.interval_lower is not None for point in points):
+        keys.append(line_key(f"{confidence:.0%} interval over seeds", width=1.3))
+    if any(point.spent_s for point in points):
+        keys.append(key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
+    if any(point.without_memory for point in points):
+        keys.append(note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
+    if unlabelled:
+        keys.append(note(f"no room for {unlabelled} more labels:\nthey are in the table of trials"))
+    return keys
+
+
+def _title(points: Sequence[_Point], front: Sequence[Place]) -> str:
+    subject = "Time to target against memory"
+    if not front:
+        return f"{subject}: no point reached the target with every seed"
+    several = len({point.arm for point in points}) > 1
+
+    def costs(point: _Point) -> str:
+        return f"{point.cost.value:,.1f} s with {point.memory_gb:,.2f} GB"
+
+    def name(point: _Point) -> str:
+        return f"{point.arm}: {point.label}" if several else point.label
+
+    known = {point.place: point for point in points if not point.cost.lower_bound}
+    smallest, soonest = known[front[0]], known[front[-1]]
+    if len(points) == 1:
+        return f"{subject}: {costs(soonest)} ({soonest.label})"
+    if smallest is soonest:
+        return f"{subject}: {name(soonest)} alone on the front, {costs(soonest)}"
+    return f"{subject}: from {costs(smallest)} ({name(smallest)}) to {costs(soonest)} ({name(soonest)})"

@@ -1,0 +1,150 @@
+"""Where the time of an iteration goes, phase by phase, over num_envs."""
+
+import math
+import textwrap
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
+
+from envknee.record.schema import PHASES
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import canvas, in_words, legend, line_key, note, num_envs_label, thousands
+from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
+from envknee.verdict.schema.phases import PhaseLaws
+from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.series import Ranks
+
+CUT = 6.0
+"""Bars more than this many times as high as the lowest are cut off, with their height above: the knee is where bars are low."""
+
+LARGEST = 6
+"""Series that are shown below each other: the fastest come first, and the figure says how many are left out."""
+
+
+def draw_phases(evidence: Evidence) -> Figure:
+    """Return stacked bars by phase for each series: microseconds per frame, and the share of an iteration."""
+    verdict = evidence.verdict
+    series = _fastest_first(verdict)
+    if not series:
+        return in_words("Phases", "No throughput trial tells its phases.", verdict)
+    shown = series[:LARGEST]
+    looks = looks_of(verdict)
+    figure, grid = canvas(
+        _title(verdict), verdict, height=2.0 + 2.4 * len(shown), ratios=(1.0,) * len(shown), columns=2, share=False,
+        gaps=(0.86, 0.72),
+    )  # fmt: skip
+    # Room for the heights of bars that are cut off, below the name of the series.
+    figure.subplots_adjust(top=figure.subplotpars.top - 0.16 / float(figure.get_size_inches()[1]))
+    for laws, left, right in zip(shown, grid[::2], grid[1::2], strict=True):
+        _per_frame(left, laws)
+        _shares(right, laws)
+        name = looks[laws.series].label.replace("\n", " ")
+        left.set_title(textwrap.shorten(name, 90, placeholder=" …"), loc="left", fontsize=9.5, color=INK, pad=17)
+        left.set_ylabel("Microseconds per frame")
+        right.set_ylabel("Share of an iteration")
+    for axes in grid[-2:]:
+        axes.set_xlabel(num_envs_label(verdict))
+    keys: list[Patch | Line2D] = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0.5, label=phase)
+        for phase in reversed(PHASES)
+        if any(point.seconds[phase] > 0 for laws in shown for point in laws.points)  # no cameras, no rendering
+        for colour, hatch in [PHASE_LOOKS[phase]]
+    ]
+    if any(_floor(laws) is not None for laws in shown):
+        keys.append(line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=(0, (4, 3))))
+    if any(_is_cut(laws) for laws in shown):
+        keys.append(note("numbers above: bars cut off,\nand how high they are"))
+    if len(series) > len(shown):
+        keys.append(note(f"not shown: {len(series) - len(shown)} slower series"))
+    legend(grid[1], keys)
+    return figure
+
+
+def _fastest_first(verdict: Verdict) -> list[PhaseLaws]:
+    """Return the laws of all series; each arm's fastest before any second one, so that none is left out first."""
+
+    def fps(laws: PhaseLaws) -> float:
+        return max(
+            point.num_envs * laws.horizon * laws.world_size / sum(point.seconds.values()) for point in laws.points
+        )
+
+    ranked = [
+        (place, order, laws)
+        for order, arm in enumerate(verdict.arms)
+        for place, laws in enumerate(sorted(arm.phases, key=fps, reverse=True))
+    ]
+    return [laws for _, _, laws in sorted(ranked, key=lambda ranks: ranks[:2])]
+
+
+def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
+    frames = [point.num_envs * laws.horizon * laws.world_size for point in laws.points]
+    bars = [[1e6 * point.seconds[p] / n for p in PHASES] for point, n in zip(laws.points, frames, strict=True)]
+    _stack(axes, laws, bars)
+    heights = [sum(bar) for bar in bars]
+    top = 1.06 * min(max(heights), CUT * min(heights))
+    axes.set_ylim(0.0, top)
+    for place, height in enumerate(heights):
+        if height > top:
+            axes.annotate(
+                thousands(float(f"{height:.3g}")), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                textcoords="offset points", ha="center", va="bottom", fontsize=6.5, color=GREY,
+            )  # fmt: skip
+    floor = _floor(laws)
+    if floor is not None:
+        axes.axhline(floor, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), zorder=4)
+
+
+def _is_cut(laws: PhaseLaws) -> bool:
+    per_env = [sum(point.seconds.values()) / point.num_envs for point in laws.points]
+    return max(per_env) > 1.06 * CUT * min(per_env)
+
+
+def _floor(laws: PhaseLaws) -> float | None:
+    """Return the microseconds per frame that no number of environments goes below; None where the laws are not used."""
+    closely = laws.sets_the_knee is not None and laws.asymptote_fps is not None
+    return 1e6 / laws.asymptote_fps if closely and laws.asymptote_fps else None
+
+
+def _shares(axes: Axes, laws: PhaseLaws) -> None:
+    _stack(axes, laws, [[point.shares[phase] for phase in PHASES] for point in laws.points])
+    axes.set_ylim(0.0, 1.0)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+
+def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
+    """Draw one bar per num_envs, side by side at equal distances: any num_envs are as easy to read as powers of two."""
+    places = list(range(len(laws.points)))
+    below = [0.0] * len(places)
+    for i, phase in enumerate(PHASES):
+        colour, hatch = PHASE_LOOKS[phase]
+        values = [bar[i] for bar in heights]
+        axes.bar(places, values, 0.78, below, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5, zorder=2)
+        below = [start + value for start, value in zip(below, values, strict=True)]
+    axes.grid(axis="x", visible=False)
+    axes.set_ylim(0.0, 1.06 * max(below))
+    axes.set_xlim(-0.6, max(len(places) - 0.4, 2.6))
+    every = math.ceil(len(places) / 5)
+    ticks = places[(len(places) - 1) % every :: every]
+    axes.set_xticks(ticks, [f"{laws.points[place].num_envs:,}" for place in ticks])
+    axes.tick_params(axis="x", length=0, labelsize=8.5)
+    axes.tick_params(axis="y", color=GREY)
+
+
+def _title(verdict: Verdict) -> str:
+    def of(arm: ArmVerdict) -> str:
+        first = next((laws for laws in _fastest_first(verdict) if laws.arm == arm.arm), None)
+        if first is None:
+            return "phases unknown"
+        if first.sets_the_knee is None:
+            point, ranks = first.points[-1], Ranks(arm.world_size, arm.rank_word)
+            phase = max(point.shares, key=lambda phase: point.shares[phase])
+            return f"{phase} takes {point.shares[phase]:.0%} of an iteration at {point.num_envs:,} environments{ranks.each}"
+        share = first.law(first.sets_the_knee).share_of_slope or 0.0
+        return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
+
+    if len(verdict.arms) == 1:
+        return f"Phases: {of(verdict.arms[0])}"
+    return "Phases of each arm's fastest series\n" + "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)

@@ -1,0 +1,80 @@
+"""Every figure: its name, its section, the function that draws it, and which studies have it.
+
+To add a figure, write a module with a function from `Evidence` to a matplotlib figure, its caption as workflow/report/NAME.rst,
+and an entry in `FIGURES`. Snakemake's rules, the report, `envknee keep` and MLflow follow from the entry.
+
+Figures are known from the study alone, before anything runs. This module imports no matplotlib: a dry run reads it, too.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from envknee.study.model import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from envknee.show.evidence import Evidence
+
+THRESHOLDS, LEARNING = "1 Thresholds", "2 Learning"
+SECTIONS = (THRESHOLDS, LEARNING)
+"""Of the report, in order; the table of trials comes after them."""
+
+
+class Entry(NamedTuple):
+    """One figure."""
+
+    name: str
+    section: str
+    drawn_by: str
+    """`module:function`, below envknee.show.figures."""
+    belongs_to: Callable[[Study], bool]
+    """Whether a study has this figure; one without data says so in words."""
+    is_kept: bool = False
+    """Whether `envknee keep` commits it with the measurements."""
+
+    @property
+    def svg(self) -> str:
+        """Return the name of its file."""
+        return f"{self.name}.svg"
+
+    @property
+    def png(self) -> str:
+        """Return where its pixels are, for slides."""
+        return f"png/{self.name}.png"
+
+    @property
+    def caption(self) -> str:
+        """Return the file in workflow/report with its caption; the first paragraph is its heading."""
+        return f"{self.name}.rst"
+
+    def draw(self, evidence: "Evidence") -> "Figure":
+        """Return the figure of a study."""
+        module, _, function = self.drawn_by.partition(":")
+        return getattr(importlib.import_module(f"envknee.show.figures.{module}"), function)(evidence)
+
+
+def _learns(study: Study) -> bool:
+    return study.learning is not None
+
+
+def _has_batch_sizes(study: Study) -> bool:
+    return study.learning is not None and study.learning.batch_size != "library" and len(study.learning.batch_size) > 1
+
+
+FIGURES = (
+    Entry("throughput", THRESHOLDS, "throughput:draw_throughput", lambda study: study.throughput is not None, is_kept=True),
+    Entry("memory", THRESHOLDS, "memory:draw_memory", lambda _: True),
+    Entry("phases", THRESHOLDS, "phases:draw_phases", lambda study: study.throughput is not None and study.phases != "off"),
+    Entry("scaling", THRESHOLDS, "scaling:draw_scaling", lambda study: max(study.world_sizes) > 1, is_kept=True),
+    Entry("learning", LEARNING, "learning:draw_learning", _learns),
+    Entry("target", LEARNING, "target:draw_target", _learns, is_kept=True),
+    Entry("pareto", LEARNING, "pareto:draw_pareto", _learns),
+    Entry("batch", LEARNING, "batch:draw_batch", _has_batch_sizes),
+)  # fmt: skip
+
+
+def figures_of(study: Study) -> list[Entry]:
+    """Return the figures of a study, in the order of the report."""
+    return [entry for entry in FIGURES if entry.belongs_to(study)]

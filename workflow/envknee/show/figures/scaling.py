@@ -1,0 +1,101 @@
+"""Scaling efficiency of several ranks against num_envs on each."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import (
+    canvas,
+    dodge_of,
+    in_words,
+    interval_bar,
+    key,
+    num_envs_label,
+    readable,
+    series_legend,
+    sizes_axis,
+)
+from envknee.show.figures.style import GREY, INK, Look, looks_of
+from envknee.verdict.schema.scaling import Scaling, ScalingPoint
+from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import Ranks, Series
+
+
+def draw_scaling(evidence: Evidence) -> Figure:
+    """Return the efficiency of several ranks against num_envs on each, for every arm that has them."""
+    verdict = evidence.verdict
+    lines = _efficiencies(verdict)
+    if not lines:
+        why = "\n".join(
+            "; ".join([f"{scaling.arm}: {scaling.statement}", *scaling.notes]) + "." for scaling in verdict.scaling
+        )
+        return in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
+    looks = {series: look for series, look in looks_of(verdict).items() if series in lines}
+    figure, (axes,) = canvas(_scaling_title(verdict), verdict, height=5.0)
+    points = [point for line in lines.values() for point in line]
+    for series, line in lines.items():
+        _efficiency_line(axes, line, looks[series], dodge_of(series, looks, 0.05))
+    axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "100%: k ranks give k times one rank's FPS", (0.01, 1.0), xycoords=("axes fraction", "data"), xytext=(0, 3),
+        textcoords="offset points", fontsize=9,
+    )  # fmt: skip
+    axes.set_ylim(
+        *readable(
+            [1.0, 0.8, *(point.efficiency for point in points)],
+            [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
+        )
+    )
+    sizes_axis(axes, sorted({point.num_envs for point in points}), [])
+    axes.set_xlabel(num_envs_label(verdict))
+    axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    keys = []
+    if any(point.efficiency_lower is not None for point in points):
+        keys.append(key("o", GREY, f"{verdict.confidence:.0%} interval"))
+    if any(point.efficiency_lower is None for point in points):
+        keys.append(key("o", GREY, "one repeat: no interval", hollow=True))
+    series_legend(axes, looks, keys)
+    return figure
+
+
+def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
+    """Return the points of every line, by num_envs; a series without one is left out."""
+    lines: dict[Series, list[ScalingPoint]] = {}
+    for scaling in verdict.scaling:
+        for point in sorted(scaling.points, key=lambda point: point.num_envs):
+            lines.setdefault(Series(scaling.arm, point.horizon, point.batch_size), []).append(point)
+    return lines
+
+
+def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: Look, dodge: float) -> None:
+    """Draw one series' efficiencies with their intervals; hollow where one repeat gives no interval."""
+    sizes = [point.num_envs * dodge for point in line]
+    axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
+    for x, point in zip(sizes, line, strict=True):
+        interval_bar(axes, x, point.efficiency_lower, point.efficiency_upper, look.colour)
+        axes.plot(
+            x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
+            markerfacecolor="white" if point.efficiency_lower is None else look.colour,
+        )  # fmt: skip
+
+
+def _scaling_title(verdict: Verdict) -> str:
+    """Return what the fastest point of each arm says."""
+
+    def of(scaling: Scaling) -> str:
+        if not scaling.points:
+            return scaling.statement
+        fastest = max(scaling.points, key=lambda point: point.fps_all_ranks)
+        ranks = Ranks(scaling.world_size, arms[scaling.arm].rank_word)
+        return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
+
+    arms = {arm.arm: arm for arm in verdict.arms}
+    if len(verdict.scaling) == 1:
+        return f"Scaling: {of(verdict.scaling[0])}"
+    return "Scaling at each arm's fastest point\n" + "\n".join(
+        f"{scaling.arm}: {of(scaling)}" for scaling in verdict.scaling
+    )

@@ -1,0 +1,108 @@
+"""How figures look: colours and marks that mean the same in all of them."""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from envknee.record.schema import Phase, Record
+from envknee.show.words import shared_series
+from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import Series
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
+"""Okabe and Ito's palette: distinct with any common colour blindness. Markers differ as well."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "<")
+"""Of series. None is the cross of a trial that ran out of memory, which stands among them."""
+
+DASHES: tuple[tuple[float, tuple[float, ...]], ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
+"""Solid, dashed, dotted: for more lines than colours."""
+
+STATUS_MARKERS = {
+    "ok": "o",
+    "target_reached": "o",
+    "timeout": "^",
+    "oom": "X",
+    "refused": "_",
+    "nan": "*",
+    "diverged": "d",
+    "skipped": ".",
+}
+
+PHASE_LOOKS: dict[Phase, tuple[str, str]] = {
+    "physics": ("#0072B2", ""),
+    "render": ("#E69F00", "////"),
+    "observation": ("#009E73", "...."),
+    "inference": ("#56B4E9", "\\\\\\\\"),
+    "storage": ("#CC79A7", "----"),
+    "learning": ("#D55E00", ""),
+    "other": ("#bbbbbb", "xx"),
+}
+"""Colour and hatch of each phase: neighbours in a stack differ in both lightness and hatch, so that grey paper tells them apart."""
+
+INK, GREY, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    # Names inside the file come from its content, so that the same records give the same bytes.
+    "svg.hashsalt": "envknee",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn, and what a legend calls it."""
+
+    colour: str
+    marker: str
+    label: str
+
+
+def looks_of(verdict: Verdict) -> dict[Series, Look]:
+    """Return one colour and marker per series, so that a series looks the same in every figure of a study."""
+    timed = [limit.series for arm in verdict.arms for limit in arm.throughput]
+    others = [limit.series for arm in verdict.arms for limit in arm.learning]
+    shared = shared_series(verdict)
+
+    def label(series: Series) -> str:
+        if len(verdict.arms) == 1:
+            return str(series)
+        return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
+
+    every = dict.fromkeys([*timed, *others])
+    return {series: look_at(place, label(series)) for place, series in enumerate(every)}
+
+
+def look_at(place: int, label: str) -> Look:
+    """Return the look of the series at a place in the legend: colours and markers come around at different times."""
+    return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
+
+
+def wrapped(text: str, width: int = 26) -> str:
+    """Return text in lines that fit beside the panels: the name of an arm may be long."""
+    return "\n".join(textwrap.wrap(text, width))
+
+
+def series_of(record: Record) -> Series:
+    """Return the series that a trial belongs to."""
+    return Series(record.request.arm, record.request.horizon, record.request.batch_size)

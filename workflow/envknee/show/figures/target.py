@@ -1,0 +1,123 @@
+"""Seconds and GPU-seconds to the target reward against num_envs, with every seed, intervals and censored runs."""
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from envknee.record.schema import Record
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import (
+    canvas,
+    cost_mark,
+    dodge_of,
+    in_words,
+    key,
+    line_key,
+    num_envs_label,
+    series_legend,
+    sizes_axis,
+    thousands,
+)
+from envknee.show.figures.style import GREY, Look, looks_of, series_of
+from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
+from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
+from envknee.verdict.series import Series
+
+DASHES = (0, (6, 3))
+"""Of the lines at thresholds: intervals are solid."""
+
+
+def draw_target(evidence: Evidence) -> Figure:
+    """Return what reaching the target costs against num_envs: wall seconds, and GPU-seconds (on a CPU frames) beside them."""
+    verdict, records, _ = evidence
+    limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
+    if not limits:
+        return in_words("Cost of the target", "No learning trial ran.", verdict)
+    shown = {limit.series for limit in limits}
+    looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
+    figure, (left, right) = canvas(_title(limits), verdict, height=5.4, columns=2, gaps=(0.75, 0.0))
+    on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
+    _panel(left, limits, looks, lambda point: point.seconds_to_target)
+    _panel(right, limits, looks, lambda point: point.gpu_seconds_to_target if on_gpu else point.frames_to_target)
+    for record in that_ran(records):
+        _seed(left, record, looks, 1.0)
+        if on_gpu:
+            _seed(right, record, looks, float(gpus_of(record)))
+    left.set_ylabel("Wall seconds of training to the target")
+    right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
+    sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
+    for axes in (left, right):
+        sizes_axis(axes, sizes, [])
+        axes.tick_params(axis="x", labelrotation=45 if len(sizes) > 5 else 0)
+        axes.set_xlabel(num_envs_label(verdict))
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        # A lower bound's arrow needs room above it.
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(bottom / 1.05, top * 1.25)
+    for limit in limits:
+        if limit.threshold_num_envs is not None:
+            for axes in (left, right):
+                colour = looks[limit.series].colour
+                axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
+    keys = [
+        key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
+        key("o", GREY, "one seed", size=3.2),
+    ]
+    if any(point.seeds > point.reached for limit in limits for point in limit.points):
+        keys.append(key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
+    if any(limit.threshold_num_envs is not None for limit in limits):
+        keys.append(line_key("doubling stops saving", width=1.3, linestyle=DASHES))
+    series_legend(right, looks, keys)
+    return figure
+
+
+def _panel(
+    axes: Axes,
+    limits: Sequence[LearningLimit],
+    looks: dict[Series, Look],
+    cost_of: Callable[[LearningPoint], Cost | None],
+) -> None:
+    for limit in limits:
+        look, dodge = looks[limit.series], dodge_of(limit.series, looks)
+        costs = [(point.num_envs * dodge, cost) for point in limit.points if (cost := cost_of(point))]
+        known = [(x, cost.value) for x, cost in costs if not cost.lower_bound]
+        axes.plot([x for x, _ in known], [value for _, value in known], color=look.colour, linewidth=1.4, alpha=0.8)
+        for x, cost in costs:
+            cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
+
+
+def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
+    """Draw one trial, where it is a learning trial of one of the series."""
+    series = series_of(record)
+    if record.request.kind != "learning" or series not in looks:
+        return
+    seconds = seconds_of([record])
+    x = record.request.num_envs * dodge_of(series, looks)
+    for value in seconds.reached:
+        axes.plot(x, value * devices, looks[series].marker, color=looks[series].colour, markersize=3.2, alpha=0.55)
+    for value in seconds.censored:
+        axes.plot(x, value * devices, "^", color=looks[series].colour, markersize=4.5, markerfacecolor="white")
+
+
+def _title(limits: Sequence[LearningLimit]) -> str:
+    seeds = sum(point.trials for limit in limits for point in limit.points)
+    reached = sum(point.reached for limit in limits for point in limit.points)
+    arms = {limit.arm for limit in limits}
+
+    def of(limit: LearningLimit) -> str:
+        if len(limits) == 1:
+            return ""
+        return f" ({limit.arm}, {limit.series})" if len(arms) > 1 else f" ({limit.series})"
+
+    thresholds = [
+        f"{limit.threshold_num_envs:,} environments{of(limit)}"
+        for limit in limits
+        if limit.threshold_num_envs is not None
+    ]
+    said = f"doubling stops saving at {', '.join(thresholds)}" if thresholds else "no limit is decided"
+    return f"Cost of the target: {said}; {reached} of {seeds} trials got there"

@@ -1,0 +1,217 @@
+"""FPS against num_envs with repeats, thresholds and law, and what each doubling gains."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import (
+    canvas,
+    dodge_of,
+    in_words,
+    interval_bar,
+    key,
+    legend,
+    line_key,
+    note,
+    num_envs_label,
+    readable,
+    series_legend,
+    sizes_axis,
+    thousands,
+)
+from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.show.words import shared_series
+from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Series
+from envknee.verdict.words.states import state_words
+
+NARROW = 4.0
+"""FPS that differ by less than this factor are drawn on a linear axis from 0."""
+
+
+def draw_throughput(evidence: Evidence) -> Figure:
+    """Return FPS against num_envs with every repeat, and below it the gain from each doubling with its interval."""
+    verdict = evidence.verdict
+    limits = [limit for arm in verdict.arms for limit in arm.throughput if limit.points or limit.infeasible]
+    if not any(limit.points for limit in limits):
+        failed = sum(point.oom + point.refused for limit in limits for point in limit.infeasible)
+        why = (
+            f"All {failed} trials ran out of memory or were refused." if failed else "No throughput trial has run yet."
+        )
+        return in_words("Throughput", why, verdict)
+    shown = {limit.series for limit in limits}
+    looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
+    if any(limit.gains for limit in limits):
+        figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+        _gains_panel(lower, limits, looks, verdict)
+    else:
+        figure, (upper,) = canvas(_throughput_title(verdict), verdict, height=5.0)
+    sizes = sorted({point.num_envs for limit in limits for point in limit.points})
+    fps = [value for limit in limits for point in limit.points for value in point.fps_repeats]
+    thresholds = _thresholds(limits, looks)
+    _fps_axis(upper, min(fps), max(fps), len(thresholds))
+    for limit in limits:
+        _fps_line(upper, limit, looks[limit.series], dodge_of(limit.series, looks))
+    _threshold_lines(figure.axes, thresholds)
+    sizes_axis(figure.axes[-1], sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
+    several = any(arm.world_size > 1 for arm in verdict.arms)
+    upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
+    upper.yaxis.set_major_formatter(FuncFormatter(thousands))
+    figure.axes[-1].set_xlabel(num_envs_label(verdict))
+    series_legend(upper, looks, _throughput_keys(limits))
+    return figure
+
+
+def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
+    """Scale the FPS: by doublings as num_envs are, so that a curve bends where doubling pays less; not for a narrow range."""
+    room = 0.12 + 0.06 * min(thresholds, 3)
+    if best < NARROW * least:
+        axes.set_ylim(0, best * (1.0 + room))
+        return
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(least / 1.3, best * (1.3 * best / least) ** room)
+    doublings = range(math.floor(math.log2(least / 1e3)) - 1, math.ceil(math.log2(best / 1e3)) + 2)
+    axes.yaxis.set_major_locator(FixedLocator([1e3 * 2.0**doubling for doubling in doublings]))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
+    """Draw every repeat, the geometric mean through them with its interval, and the fitted law."""
+    sizes = [point.num_envs for point in limit.points]
+    fps = [point.fps for point in limit.points]
+    for point in limit.points:
+        axes.plot(
+            [point.num_envs] * len(point.fps_repeats), point.fps_repeats, look.marker, color=look.colour, markersize=3.2,
+            alpha=0.55, markeredgewidth=0,
+        )  # fmt: skip
+        interval_bar(axes, point.num_envs, point.fps_lower, point.fps_upper, look.colour)
+    axes.plot(sizes, fps, color=look.colour, linewidth=1.8)
+    axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
+    for point in limit.infeasible:
+        axes.plot(
+            point.num_envs * dodge, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
+            clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
+    if limit.law is not None:
+        dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
+        transitions = limit.world_size * limit.horizon
+        law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
+        axes.plot(
+            dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
+        )
+
+
+def _thresholds(limits: Sequence[ThroughputLimit], looks: dict[Series, Look]) -> dict[int, list[str]]:
+    """Return the colours of the series whose threshold lies at each num_envs, ascending."""
+    thresholds: dict[int, list[str]] = {}
+    for limit in limits:
+        if limit.threshold_num_envs is not None:
+            thresholds.setdefault(limit.threshold_num_envs, []).append(looks[limit.series].colour)
+    return dict(sorted(thresholds.items()))
+
+
+def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -> None:
+    """Draw a line at each threshold through all panels, with its number in the first one."""
+    for place, (size, colours) in enumerate(thresholds.items()):
+        for axes in panels:
+            # Several series with one threshold: their colours alternate along one line.
+            for turn, colour in enumerate(colours):
+                line = axes.axvline(size, color=colour, linewidth=1.3, zorder=1)
+                if len(colours) > 1:
+                    line.set_linestyle((6.0 * turn, (6.0, 6.0 * (len(colours) - 1))))
+        panels[0].annotate(
+            f" threshold {size:,}", (size, 1.0 - 0.06 * (place % 3)), xycoords=("data", "axes fraction"), va="top",
+            color=colours[0] if len(colours) == 1 else INK, fontsize=9,
+        )  # fmt: skip
+
+
+def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
+    """Draw what each doubling gains, against delta."""
+    for limit in limits:
+        _gains(axes, limit, looks[limit.series], dodge_of(limit.series, looks))
+    axes.set_ylabel("Gain from doubling")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
+    )
+    axes.set_ylim(*_gain_range(limits, verdict.delta))
+    legend(
+        axes,
+        [
+            key("o", GREY, f"shown to be\nbelow δ ({verdict.confidence:.0%})"),
+            key("o", GREY, "not shown", hollow=True),
+        ],
+    )
+
+
+def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
+    """Draw the gain of each doubling at the num_envs that is doubled; filled where it is shown to be below delta."""
+    for gain in limit.gains:
+        x = gain.num_envs * dodge
+        interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
+        axes.plot(
+            x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
+            markerfacecolor=look.colour if gain.shown_below_delta else "white",
+        )  # fmt: skip
+
+
+def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
+    """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
+    gains = [gain.gain for limit in limits for gain in limit.gains]
+    bounds = [
+        b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
+    ]
+    return readable([*gains, -0.05, 3 * delta], bounds)
+
+
+def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
+    if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
+        keys = [key("o", GREY, "one repeat per point:\nno interval, no threshold")]
+    else:
+        keys = [
+            key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
+            key("o", GREY, "one repeat", size=3.2),
+        ]
+    laws = [limit.law for limit in limits if limit.law is not None]
+    if laws:
+        ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
+        keys.append(line_key(f"law {ranks}N·T / (t₀ + c·N)", linestyle=(0, (3, 2))))
+        unused = [law.largest_relative_error for law in laws if not law.used]
+        if unused:
+            keys.append(note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
+    if any(limit.infeasible for limit in limits):
+        keys.append(key(STATUS_MARKERS["oom"], GREY, "did not fit the memory"))
+    return keys
+
+
+def _throughput_title(verdict: Verdict) -> str:
+    def of(arm: ArmVerdict) -> tuple[str, str]:
+        """Return the threshold, and the series it is read from."""
+        headline = arm.headline
+        if headline is None:
+            return "nothing measured", ""
+        series = Series(arm.arm, headline.horizon, headline.batch_size)
+        limit = next(limit for limit in arm.throughput if limit.series == series)
+        if not limit.gains:
+            return "no doubling measured", str(series)
+        return state_words(limit, f"environments{arm.ranks.each}"), str(series)
+
+    thresholds = {arm.arm: of(arm) for arm in verdict.arms}
+    if len(thresholds) == 1:
+        ((threshold, series),) = thresholds.values()
+        return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
+    shared = shared_series(verdict)
+    lines = (
+        f"{arm}: {threshold}" + (f" ({series})" if series and not shared else "")
+        for arm, (threshold, series) in thresholds.items()
+    )
+    whose = "each arm" if shared else "each arm's fastest series"
+    return f"Throughput threshold of {whose}\n" + "\n".join(lines)

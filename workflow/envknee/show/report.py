@@ -1,0 +1,169 @@
+"""The report of a study for a person: one HTML file with all figures in it, readable offline, on a phone and on paper.
+
+Input: results/<study>/ with records, verdict.json, figures and, where it was published, published.json; templates and captions in
+workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once they are published, to its run
+in MLflow. Text from files is escaped, and the page may load nothing from anywhere.
+
+    envknee report results/<study>
+"""
+
+import argparse
+import base64
+import html
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import jinja2
+from docutils.core import publish_parts
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from envknee.record.schema import Record
+from envknee.show import words
+from envknee.show.evidence import read_evidence
+from envknee.show.figures import registry
+from envknee.show.plain import printable
+from envknee.show.trials import COLUMNS, Link, trial_rows
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import read_model, write_atomically
+from envknee.study.paths import StudyFolder
+from envknee.verdict.read import load_study
+from envknee.verdict.schema.study import Verdict
+
+TEMPLATES = Path(__file__).parents[2] / "report"
+
+LOCAL_UI = "http://127.0.0.1:5000"
+"""Where `make ui` opens a store that is a file or a database."""
+
+FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
+"""What a trial links to, where it is there."""
+
+
+class Published(BaseModel):
+    """What of published.json leads to a run."""
+
+    tracking_uri: str
+    experiment_id: str
+    content_sha256: dict[str, str]
+
+
+def page(
+    verdict: Verdict,
+    records: Sequence[Record],
+    figures: dict[str, bytes],
+    links: Callable[[Record], Sequence[Link]],
+) -> str:
+    """Return the report.
+
+    Args:
+        verdict: of the study
+        records: of its trials
+        figures: SVG by the name of its file
+        links: of a trial
+    """
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
+    )
+    templates.filters["linked"] = linked
+    sections = {
+        section: [_figure(entry, figures[entry.svg]) for entry in registry.FIGURES if entry.section == section and entry.svg in figures]
+        for section in registry.SECTIONS
+    }  # fmt: skip
+    return templates.get_template("page.html").render(
+        verdict=verdict,
+        words=words,
+        sections={section: shown for section, shown in sections.items() if shown},
+        columns=COLUMNS,
+        trials=trial_rows(records, links),
+        trials_caption=_html_of("trials.rst"),
+    )
+
+
+def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
+    """Return what the page shows of a figure; the first paragraph of its caption is the heading."""
+    first, _, rest = _html_of(entry.caption).partition("</p>")
+    heading = " ".join(html.unescape(re.sub(r"<[^>]*>", "", first)).split())
+    return {"name": entry.name, "heading": heading, "caption": Markup(rest), "data": base64.b64encode(svg).decode()}  # noqa: S704 - made by docutils from a file of this project
+
+
+def _html_of(caption: str) -> Markup:
+    parts = publish_parts(
+        (TEMPLATES / caption).read_text(encoding="utf-8"),
+        writer="html5",
+        settings_overrides={
+            "file_insertion_enabled": False, "raw_enabled": False, "report_level": 5, "_disable_config": True,
+        },
+    )  # fmt: skip
+    return Markup(parts.get("fragment", ""))  # noqa: S704 - as above
+
+
+def _plain(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def linked(text: str) -> Markup:
+    """Return text with its http and https addresses as links, and everything else in it escaped."""
+    address = Markup('<a href="{0}" rel="noreferrer">{0}</a>')
+    parts = re.split(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)])", printable(text))
+    return Markup("").join(address.format(part) if place % 2 else part for place, part in enumerate(parts))
+
+
+def links_of(folder: StudyFolder, published: Published | None) -> Callable[[Record], list[Link]]:
+    """Return what gives a trial's links: its files, from the report's own folder, and its run."""
+
+    def links(record: Record) -> list[Link]:
+        trial = folder.trial(record.request.number).root
+        where = trial.relative_to(folder.root).as_posix()
+        files = [Link(word, f"{where}/{name}") for word, name in FILES.items() if (trial / name).exists()]
+        key = f"trials/{record.request.number:04d}"
+        if published is None or key not in published.content_sha256:
+            return files
+        return [*files, Link("MLflow", run_address(published, key))]
+
+    return links
+
+
+def run_address(published: Published, key: str) -> str:
+    """Return the page that finds a run by its key: the run's own identity changes when it is published anew."""
+    is_server = urlsplit(published.tracking_uri).scheme in ("http", "https")
+    server = published.tracking_uri.rstrip("/") if is_server else LOCAL_UI
+    wanted = quote(f'tags.`envknee.key` = "{key}"', safe="")
+    return f"{server}/#/experiments/{quote(published.experiment_id, safe='')}/runs?searchFilter={wanted}"
+
+
+def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
+    """Return the report of a study; without runs it holds no address of a tracking store.
+
+    Raises:
+        UserError: when the verdict or a figure is missing, or a file was changed after its measurement.
+    """
+    evidence = read_evidence(folder)
+    paths = [folder.figures / entry.svg for entry in registry.figures_of(load_study(folder))]
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path} does not exist. Draw it with `envknee figures {folder.root}`.")
+    published = None
+    if with_runs and folder.published.exists():
+        published = read_model(folder.published, Published, "`make publish` writes it.")
+    figures = {path.name: path.read_bytes() for path in paths}
+    return page(evidence.verdict, evidence.records, figures, links_of(folder, published))
+
+
+def write(folder: StudyFolder) -> Path:
+    """Write the report of a study, as `page_of` has it."""
+    write_atomically(folder.report, page_of(folder))
+    return folder.report
+
+
+def main() -> None:
+    """Write the report of a study."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    print(write(StudyFolder(parser.parse_args().folder)))
+
+
+if __name__ == "__main__":
+    run_command(main)

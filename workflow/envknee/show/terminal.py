@@ -1,0 +1,207 @@
+"""The verdict of a study in the terminal: a table of thresholds, then a line per limit, and where to look next.
+
+Input: verdict.json (and, for --where, study.json and the records' names). Output: text, without colours when piped.
+
+    envknee summary results/<study>             the table
+    envknee summary results/<study> --where     one line: how far the study is, and where its results are
+"""
+
+import argparse
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from envknee.show import words
+from envknee.show.evidence import read_verdict
+from envknee.show.plain import printable
+from envknee.study import space
+from envknee.study.errors import run_command
+from envknee.study.paths import StudyFolder
+from envknee.verdict.learning import best_of
+from envknee.verdict.read import load_study
+from envknee.verdict.schema.scaling import Scaling
+from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
+from envknee.verdict.series import Series
+from envknee.verdict.words.numbers import percent
+
+Lines = list[tuple[str, str]]
+"""What a line is about, and its text."""
+
+
+def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
+    """Print the verdict of a study: thresholds and recommendations as a table, then each arm's limits in a line each."""
+    if verdict.drill:
+        _print(verdict.drill, console)
+    _print(
+        f"{verdict.study}: {verdict.trials_measured} of {verdict.trials_planned} trials;"
+        f" a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}",
+        console,
+    )
+    console.print(_table(words.limits_table(verdict)))
+    for arm in verdict.arms:
+        _print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}", console)
+        print_lines(_lines(arm, verdict), console)
+    if verdict.remedies is not None:
+        _print(f"compared with {verdict.remedies.baseline}", console)
+        print_lines(
+            [(str(place), remedy.statement) for place, remedy in enumerate(verdict.remedies.remedies, 1)], console
+        )
+        print_lines([("advice", verdict.remedies.statement), *_notes(verdict.remedies.notes)], console)
+    if len(verdict.arms) > 1:
+        print_lines(
+            [("all arms", spending.statement) for spending in verdict.spending if spending.arm is None], console
+        )
+    console.print()
+    for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
+        # A path is for copying: never broken into lines.
+        console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
+
+
+def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
+    """Print (name, text) pairs, the texts wrapped beside their names."""
+    for name, text in lines:
+        # An address is for copying, too.
+        width = max(console.width - 14, 26)
+        wrapped = textwrap.wrap(printable(text), width, break_on_hyphens=False, break_long_words=False)
+        console.print(f"  {printable(name):<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
+
+
+def where(folder: StudyFolder) -> str:
+    """Return one line: how many trials are measured, and where the results are."""
+    if not folder.study.exists():  # after a dry-run
+        return f"nothing is measured yet; results will be in {folder.root}"
+    study = load_study(folder)
+    measured, planned = len(folder.trial_files("record.json")), len(space.plan(study))
+    report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
+    return f"study {study.study}: {measured} of {planned} trials measured; {report}, `make ui` shows every run"
+
+
+def _print(text: str, console: Console) -> None:
+    console.print(printable(text))
+
+
+def _table(content: words.Table) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in content.columns:
+        table.add_column(column, overflow="fold")
+    for row in content.rows:
+        table.add_row(*map(printable, row))
+    return table
+
+
+def _lines(arm: ArmVerdict, verdict: Verdict) -> Lines:
+    """Return a line per limit of an arm, what would move the one that binds, what it cost, and what broke."""
+    headline = arm.headline
+    lines = _throughput(arm)
+    if headline is not None and headline.phases:
+        lines.append(("phases", headline.phases))
+    lines += [("scaling", _scaling(scaling, arm)) for scaling in verdict.scaling if scaling.arm == arm.arm]
+    lines.append(("learning", "; ".join([*_learning(arm), *_critical_batch(arm), *_noise_scale(arm)])))
+    lines.append(("memory", arm.memory.statement if arm.memory else "no trial measured it"))
+    if headline is not None:
+        lines += [
+            *_cards(arm, Series(arm.arm, headline.horizon, headline.batch_size)),
+            ("next", headline.what_would_move_it),
+        ]
+    lines += [("cost", spending.statement) for spending in verdict.spending if spending.arm == arm.arm]
+    lines += _notes(arm.notes)
+    return lines + [line for broken in verdict.broken if broken.arm == arm.arm for line in _broken(broken)]
+
+
+def _notes(notes: Iterable[str]) -> Lines:
+    return [("note", note) for note in notes]
+
+
+def _throughput(arm: ArmVerdict) -> Lines:
+    if arm.headline is None:
+        return [("throughput", arm.throughput[0].statement if arm.throughput else "no throughput trials")]
+    series = Series(arm.arm, arm.headline.horizon, arm.headline.batch_size)
+    return [("throughput", f"{limit.statement} ({series})") for limit in arm.throughput if limit.series == series]
+
+
+def _broken(broken: Broken) -> Lines:
+    """Return what broke first, where its dump is, and what may help."""
+    first = broken.trials[0]
+    trials = f"trial {first}" if len(broken.trials) == 1 else f"{len(broken.trials)} trials, as in {first}"
+    dump = f"; last good state in {broken.dump}" if broken.dump else ""
+    return [("broke", f"{trials}: {broken.reason}{dump}"), *(("may help", hint) for hint in broken.hints)]
+
+
+def _cards(arm: ArmVerdict, series: Series) -> Lines:
+    """Return how many environments fit cards of other sizes, at the recommended horizon and batch."""
+    cards = arm.memory.cards if arm.memory else []
+    cards = [card for card in cards if (card.horizon, card.batch_size) == series[1:]]
+    if not cards:
+        return []
+    unsure = "" if any(card.largest_num_envs_lower is not None for card in cards) else " (no interval)"
+    sizes = " · ".join(f"{card.card.partition(' (')[0]}: {words.fitting(card)}" for card in cards)
+    return [("cards", f"environments predicted to fit{unsure}, {series}: {sizes}")]
+
+
+def _scaling(scaling: Scaling, arm: ArmVerdict) -> str:
+    """Return the efficiency of an arm's ranks, and how far apart they are."""
+    share, word = scaling.slowest_rank_share, arm.rank_word
+    apart = f"; the slowest {word} collects at {percent(share, 0)} of the fastest {word}'s FPS" if share else ""
+    return scaling.statement + apart
+
+
+def _learning(arm: ArmVerdict) -> list[str]:
+    """Return what the learning trials say: the decision where there is one, and the soonest point."""
+    limits = arm.learning
+    ran = [limit for limit in limits if limit.state != "no data"]
+    if not ran:
+        return [limits[0].statement if limits else "no learning trials"]
+    parts = [f"{limit.statement} ({limit.series})" for limit in limits if limit.state in ("reached", "still pays")]
+    if not parts:
+        reached = sum(point.reached for limit in limits for point in limit.points)
+        seeds = sum(point.trials for limit in limits for point in limit.points)
+        why = "undecided" if any(limit.savings for limit in ran) else "no doubling to compare"
+        parts.append(f"{why}; {reached} of {seeds} trials reached the target")
+    best = best_of(limits)
+    if best is not None:
+        point = f"{words.environments(arm, best.num_envs)}, {Series(arm.arm, best.horizon, best.batch_size)}"
+        parts.append(f"soonest {point} in {best.seconds_to_target.value:,.1f} s{best.caveat}")
+    return parts
+
+
+def _critical_batch(arm: ArmVerdict) -> list[str]:
+    """Return B_noise with its interval, once for each num_envs and horizon at which it is known."""
+    return [
+        f"critical batch {words.with_interval(law.b_noise, law.b_noise_lower, law.b_noise_upper)}"
+        + ("" if law.num_envs is None else f" at {law.num_envs:,} envs, horizon {law.horizon}")
+        for law in arm.batch
+        if law.used and law.b_noise is not None
+    ]
+
+
+def _noise_scale(arm: ArmVerdict) -> list[str]:
+    """Return the gradient noise scale of the point where most trials measured it."""
+    known = [noise for noise in arm.noise_scales if noise.scale.transitions is not None]
+    if not known:
+        return []
+    most = max(known, key=lambda noise: noise.scale.samples)
+    scale = words.with_interval(most.scale.transitions or 0.0, most.scale.lower, most.scale.upper)
+    return [f"gradient noise scale {scale} at {most.num_envs:,} envs, horizon {most.horizon}"]
+
+
+def main() -> None:
+    """Print the verdict of a study."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument(
+        "--where", action="store_true", help="print one line: how far the study is, and where its results are"
+    )
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    if arguments.where:
+        print(where(folder))
+    else:
+        print_summary(read_verdict(folder), folder, Console(markup=False, highlight=False, emoji=False))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,47 @@
+"""What a job's node shows: host, GPUs with their driver, room for temporary files.
+
+In: this process's environment, NVML. Out: a line for the log, and a warning where CUDA does not show what SLURM gave.
+"""
+
+import os
+import shutil
+import socket
+import tempfile
+
+from envknee.machine import nvml
+from envknee.machine.gpus import visible_uuids
+
+GIVEN = "SLURM_GPUS_ON_NODE"
+"""How many GPUs SLURM gave this job on this node; not set where it gave none, or where there is no SLURM."""
+
+
+def described() -> str:
+    """Return the line: `n1 (job 42): 2 GPUs (NVIDIA H200 151 GB, driver 570.1, CUDA 12.8), 800 GB free in /tmp`."""
+    job = os.environ.get("SLURM_JOB_ID")
+    scratch = tempfile.gettempdir()
+    free_gb = shutil.disk_usage(scratch).free / 1e9
+    return f"{socket.gethostname()}{f' (job {job})' if job else ''}: {_gpus(visible_uuids())}, {free_gb:,.0f} GB free in {scratch}"
+
+
+def missing_gpus() -> str | None:
+    """Return a warning where CUDA shows fewer GPUs than SLURM gave: an arm with `gpus: auto` then trains on the CPU."""
+    given, seen = int(os.environ.get(GIVEN) or 0), len(visible_uuids())
+    if seen >= given:
+        return None
+    return (
+        f"SLURM gave this job {_counted(given)} on {socket.gethostname()}, and CUDA shows {seen or 'none'}: trials with `gpus: auto`"
+        " run on the CPU. Say `gpus: 0` if you mean that; else ask the cluster's administrators about that node's driver"
+    )
+
+
+def _gpus(uuids: list[str]) -> str:
+    if not uuids:
+        return "no GPU"
+    devices = [nvml.Gpu.named(uuid) for uuid in uuids]
+    kinds = sorted({f"{device.name()} {device.total_gb():.0f} GB" for device in devices if device})
+    version, cuda = nvml.driver_version()
+    return f"{_counted(len(uuids))} ({', '.join([*kinds, f'driver {version}'])}, CUDA {cuda[0]}.{cuda[1]})"
+
+
+def _counted(gpus: int) -> str:
+    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"

@@ -1,0 +1,121 @@
+"""A results folder belongs to one study, and to one sweep at a time.
+
+Input: a study and its folder. Output: study.json in it, and a lock held until the process ends (even by SIGKILL).
+"""
+
+import fcntl
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from envknee.study.errors import UserError
+from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder, TrialFolder
+
+
+def check(study: Study, folder: StudyFolder) -> None:
+    """Make sure that the folder can be written to, and that trials already in it were asked for by this study.
+
+    Raises:
+        UserError: names the folder, or lists the keys that differ with the value measured with and the value now.
+    """
+    if folder.root.exists() and not os.access(folder.root, os.W_OK):
+        raise UserError(
+            f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
+            " Make it writable, or run the study in another folder. What is measured there is untouched."
+        )
+    if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
+        return
+    measured, now = read_study(folder.study).measured_part(), study.measured_part()
+    if measured != now:
+        differences = "\n".join(f"  {line}" for line in _differences(measured, now, ""))
+        raise UserError(
+            f"{folder.root} holds results of another study that has the same name:\n{differences}\n"
+            "Change `study:` to a new name (nothing is lost, both can be compared), put these values back, or move that folder away."
+        )
+
+
+def take(study: Study, folder: StudyFolder) -> IO[str]:
+    """Write study.json and lock the folder; the lock lasts as long as the returned file stays open.
+
+    Raises:
+        UserError: when the folder belongs to another study, another sweep works in it, or its file system has no locks.
+    """
+    check(study, folder)
+    folder.root.mkdir(parents=True, exist_ok=True)
+    lock = (folder.root / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        raise UserError(
+            f"study {study.study!r} is already being swept by {lock.read().strip() or 'another process'}."
+            " Wait for it, stop it with Ctrl-C there, or give this study another name."
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"{folder.root} is on a file system without file locks ({error.strerror}), which keep two sweeps apart."
+            " Have it mounted with them (NFS 4; Lustre with -o flock), or put results/ on another one."
+        ) from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    lock.flush()
+    write_study(study, folder)
+    return lock
+
+
+def write_study(study: Study, folder: StudyFolder) -> None:
+    """Write study.json where it is missing or another; only its owner may read one whose tracking address holds a password."""
+    text, is_secret = canonical_json(study), study.tracking.may_hold_password
+    if not folder.study.exists() or folder.study.read_text(encoding="utf-8") != text:
+        write_atomically(folder.study, text, SECRET if is_secret else READABLE)
+    elif is_secret:
+        folder.study.chmod(SECRET)
+
+
+@contextmanager
+def only_launcher_of(trial: TrialFolder) -> Iterator[None]:
+    """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
+    with trial.lock.open("a", encoding="ascii") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(
+                f"{trial.root}: still running under an earlier sweep; waiting for its result",
+                file=sys.stderr,
+                flush=True,
+            )
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def wait_for_trials(folder: StudyFolder) -> None:
+    """Wait for trials of this study that still run here under a sweep that was killed: others beside them would be measured wrongly."""
+    for path in folder.trial_files(".lock"):
+        trial = TrialFolder(path.parent)
+        if not trial.record.exists():
+            with only_launcher_of(trial):
+                pass
+
+
+def _differences(measured: Any, now: Any, key: str) -> list[str]:
+    """Return a line for every key whose value differs."""
+    if isinstance(measured, dict) and isinstance(now, dict):
+        return [
+            line
+            for name in sorted({*measured, *now})
+            for line in _differences(measured.get(name), now.get(name), f"{key}.{name}" if key else name)
+        ]
+    return [] if measured == now else [f"{key}: measured with {json.dumps(measured)}, now {json.dumps(now)}"]
+
+
+def folder_of(study: Study) -> StudyFolder:
+    """Return the folder of a study, below the working directory."""
+    return StudyFolder(Path("results") / study.study)

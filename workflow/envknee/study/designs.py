@@ -1,0 +1,37 @@
+"""Seeds and shuffles that depend on their keys alone.
+
+Input: words that say what a seed is for. Output: seeds, points in order. Pure; sha256 throughout, so that nothing depends on
+the version of Python or the order of a set.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from envknee.study.model import Study
+from envknee.study.rules import Kind
+from envknee.study.space import Point
+
+
+def derived_seed(*key: int | str | None) -> int:
+    """Return a seed in 0 .. 2**31 - 1 that depends on `key` and on nothing else."""
+    return int.from_bytes(_digest(*key)[:4]) >> 1
+
+
+def shuffled(points: Iterable[Point], *key: int | str | None) -> list[Point]:
+    """Return `points` in an order that depends on `key` and on nothing else, not even on their order."""
+    return sorted(points, key=lambda point: _digest(*key, point.num_envs, point.horizon, point.batch_size))
+
+
+def block_order(points: Iterable[Point], study: Study, arm: str, kind: Kind, repeat: int) -> list[Point]:
+    """Return the points of repeat 0 in the order in which a later repeat of an arm runs them: a randomized block."""
+    return shuffled(points, study.seed, "block", arm, kind, repeat)
+
+
+def trial_seed(study: Study, kind: Kind, repeat: int, point: Point) -> int:
+    """Return the seed of a trial: the same for all arms, another for each repeat."""
+    return derived_seed(study.seed, "trial", kind, repeat, point.num_envs, point.horizon, point.batch_size)
+
+
+def _digest(*key: int | str | None) -> bytes:
+    return hashlib.sha256(json.dumps(key).encode()).digest()

@@ -1,0 +1,79 @@
+"""How files are written: whole or not at all, and the same bytes for the same content."""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from envknee.study.errors import UserError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def canonical_json(value: Any) -> str:
+    """Return `value` (a pydantic model or plain data) as JSON text that is the same bytes for the same content.
+
+    Raises:
+        ValueError: when a number is NaN or infinite: a measurement that is missing must be None, never NaN.
+    """
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+READABLE, SECRET = 0o666, 0o600
+"""Modes of a file for whomever the umask lets read it, and of one for its owner alone."""
+
+
+def write_atomically(path: Path, content: str | bytes, mode: int = READABLE) -> None:
+    """Write `content` to `path` so that a reader, a crash or a power cut leaves the old file or the new one, whole.
+
+    The process's umask takes from `mode`, as from that of every other new file.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        sync(path.parent)  # or a power cut may take the new name back
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Wait until what was written to a file, or named in a folder, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync no folder
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def read_model(path: Path, model: type[Model], remedy: str) -> Model:
+    """Read the JSON file `path` into the frozen `model`.
+
+    Raises:
+        UserError: when the file is missing, truncated or does not fit; it ends with `remedy`, what to do about it.
+    """
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist, and a {model.__name__} was expected there. {remedy}") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a whole, valid {model.__name__}: {error}\n{remedy}") from error

@@ -1,0 +1,166 @@
+"""Study files, read into `Study`; errors name the key, the value and what is legal."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from envknee.study.errors import UserError, nearest, run_command
+from envknee.study.model import (
+    Adaptive,
+    Arm,
+    Decide,
+    Inject,
+    Learning,
+    Memory,
+    Replay,
+    Study,
+    Task,
+    Throughput,
+    Tracking,
+)
+
+
+def parse_study(data: Any, source: str = "the study") -> Study:
+    """Return the study described by plain data.
+
+    Raises:
+        UserError: names each wrong key with its value, what was expected, and the nearest legal key.
+    """
+    if not isinstance(data, dict):
+        raise UserError(f"{source}: expected keys and values (study: ..., throughput: ...), got {type(data).__name__}")
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
+        raise UserError(
+            f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
+        ) from error
+
+
+MOST_BYTES = 1_000_000
+"""Of a study file; those in config/studies have 2,000."""
+
+MOST_NODES = 10_000
+"""Keys and values of a study file, each alias counted with all that it stands for."""
+
+
+class OneOfEach(yaml.SafeLoader):
+    """YAML in which no key may stand twice (PyYAML would take the last one silently), and aliases do not grow without end."""
+
+    def get_single_node(self) -> Any:
+        """Read the file's one document."""
+        document = super().get_single_node()
+        if document is not None and _expanded(document, {}) > MOST_NODES:
+            raise yaml.MarkedYAMLError(
+                problem=f"with its aliases written out it has more than {MOST_NODES:,} keys and values"
+            )
+        return document
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Read one mapping, before aliases are merged into it."""
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {key.value} stands there twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        return node
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many nodes there are with each alias written out."""
+    if id(node) not in known:
+        known[id(node)] = MOST_NODES + 1  # of a node within itself, which never ends
+        children = [child for item in node.value for child in (item if isinstance(item, tuple) else [item])]
+        inner = sum(_expanded(child, known) for child in children if isinstance(child, yaml.Node))
+        known[id(node)] = min(1 + inner, MOST_NODES + 1)
+    return known[id(node)]
+
+
+def read_study(path: Path) -> Study:
+    """Read a study file: YAML, or the JSON of a results folder.
+
+    Raises:
+        UserError: when the file is missing, is not YAML (with line and column), or is not a legal study.
+    """
+    form = "JSON" if path.suffix == ".json" else "YAML"
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{path} has {path.stat().st_size:,} bytes, and a study file at most {MOST_BYTES:,}.")
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist. Name a study file, for example CONFIG=config/config.yaml") from error
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply for a study. config/config.yaml shows how one looks.") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(
+            f"{path} is not {form}: {error}\nMend it there: config/config.yaml shows how a study looks."
+        ) from error
+    return parse_study(data, str(path))
+
+
+def json_schema() -> str:
+    """Return the JSON schema of a study file, as kept in workflow/schemas/."""
+    return json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _explain(problem: Any) -> str:
+    """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal."""
+    location = [str(part) for part in problem["loc"]]
+    key = ".".join(location)
+    if problem["type"] == "extra_forbidden":
+        legal = _legal_keys(location[:-1])
+        return f"{key}: unknown key{nearest(location[-1], legal)}. Legal here: {', '.join(sorted(legal))}"
+    if problem["type"] == "missing":
+        return f"{key}: this key is needed, and is not there"
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if problem["type"] == "model_type":
+        message = f"expected keys with values: {', '.join(_legal_keys(location))}"
+    elif problem["type"] == "too_short":
+        message = "expected at least one"
+    # What a whole section does wrong names its values itself.
+    is_section = location in (["throughput"], ["learning"]) or (len(location) == 2 and location[0] == "arms")
+    of_a_section = problem["type"] == "value_error" and isinstance(problem["input"], dict) and is_section
+    value = f" (got {problem['input']!r})" if location and not of_a_section else ""
+    return f"{key or 'study'}: {message}{value}"
+
+
+def _legal_keys(location: list[str]) -> list[str]:
+    """Return the keys that are legal at a place in the study."""
+    model: type[BaseModel] = Study
+    sections: dict[str, type[BaseModel]] = {
+        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
+        "replay": Replay,
+    }  # fmt: skip
+    parts: dict[str, type[BaseModel]] = {"inject": Inject, "memory": Memory, "adaptive": Adaptive}
+    if location:
+        # An arm may be called like a part: its own parts stand one place further on.
+        within = location[2:] if location[0] == "arms" else location[1:]
+        model = parts[within[0]] if within else sections.get(location[0], Arm)
+    return list(model.model_fields)
+
+
+def main() -> None:
+    """Check a study file, or print the schema."""
+    parser = argparse.ArgumentParser(description="Check a study file before anything starts.")
+    parser.add_argument("file", nargs="?", type=Path, help="a study file, such as config/config.yaml")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
+    arguments = parser.parse_args()
+    if arguments.schema:
+        print(json_schema(), end="")
+    elif arguments.file:
+        print(read_study(arguments.file).study)
+    else:
+        parser.error("name a study file, or --schema")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,183 @@
+"""A study as frozen models: what is measured in which arms, and how it is decided."""
+
+import hashlib
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from envknee.study.arm import Arm, Memory
+from envknee.study.errors import nearest
+from envknee.study.rules import (
+    STUDY_NAME,
+    Architecture,
+    Kind,
+    PhaseSwitch,
+    Positive,
+    Runtime,
+    Strict,
+    number,
+    phase_switch,
+    study_name,
+)
+from envknee.study.strategies import STRATEGIES
+from envknee.study.sweep import Adaptive, Learning, Sweep, Throughput
+from envknee.study.task import Inject, Task, task_of
+
+__all__ = [
+    "Adaptive", "Arm", "Decide", "Inject", "Learning", "Memory", "Replay", "Strict", "Study", "Sweep", "Task", "Throughput",
+    "Tracking",
+]  # fmt: skip
+
+
+class Decide(Strict):
+    """How records become a verdict. May be changed at any time: nothing is measured again."""
+
+    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+        default=0.10, description="A doubling that gains less than this has stopped paying."
+    )
+    delta_learning: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+        default=0.25,
+        description="The same for the seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
+        default=0.95, description="Of every interval and of each one-sided bound."
+    )
+    memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = Field(
+        default=0.05, description="Share of the memory to keep free."
+    )
+    baseline: str | None = Field(
+        default=None,
+        description="An arm: each other one is judged by what it buys beside this, in environments that fit and in FPS.",
+        exclude_if=lambda value: value is None,
+    )
+
+
+class Tracking(Strict):
+    """Where runs are logged. May be changed at any time."""
+
+    uri: str | None = Field(
+        default=None,
+        description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db.",
+    )
+
+    @property
+    def may_hold_password(self) -> bool:
+        """Whether the URI has a part for user and password, or options."""
+        return self.uri is not None and ("@" in self.uri or "?" in self.uri)
+
+    @property
+    def digest(self) -> str | None:
+        """Changes when the URI does, and tells nothing of a password in it."""
+        return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
+
+
+class Replay(Strict):
+    """Which recorded requests a study runs again, in place of asking for its own. Written by `envknee.after.replay`."""
+
+    of: str = Field(description="The study that they were recorded in.")
+    trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of replayed.jsonl in the results' folder.")
+
+
+MOST_TRIALS = 100_000
+"""Of a study: 20 days of trials that take 20 s each."""
+
+
+class Study(Strict):
+    """One study: everything it produces is under results/<study>/."""
+
+    study: Annotated[str, BeforeValidator(study_name)] = Field(
+        description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(default=1, description="Every other seed is derived from this one.")
+    window: Positive = Field(default=2, description="Request n is asked knowing the records up to n - window.")
+    slots: Positive = Field(
+        default=1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU)."
+    )
+    phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
+        default="sampled",
+        description="Resolve one environment step in four into physics, render and observation; 'off': none.",
+    )
+    # What is new since the first results is left out of study.json where it has its default: those stay as they are.
+    runtime: Runtime = Field(
+        default="host",
+        description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
+        exclude_if=lambda value: value == "host",
+    )
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        description="With runtime: apptainer a file, an image that is already built; without it containers/isaaclab.sif"
+        " is built. With runtime: docker the name of an image that docker or podman has.",
+        exclude_if=lambda value: value is None,
+    )
+    architectures: list[Architecture] | None = Field(
+        default=None,
+        description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
+        " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
+        exclude_if=lambda value: value is None,
+    )
+    replay: Replay | None = Field(
+        default=None,
+        description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
+        exclude_if=lambda value: value is None,
+    )
+    task: Annotated[Task, BeforeValidator(task_of, json_schema_input_type=str | Task)] = Task()
+    arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
+    throughput: Throughput | None = None
+    learning: Learning | None = None
+    decide: Decide = Decide()
+    tracking: Tracking = Tracking()
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> "Study":
+        if self.throughput is None and self.learning is None:
+            raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
+        for sweep in filter(None, (self.throughput, self.learning)):
+            batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
+            trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.repeats
+            if trials > MOST_TRIALS:
+                raise ValueError(
+                    f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
+                )
+        if self.image is not None and self.runtime == "host":
+            raise ValueError(f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host")
+        if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):
+            raise ValueError("architectures are for the image that is built with runtime: apptainer and no `image:`")
+        if self.decide.baseline is not None and self.decide.baseline not in self.arms:
+            raise ValueError(
+                f"decide.baseline {self.decide.baseline!r} is no arm of this study{nearest(self.decide.baseline, self.arms)}."
+                f" Arms: {', '.join(self.arms)}"
+            )
+        for name, arm in self.arms.items():
+            if not STUDY_NAME.fullmatch(name):
+                raise ValueError(
+                    f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+                )
+            only_host = STRATEGIES[arm.strategy].needs_host
+            if only_host and self.runtime != "host":
+                raise ValueError(
+                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; {only_host} (got {self.runtime})"
+                )
+            if arm.nodes > 1 and self.runtime == "docker":
+                raise ValueError(
+                    f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
+                )
+        return self
+
+    def sweep(self, kind: Kind) -> Sweep | None:
+        """Return the section of one kind of trial, or None when the study has none."""
+        return self.throughput if kind == "throughput" else self.learning
+
+    @property
+    def world_sizes(self) -> frozenset[int]:
+        """Ranks per trial, over all arms: a point must be legal for each."""
+        return frozenset(arm.world_size for arm in self.arms.values())
+
+    def measured_part(self) -> dict[str, Any]:
+        """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
+        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image", "architectures"})
+
+    def shareable(self) -> "Study":
+        """Return the study without its tracking store, whose address may hold a password: for copies that leave this machine."""
+        return self.model_copy(update={"tracking": Tracking()})

@@ -1,0 +1,14 @@
+"""`expandable_segments`: PyTorch's allocator grows segments instead of adding some."""
+
+from pydantic import Field
+
+from envknee.study.remedies import Remedy
+
+REMEDY = Remedy(
+    type=bool,
+    field=Field(
+        default=False,
+        description="PyTorch's allocator grows segments instead of adding some (PYTORCH_CUDA_ALLOC_CONF).",
+    ),
+    environment=lambda _: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+)

@@ -1,0 +1,13 @@
+"""`memory_cap_gb`: a device as small as the one that a trial is to fit. `envknee.measure.memory` holds it."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from envknee.study.remedies import Remedy
+from envknee.study.rules import number
+
+REMEDY = Remedy(
+    type=Annotated[float | None, Field(gt=0), BeforeValidator(number)],
+    field=Field(default=None, description="Let the device be as small as this: what needs more is out of memory."),
+)

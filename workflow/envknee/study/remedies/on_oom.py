@@ -1,0 +1,28 @@
+"""`on_oom`: what a trial does where memory runs out while it learns."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from envknee.study.remedies import Remedy
+
+
+def _retry(learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
+    """Let `AccumulatingPPO` answer lack of memory with smaller parts, and the trial's row and outcome say how many."""
+    learner.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
+
+
+WHOLE = "it takes each mini-batch whole"
+
+REMEDY = Remedy(
+    type=Literal["record", "retry_accumulate"],
+    field=Field(
+        default="record",
+        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch and"
+        " adds up gradients, for the same optimizer step.",
+    ),
+    agent={"rsl_rl": {"algorithm.class_name": "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"}},
+    refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "torchrl"), WHOLE),
+    prepare=_retry,
+)

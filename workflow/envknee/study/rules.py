@@ -1,0 +1,137 @@
+"""What a value in a study file may be: its type, the check behind it, and what a reader of an error is told."""
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+
+OVERRIDE_EXPECTED = "expected true, false, a finite number, a text, null, or a list of these"
+
+
+class Strict(BaseModel):
+    """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def number(value: Any) -> Any:
+    """Read 3e-4 as the number that its writer meant: YAML 1.1 (PyYAML, also inside Snakemake) takes it for a string."""
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+
+
+def _override(value: Any) -> Any:
+    """Check here what the union would report once per branch."""
+    if isinstance(value, list):
+        if any(item is None or isinstance(item, list) for item in value):
+            raise ValueError(OVERRIDE_EXPECTED)
+        return [_override(item) for item in value]
+    value = number(value)
+    if not isinstance(value, bool | int | float | str | None) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        raise ValueError(OVERRIDE_EXPECTED)
+    return value
+
+
+OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
+Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
+"""Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
+
+Kind = Literal["throughput", "learning"]
+
+POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
+"""The folders whose files are the samplers: those that choose points, and those that choose repeats of them, too."""
+
+PhaseSwitch = Literal["off", "sampled"]
+
+Observations = Literal["stock", "per_frame", "lean"]
+
+Runtime = Literal["host", "apptainer", "docker"]
+
+Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
+"""What both PyTorch's CUDA build and Warp's compiler know."""
+
+
+RESERVED = ("archives", "mlartifacts", "slurm-logs")
+"""Folders in results/ that are no study's: unpacked archives, MLflow's files, logs of SLURM's jobs."""
+
+
+def study_name(name: Any) -> Any:
+    """Check the name of a study, which is also its folder's."""
+    if not isinstance(name, str) or not STUDY_NAME.fullmatch(name):
+        raise ValueError(
+            "a study's name becomes a folder: expected 1 to 64 lower-case letters, digits, '-' and '_',"
+            " starting with a letter or digit"
+        )
+    if name in RESERVED:
+        raise ValueError(f"results/{name} is a folder of envknee's own: choose another name")
+    return name
+
+
+def _gpus(value: Any) -> Any:
+    if value != "auto" and (type(value) is not int or value < 0):
+        raise ValueError("expected 'auto', 0 (the CPU) or a number of GPUs")
+    return value
+
+
+def phase_switch(value: Any) -> Any:
+    """Read `phases: off`, which YAML 1.1 takes for false."""
+    return "off" if value is False else value  # YAML 1.1 reads off as false
+
+
+def _sizes(value: Any) -> Any:
+    """Expand `{from: 16, to: 256}` to 16, 32, ..., 256; sort a list; take one number as a list of one."""
+    if type(value) is int:
+        value = [value]
+    if isinstance(value, dict) and set(value) == {"from", "to"}:
+        first, last = value["from"], value["to"]
+        if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+            raise ValueError("expected whole numbers with 1 <= from <= to")
+        value = [first * 2**doublings for doublings in range((last // first).bit_length())]
+    if not isinstance(value, list | tuple) or not value or any(type(size) is not int for size in value):
+        raise ValueError("expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B")
+    if min(value) < 1:
+        raise ValueError(f"expected whole numbers of at least 1, found {min(value)}")
+    if len(set(value)) != len(value):
+        raise ValueError("the same value stands there twice")
+    return tuple(sorted(value))
+
+
+def _batch_sizes(value: Any) -> Any:
+    if isinstance(value, str) and value != "library":
+        raise ValueError("expected 'library', a list of whole numbers, or {from: A, to: B}")
+    return value if value == "library" else _sizes(value)
+
+
+SIZE_SCHEMA = {"type": "integer", "minimum": 1}
+SIZES_SCHEMA = {
+    "anyOf": [
+        {"type": "array", "items": SIZE_SCHEMA, "minItems": 1, "uniqueItems": True},
+        SIZE_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"from": SIZE_SCHEMA, "to": SIZE_SCHEMA},
+            "required": ["from", "to"],
+            "additionalProperties": False,
+        },
+    ]
+}
+"""What `_sizes` takes, for editors that complete study files."""
+BATCH_SIZES_SCHEMA = {"anyOf": [{"const": "library"}, *SIZES_SCHEMA["anyOf"]]}
+
+Positive = Annotated[int, Field(ge=1)]
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes), WithJsonSchema(SIZES_SCHEMA)]
+BatchSizes = Annotated[
+    Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes), WithJsonSchema(BATCH_SIZES_SCHEMA)
+]
+Number = Annotated[float, BeforeValidator(number)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(number)]
+
+
+GPUS_SCHEMA = {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0}]}
+Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus), WithJsonSchema(GPUS_SCHEMA)]

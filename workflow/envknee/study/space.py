@@ -1,0 +1,179 @@
+"""The legal points of a sweep, and every size derived from a point, each computed in one function.
+
+Input: the sizes listed in a study. Output: `Point`s. Pure.
+"""
+
+import itertools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from envknee.study.errors import UserError
+from envknee.study.model import Study, Sweep
+from envknee.study.rules import Kind
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """One place in the space of a sweep: num_envs of each rank, batch_size of all ranks together.
+
+    `batch_size` None stands for the library's own number of mini-batches.
+    """
+
+    num_envs: int
+    horizon: int
+    batch_size: int | None
+
+
+def rollout_size(num_envs: int, horizon: int) -> int:
+    """Return the transitions collected in one iteration by one rank: num_envs x horizon."""
+    return num_envs * horizon
+
+
+def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
+    """Return the optimizer steps in one epoch over a rollout.
+
+    Args:
+        num_envs: of each rank
+        horizon: environment steps
+        batch_size: transitions of all ranks together; each brings an equal part
+        world_size: ranks
+
+    Raises:
+        ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
+    """
+    rollout = rollout_size(num_envs, horizon)
+    if not _divides(batch_size, rollout, world_size):
+        ranks = f" x {world_size} ranks" if world_size > 1 else ""
+        raise ValueError(
+            f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
+            f" = {rollout * world_size}" + (" into equal parts of each rank" if ranks else "")
+        )
+    return rollout * world_size // batch_size
+
+
+def batch_transitions(
+    num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
+) -> float:
+    """Return the transitions that one rank brings to an optimizer step: what its memory must hold.
+
+    0 where nothing tells (the library's batch of a trial that never ran).
+
+    Args:
+        num_envs: of each rank
+        horizon: environment steps
+        batch_size: transitions of all ranks together; None for the library's own
+        mini_batches: optimizer steps per epoch that the library ran with
+        world_size: ranks, which bring equal parts
+    """
+    if batch_size is not None:
+        return batch_size / world_size
+    return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
+
+
+def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
+    """Tell whether the batch divides the rollout into whole mini-batches, with each of these numbers of ranks."""
+    if point.batch_size is None:
+        return True
+    rollout = rollout_size(point.num_envs, point.horizon)
+    return all(_divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
+
+
+def _divides(batch_size: int, rollout: int, world_size: int) -> bool:
+    """Tell whether every rank can bring an equal part to each batch, and whole ones make up its rollout."""
+    return batch_size % world_size == 0 and rollout % (batch_size // world_size) == 0
+
+
+def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:
+    """Return the ascending values of num_envs, horizon and batch_size."""
+    batch_sizes = (None,) if sweep.batch_size == "library" else sweep.batch_size
+    return sweep.num_envs, sweep.horizon, batch_sizes
+
+
+def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Point]:
+    """Return every point of a sweep that is legal with each of these numbers of ranks, in ascending order; maybe none.
+
+    All arms run the same points, so that they are compared point by point.
+    """
+    return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
+
+
+def _every_point(sweep: Sweep) -> list[Point]:
+    return list(itertools.starmap(Point, itertools.product(*axes(sweep))))
+
+
+def left_out(study: Study) -> list[str]:
+    """Return a sentence for each section of a study that lists points which are not legal: they are not measured."""
+    told = []
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        every = _every_point(sweep) if sweep else []
+        illegal = [point for point in every if not is_legal(point, study.world_sizes)]
+        if illegal:
+            named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
+            more = f" and {len(illegal) - 3} more" if len(illegal) > 3 else ""
+            ranks = "" if study.world_sizes == {1} else ", in equal parts of each rank,"
+            told.append(
+                f"{kind}: {len(illegal)} of {len(every)} points are not measured, because batch_size must divide num_envs x"
+                f" horizon{ranks} and does not: {', '.join(named)}{more}"
+            )
+    return told
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What the plan fixes about a trial before any point is chosen.
+
+    `index` counts within (arm, kind); `repeat` 0 chooses new points, later repeats run the same ones again. Where the sampler
+    chooses trials, the repeat follows with the point.
+    """
+
+    number: int
+    arm: str
+    kind: Kind
+    index: int
+    repeat: int
+
+
+def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
+    """Return how many different points a sweep measures: all legal ones, or as many as the study asks for."""
+    legal = len(legal_points(sweep, world_sizes))
+    return legal if sweep.points is None else min(sweep.points, legal)
+
+
+def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
+    """Return how many trials of a sweep each arm has at most: every point with all repeats, or what is enough to decide."""
+    every = points_asked(sweep, world_sizes) * sweep.repeats
+    return every if not sweep.chooses_trials else min(every, sweep.adaptive.trials or -(-every // 2))
+
+
+def plan(study: Study) -> list[Slot]:
+    """Return every trial of a study in the order of its number: throughput first, arms taking turns by name.
+
+    By name, because the order in which a file lists them is lost in canonical JSON: a plan must outlive that. A replay has those
+    trials that were recorded, which may be the first ones only.
+
+    Raises:
+        UserError: when a section has no legal point at all.
+    """
+    slots: list[Slot] = []
+    for kind in ("throughput", "learning"):
+        sweep = study.sweep(kind)
+        if sweep is None:
+            continue
+        points = points_asked(sweep, study.world_sizes)
+        if points == 0:
+            ranks = [size for size in sorted(study.world_sizes) if size > 1]
+            across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
+            raise UserError(
+                f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
+                f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
+                f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
+            )
+        for index in range(trials_asked(sweep, study.world_sizes)):
+            for arm in sorted(study.arms):
+                slots.append(Slot(len(slots), arm, kind, index, 0 if sweep.chooses_trials else index // points))
+    return slots if study.replay is None else slots[: study.replay.trials]
+
+
+def _shown(sizes: object) -> str:
+    return str(list(sizes)) if isinstance(sizes, tuple) else str(sizes)

@@ -1,0 +1,125 @@
+"""A section of a study: which points it measures, how often, and for how long."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from envknee.study.choices import NameIn, names_in
+from envknee.study.rules import (
+    POINT_SAMPLERS,
+    TRIAL_SAMPLERS,
+    BatchSizes,
+    Number,
+    Positive,
+    Seconds,
+    Sizes,
+    Strict,
+    number,
+)
+
+CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
+"""Samplers that choose repeats as well as points, and may stop early."""
+
+
+class Adaptive(Strict):
+    """When a sampler that chooses trials has seen enough.
+
+    Its own delta and confidence: those of `decide` may be changed after the measurement, and requests may not.
+    """
+
+    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+        default=0.10, description="Stop where two successive doublings are shown to gain less than this."
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
+        default=0.95, description="Of what is shown."
+    )
+    within: Annotated[float, Field(ge=1), BeforeValidator(number)] = Field(
+        default=2.0, description="Learning: stop as well where the threshold's interval spans at most this factor."
+    )
+    probes: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="When all is decided, at most this many trials of each horizon and batch size between the largest num_envs"
+        " that fitted the memory and the smallest that did not.",
+    )
+    trials: Positive | None = Field(
+        default=None, description="At most this many trials; without it, half of all points with all their repeats."
+    )
+
+
+class Sweep(Strict):
+    """The points of one kind of trial, and how they are picked."""
+
+    num_envs: Sizes = Field(description="Environments simulated side by side, on each GPU.")
+    horizon: Sizes = Field(description="Environment steps per rollout (num_steps_per_env in RSL-RL).")
+    batch_size: BatchSizes = Field(
+        description="Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, "
+        "so that the batch grows with num_envs.",
+    )
+    sampler: Annotated[str, NameIn(POINT_SAMPLERS, TRIAL_SAMPLERS)] = Field(
+        default="grid",
+        description="Who picks the points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only those"
+        " doublings that decide the verdict, until it is decided.",
+    )
+    adaptive: Adaptive = Field(
+        default=Adaptive(),
+        description="With sampler: adaptive, when to stop.",
+        exclude_if=lambda value: value == Adaptive(),
+    )
+    points: Positive | None = Field(default=None, description="How many different points; without it every legal one.")
+    repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
+    warmup_iterations: Annotated[int, Field(ge=0)] = Field(
+        default=1, description="First iterations left out of the FPS figures."
+    )
+    limit_s: Seconds = Field(
+        description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
+    )
+
+    @property
+    def chooses_trials(self) -> bool:
+        """Whether the sampler chooses repeats as well as points, and may stop early."""
+        return self.sampler in CHOOSING_TRIALS
+
+    @model_validator(mode="after")
+    def _chosen_trials_need_no_list(self) -> "Sweep":
+        if not self.chooses_trials and self.adaptive != Adaptive():
+            choosing = " or ".join(CHOOSING_TRIALS)
+            raise ValueError(f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}")
+        if self.chooses_trials and self.points is not None:
+            raise ValueError(
+                f"points {self.points}: sampler {self.sampler} finds its points itself; adaptive.trials limits how many trials"
+                " it takes"
+            )
+        if self.chooses_trials and self.repeats < 2:
+            raise ValueError(
+                f"repeats {self.repeats}: sampler {self.sampler} needs at least 2 of a point to decide anything"
+            )
+        return self
+
+
+class Throughput(Sweep):
+    """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
+
+    repeats: Positive = 3
+    iterations: Positive = Field(default=5, description="Timed iterations after the warm-up.")
+    limit_s: Seconds = 600.0
+
+
+class Learning(Sweep):
+    """Learning trials: train until the target reward or a budget. They answer seconds and frames to target."""
+
+    repeats: Positive = 2
+    target_reward: Number = Field(description="Mean episode reward at which the trial is done.")
+    target_episodes: Positive = Field(
+        default=40, description="The reward is averaged over at least this many finished episodes."
+    )
+    budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
+    limit_s: Seconds = 3600.0
+
+    @model_validator(mode="after")
+    def _limit_leaves_room(self) -> "Learning":
+        if self.limit_s <= self.budget_s:
+            raise ValueError(
+                f"limit_s {self.limit_s:g} would stop every trial before its budget_s {self.budget_s:g} is spent:"
+                " leave a minute or more for the start"
+            )
+        return self

@@ -1,0 +1,59 @@
+"""What is simulated, and what is broken in it on purpose."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from envknee.study.rules import Overrides, Positive, Strict
+
+
+class Inject(Strict):
+    """A drill of what a study says when its simulation breaks. Nothing that comes of it is a result."""
+
+    kind: Literal["huge_actions", "invalid_reset"] = Field(
+        description="'huge_actions': actions far beyond what a robot can do, past the limits of its joints; 'invalid_reset': an"
+        " episode that ends and begins anew with joints that are nowhere (NaN).",
+    )
+    at_step: Annotated[int, Field(ge=0)] = Field(default=0, description="Environment step of the training, from 0 on.")
+    envs: Positive = Field(default=1, description="In how many environments: 0, 1, ...")
+
+    @property
+    def warning(self) -> str:
+        """What stands before everything that such a trial or study shows."""
+        what = f"{self.kind} at step {self.at_step} in {self.envs} environment{'s' if self.envs > 1 else ''}"
+        return f"DRILL, NO RESULT ({what}, on purpose)"
+
+
+class Task(Strict):
+    """What is simulated."""
+
+    id: str = Field(
+        default="Isaac-Cartpole-Camera-Direct",
+        description="A registered Isaac Lab task, with cameras or without, that Newton simulates (and renders).",
+    )
+    asset: str = Field(
+        default="local",
+        description="'local': files of this machine alone, the cart-pole and the ground that ship with envknee and those that"
+        " overrides name (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': what"
+        " the task itself names, from NVIDIA's server.",
+    )
+    overrides: Overrides = Field(
+        default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."
+    )
+    inject: Inject | None = Field(
+        default=None,
+        description="Break the simulation on purpose, to see the diagnosis. Nothing that comes of it is a result.",
+        exclude_if=lambda value: value is None,
+    )
+
+
+SHORT_TASKS = {"cartpole_dual_camera": "Envknee-Cartpole-Dual-Camera-Direct"}
+"""What envknee's own tasks are called for short."""
+
+
+def task_of(value: Any) -> Any:
+    """Take `task: NAME` for `task: {id: NAME}`, and a short name for the registered one."""
+    plain = {"id": value} if isinstance(value, str) else value
+    if isinstance(plain, dict) and isinstance(plain.get("id"), str):
+        plain = plain | {"id": SHORT_TASKS.get(plain["id"], plain["id"])}
+    return plain

@@ -1,0 +1,179 @@
+"""The files of a study → a parent run per arm: verdict, figures, and the best trial's policy; its trials' runs stand below it.
+
+Input: a StudyFolder (records, metrics, verdict, figures) and the study. Output: Runs. Nothing here knows a store.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envknee.record.read import load_records, without_skipped
+from envknee.record.schema import Record
+from envknee.study.claim import check
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.study.space import plan
+from envknee.tracking.describe import devices_of, ended_ms, milliseconds, present, read_trial, run_name, where_tags
+from envknee.tracking.run import Run, metrics_of, texts_of
+
+LIVE_ARM = "arm"
+"""The attempt of every arm: its parent run is one from the first trial to the last."""
+
+
+def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
+    """Return the parent run of each arm with the runs of its trials.
+
+    Raises:
+        UserError: when no trial has finished, a file was changed by hand, or the results are another study's.
+    """
+    check(study, folder)
+    all_records = load_records(folder)
+    skipped = Counter(record.request.arm for record in all_records if record.outcome.status == "skipped")
+    records = without_skipped(all_records)
+    if not records:
+        raise UserError(
+            f"{folder.root} holds no finished trial, and at least one was expected."
+            " Run `make sweep` first, then publish again."
+        )
+    arms = sorted({record.request.arm for record in records})
+    by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
+    return [
+        (describe_arm(study, arm, own, folder, skipped[arm]), [read_trial(record, folder) for record in own])
+        for arm, own in by_arm.items()
+    ]
+
+
+def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder, skipped: int) -> Run:
+    """Return the parent run of an arm: the verdict, the figures, and what all its trials share.
+
+    Of the trials that a study has room for, `skipped` were not needed (sampler: adaptive), and are not planned any more.
+    """
+    environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
+    devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
+    statuses = Counter(record.outcome.status for record in records)
+    planned = sum(slot.arm == arm for slot in plan(study)) - skipped
+    headline = _headline(folder.verdict, arm)
+    best = best_trial(records)
+    last_ms = max(ended_ms(record) for record in records)
+    params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
+    tags = {
+        "arm": arm,
+        "trials": f"{len(records)} of {planned}",
+        "best_trial": f"{best.request.number:04d}" if best else None,
+        "mlflow.note.content": _description(headline, len(records), planned, statuses, best),
+        **where_tags(environments[0] if environments else None),
+        "device": ", ".join(devices) or None,
+        "verdict.state": headline.get("state"),
+    }
+    numbers: dict[str, Any] = {"trials": len(records)}
+    numbers |= {f"trials_{status}": count for status, count in sorted(statuses.items())}
+    numbers |= {f"verdict/{name}": value for name, value in headline.items() if type(value) in (int, float)}
+    return Run(
+        key=f"arms/{arm}",
+        name=" · ".join([arm, ", ".join(devices)]) if devices else arm,
+        started_ms=min(milliseconds(record.outcome.started_unix_s) for record in records),
+        ended_ms=last_ms,
+        status="FINISHED",
+        params=texts_of(params | _arm_params(study, arm)),
+        tags=texts_of(tags),
+        metrics=metrics_of(numbers, last_ms, 0),
+        artifacts={
+            # Not the file: its tracking URI may hold a password.
+            folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
+            # Not the report: it is written afterwards, with links to these runs.
+            **present([folder.resolved, folder.verdict, folder.records_csv]),
+            **{f"figures/{file.name}": file for file in _figures(folder.figures)},
+            **_best_files(best, records, folder),
+        },
+        attempt=LIVE_ARM,
+    )
+
+
+def describe_running_arm(arm: str, started_ms: int) -> Run:
+    """Return the parent run of an arm of which no trial has ended."""
+    return Run(
+        key=f"arms/{arm}", name=arm, started_ms=started_ms, ended_ms=0, status="RUNNING",
+        params={}, tags=texts_of({"arm": arm}), metrics=[], artifacts={}, attempt=LIVE_ARM,
+    )  # fmt: skip
+
+
+def best_trial(records: Iterable[Record]) -> Record | None:
+    """Return the trial that reached the target soonest, else the one with the best reward, else the fastest. Pure."""
+    return max((record for record in records if record.fps_total is not None), key=_worth, default=None)
+
+
+def _worth(record: Record) -> tuple[float, float, float]:
+    to_target_s = math.inf if record.seconds_to_target is None else record.seconds_to_target
+    reward = -math.inf if record.best_reward is None else record.best_reward
+    return -to_target_s, reward, record.fps_total.median if record.fps_total else 0.0
+
+
+def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFolder) -> dict[str, Path]:
+    """Return the best trial's policy and a picture of what that saw, which the first repeat of its point has left."""
+    if best is None:
+        return {}
+    repeats = [best, *(record for record in records if _point(record) == _point(best))]
+    pictures = (folder.trial(record.request.number).frames for record in repeats)
+    files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
+    return {f"best/{name}": file for name, file in present(file for file in files if file).items()}
+
+
+def _point(record: Record) -> tuple[Any, ...]:
+    request = record.request
+    return request.kind, request.num_envs, request.horizon, request.batch_size
+
+
+def _arm_params(study: Study, name: str) -> dict[str, Any]:
+    """Return what an arm says, and how many ranks that makes; nothing for one that the study file no longer has."""
+    arm = study.arms.get(name)
+    return {} if arm is None else arm.model_dump(mode="json") | {"world_size": arm.world_size}
+
+
+def _description(
+    headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
+) -> str:
+    """Return what stands above a parent run, in Markdown: the verdict as far as there is one, and the trials."""
+    how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    said = {"statement": "**{}**", "because": "Why there: {}", "what_would_move_it": "{}"}
+    parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
+    parts.append(f"{finished} of {planned} trials have finished: {how}.")
+    if best:
+        parts.append(
+            f"Best single trial: {best.request.number:04d}, {run_name(best)}, {_achieved(best)} (artifacts: best)."
+        )
+    return "\n\n".join(parts)
+
+
+def _achieved(record: Record) -> str:
+    """Return what makes a trial the best one, in words."""
+    if record.seconds_to_target is not None:
+        return f"which reached reward {record.request.target_reward:g} after {record.seconds_to_target:.3g} s"
+    if record.best_reward is not None:
+        return f"which came to reward {record.best_reward:.3g}"
+    return f"at {record.fps_total.median:,.0f} FPS" if record.fps_total else "without a timed iteration"
+
+
+def _headline(verdict: Path, arm: str) -> dict[str, Any]:
+    """Return the arm's headline in verdict.json, or nothing where there is none."""
+    if not verdict.exists():
+        return {}
+    try:
+        whole = json.loads(verdict.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(
+            f"{verdict} is not JSON: {error}. Delete it and run `make sweep`, which decides again."
+        ) from error
+    arms = whole.get("arms") if isinstance(whole, dict) else None
+    for own in arms if isinstance(arms, list) else []:
+        if isinstance(own, dict) and own.get("arm") == arm and isinstance(own.get("headline"), dict):
+            return own["headline"]
+    return {}
+
+
+def _figures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))

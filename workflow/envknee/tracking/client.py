@@ -1,0 +1,129 @@
+"""A client of a study's tracking store, the study's experiment in it, and what to do when the store cannot be used.
+
+Input: a Store. Output: an MLflow client, an experiment, or a message with the next step.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envknee.study.errors import UserError
+from envknee.study.paths import StudyFolder
+from envknee.tracking.database import prepare_database
+from envknee.tracking.store import Store, without_credentials
+
+if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment
+
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+"""Opens the experiment at its runs, not at the traces of a language model."""
+
+MLFLOW_DEFAULTS = {
+    # One call to a dead server takes 247 s by default (7 retries); so it takes about 20 s at worst.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    # Files go through the server. MLflow would take large ones to its bucket, and all from there, to which there need be no way.
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    # What goes wrong is raised as well, and reported once.
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+}
+"""Environment variables set for MLflow unless the user has."""
+
+
+def connect(store: Store) -> "MlflowClient":
+    """Return a client whose store exists; a server may still turn out not to answer."""
+    _set_up_mlflow()
+    from mlflow import MlflowClient
+
+    if store.artifacts is not None:
+        prepare_database(store, str(store.artifacts))
+    return MlflowClient(tracking_uri=store.uri)
+
+
+def _set_up_mlflow() -> None:
+    """Make MLflow fail fast, keep quiet and send nothing home; what the user has set stays."""
+    for name, value in MLFLOW_DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+@contextmanager
+def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
+    """Turn what MLflow, its database or its server raise into a message with the next step."""
+    _set_up_mlflow()
+    from mlflow.exceptions import MlflowException
+    from requests import RequestException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, RequestException, SQLAlchemyError, ModuleNotFoundError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None and not isinstance(error, RequestException):
+            raise  # a file of ours: the disk is full, a permission is missing
+        said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
+        raise UserError(
+            f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
+            f"Expected a running MLflow store that takes runs.{_hint(said)} The measurements are safe in {folder.root}:"
+            " run `make publish` when the store is back, or name another one (tracking.uri in the study file)."
+        ) from error
+
+
+def _hint(said: str) -> str:
+    """Return what an answer of a server usually means."""
+    if "Invalid Host header" in said:
+        return " It does not go by that name: start it with --name, or call it by one of its names."
+    if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
+        return " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+    if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
+        return " The server is there and cannot do it: its own log says why (its database is away, its disk is full)."
+    if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # MLflow does, when its bucket fails
+        return " The server broke off the request: its own log says why (its bucket is away or refuses the key)."
+    return ""
+
+
+def study_experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
+    """Return the experiment of a study, created where it does not exist."""
+    from mlflow.exceptions import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        location = None if store.artifacts is None else str(store.artifacts / name)
+        try:
+            client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
+        except MlflowException as error:  # another machine was faster
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        experiment = client.get_experiment_by_name(name)
+        assert experiment is not None, name
+    if experiment.lifecycle_stage == "deleted":
+        raise UserError(
+            f"The experiment {name!r} was deleted in {store.shown}, and its name is taken until it is purged."
+            f" Bring it back with `mlflow experiments restore --experiment-id {experiment.experiment_id}`, or rename the study."
+        )
+    if store.artifacts is not None:
+        _check_location(experiment, store, store.artifacts)
+    return experiment
+
+
+def _check_location(experiment: "Experiment", store: Store, artifacts: Path) -> None:
+    """Refuse a store that was moved: MLflow keeps absolute paths, and would write where the results used to be."""
+    where = Path(experiment.artifact_location.removeprefix("file://"))
+    if (
+        where.is_absolute()
+        and not where.is_relative_to(artifacts)
+        and (store.source == "the default" or not where.is_dir())
+    ):
+        raise UserError(
+            f"{store.shown} was made for artifacts in {where}, and {artifacts} was expected: it was moved or copied."
+            f" Move it back, or delete {store.database or store.shown} if it holds nothing but envknee's runs:"
+            " they are made again from the results when you publish."
+        )

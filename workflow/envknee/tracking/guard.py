@@ -1,0 +1,81 @@
+"""What a server of ours checks in every request, beside MLflow's own sign-in. Runs inside MLflow's workers.
+
+MLflow trusts whoever signs in with two things that are not theirs: a client names where an experiment's files lie, which may be any
+folder of the server's user, and a page of any other server on this machine may use the browser's sign-in.
+
+Upstream: `authorization_function` of mlflow.server.auth 3.17; each worker calls it before it answers anything but /health and static files.
+"""
+
+import functools
+import os
+import posixpath
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from flask import Response, make_response, request
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from mlflow.server.auth import authenticate_request_basic_auth
+from mlflow.server.constants import ARTIFACTS_DESTINATION_ENV_VAR
+from mlflow.server.security_utils import get_allowed_origins_from_env
+from mlflow.store.artifact import artifact_repository_registry
+from mlflow.utils.file_utils import local_file_uri_to_path
+from mlflow.utils.uri import get_uri_scheme
+from werkzeug.datastructures import Authorization
+
+
+def authenticate() -> Authorization | Response:
+    """Return who sends the present request, or the answer that refuses it."""
+    _confine_files()
+    origin = request.headers.get("Origin")
+    if origin and urlsplit(origin).netloc != request.host and origin not in (get_allowed_origins_from_env() or []):
+        return make_response("A page of another server may not speak to this one.", 403)
+    answer = authenticate_request_basic_auth()
+    if isinstance(answer, Authorization) and request.path.endswith("/experiments/create"):
+        wanted: Any = request.get_json(force=True, silent=True)
+        for name in ("artifact_location", "artifactLocation"):
+            location = wanted.get(name) if isinstance(wanted, dict) else None
+            if location and not may_hold_files(str(location), _files()):
+                return make_response(
+                    f"{name}: files of this server lie in its own folder or bucket alone. Leave it out.", 403
+                )
+    return answer
+
+
+def may_hold_files(location: str, files: str) -> bool:
+    """Return whether a location is the server's own place for files, or lies in it. Pure but for symbolic links.
+
+    Args:
+        location: a path or URI that a client named
+        files: `--artifacts-destination`: an absolute path, or s3://BUCKET/PATH
+    """
+    parts = urlsplit(location)
+    if parts.scheme == "mlflow-artifacts":
+        return not parts.netloc and ".." not in unquote(parts.path)
+    if "://" in files:
+        return f"{posixpath.normpath(unquote(location))}/".startswith(f"{posixpath.normpath(files)}/")
+    if get_uri_scheme(location) not in ("", "file"):
+        return False
+    path, own = (Path(local_file_uri_to_path(place)).resolve() for place in (location, files))  # as MLflow opens them
+    return path.is_relative_to(own)
+
+
+def _files() -> str:
+    return os.environ[ARTIFACTS_DESTINATION_ENV_VAR]
+
+
+@functools.cache
+def _confine_files() -> None:
+    """Let MLflow open no place for files but the server's own: those of experiments, models and traces."""
+    registry = artifact_repository_registry._artifact_repository_registry
+    open_anywhere = registry.get_artifact_repository
+
+    def open_own(artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None) -> Any:
+        if not may_hold_files(artifact_uri, _files()):
+            raise MlflowException(
+                "These files lie outside this server's folder or bucket.", error_code=PERMISSION_DENIED
+            )
+        return open_anywhere(artifact_uri, tracking_uri, registry_uri)
+
+    registry.get_artifact_repository = open_own

@@ -1,0 +1,129 @@
+"""MLflow's own server, closed: everybody signs in, and files lie in one place.
+
+Input: a Server. Output: this process becomes `mlflow server`.
+"""
+
+import os
+import socket
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envknee.study.errors import UserError
+from envknee.tracking.database import prepare_database
+from envknee.tracking.sign_in import ADMIN, PASSWORD_FILE, sign_in
+from envknee.tracking.store import Store
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 5000
+LONGEST_START_S = 300
+
+
+@dataclass(frozen=True)
+class Server:
+    """An MLflow server that is to start."""
+
+    store: Store
+    files: str
+    """An absolute path, or s3://BUCKET/PATH."""
+    private: Path
+    """Folder of users and passwords, mode 0700."""
+    host: str
+    port: int
+    names: Sequence[str] = ()
+    """Under which clients of other machines reach it: mlflow.lab.example:5000."""
+    workers: int = 1
+    is_quiet: bool = False
+    """Whether it prints warnings alone, so that our last line stays the last one."""
+
+    @property
+    def address(self) -> str:
+        """Where it is reached from this machine."""
+        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def how_to_sign_in(self) -> str:
+        """What to type where MLflow asks."""
+        return f"Sign in as {ADMIN} with the password in {self.private / PASSWORD_FILE}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command line, which everyone on this machine can read: no secrets in it."""
+        options = {
+            "--host": self.host, "--port": str(self.port), "--workers": str(self.workers), "--app-name": "basic-auth",
+            "--artifacts-destination": self.files,
+        }  # fmt: skip
+        if self.names:
+            own = [f"{host}:{self.port}" for host in ("localhost", LOOPBACK)]
+            options["--allowed-hosts"] = ",".join([*self.names, *own])
+            # MLflow takes a request of its own page for another's under any name but localhost.
+            options["--cors-allowed-origins"] = ",".join(
+                f"{way}://{name}" for name in self.names for way in ("http", "https")
+            )
+        if self.is_quiet:
+            options["--uvicorn-opts"] = "--log-level warning"
+        words = [word for option in options.items() for word in option]
+        return [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", *words]
+
+    def environment(self) -> dict[str, str]:
+        """Return its environment: secrets travel in it, and nowhere else."""
+        # Options from outside could open another interface or take another store.
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("MLFLOW_S3_") or not name.startswith(("MLFLOW_", "_MLFLOW_"))
+        }
+        package = str(Path(__file__).parents[2])  # for envknee.tracking.guard
+        return inherited | sign_in(self.private) | {
+            "MLFLOW_BACKEND_STORE_URI": self.store.uri,
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "DO_NOT_TRACK": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "PYTHONPATH": os.pathsep.join([package, *filter(None, [inherited.get("PYTHONPATH")])]),
+            "AWS_MAX_ATTEMPTS": inherited.get("AWS_MAX_ATTEMPTS", "3"),  # boto3's five take longer than a publisher waits
+        }  # fmt: skip
+
+    def become(self, announcement: str) -> None:
+        """Turn this process into the server; `announcement` is printed when it answers.
+
+        Raises:
+            UserError: when the port is taken, the database cannot be used, or others can read a secret.
+        """
+        if not is_free(self.port, self.host):
+            raise UserError(
+                f"{self.host}:{self.port} cannot be listened on: another program does (perhaps workers of a server that was"
+                " killed), or this machine has no such address. Stop it, or name another --port or --host."
+            )
+        prepare_database(self.store, "mlflow-artifacts:/")
+        environment = self.environment()
+        if os.fork() == 0:
+            _announce(f"{self.address}/health", announcement)
+        os.execve(sys.executable, self.command, environment)  # noqa: S606  no shell
+
+
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Return whether this process could listen on a port."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that just ended is no obstacle
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _announce(health: str, text: str) -> None:
+    """Print a text when the server, which is the parent process, answers; then end this process."""
+    server, until = os.getppid(), time.monotonic() + LONGEST_START_S
+    while os.getppid() == server and time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(health, timeout=5):  # noqa: S310  our own server
+                print(text, flush=True)
+                break
+        except OSError:
+            time.sleep(0.3)
+    os._exit(0)

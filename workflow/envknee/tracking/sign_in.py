@@ -1,0 +1,84 @@
+"""Who may use an MLflow server of ours: a generated password, in files that only their owner can read.
+
+Input: a private folder. Output: the environment variables that switch MLflow's sign-in on. No secret is printed or on a command line.
+"""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from envknee.study.errors import UserError
+from envknee.study.files import write_atomically
+from envknee.tracking.lock import locked
+
+ADMIN = "admin"
+PASSWORD_FILE = "admin-password"  # noqa: S105  a file's name
+
+
+def sign_in(private: Path) -> dict[str, str]:
+    """Return the environment of a server on which everybody signs in; the first call makes up the passwords.
+
+    Args:
+        private: a folder of mode 0700, made where it is missing: users, the password of `admin`, the key of sessions
+
+    Raises:
+        UserError: when others can read what is in it.
+    """
+    private = private.absolute()
+    private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_private(private)
+    settings = private / "basic_auth.ini"
+    for file in (settings, private / "users.db"):
+        file.touch(mode=0o600)
+        _check_private(file)
+    database = str(private / "users.db").replace("%", "%%")  # configparser's escape
+    settings.write_text(
+        "[mlflow]\n"
+        "default_permission = READ\n"  # everyone reads everything, and changes what is their own
+        f"database_uri = sqlite:///{database}\n"
+        "authorization_function = envknee.tracking.guard:authenticate\n",
+        encoding="utf-8",
+    )
+    return {
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": kept_secret(private / PASSWORD_FILE),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": kept_secret(private / "session-key"),
+        "MLFLOW_BASIC_AUTH_FAIL_CLOSED": "true",  # routes that MLflow has no rule for are closed, too
+    }
+
+
+def kept_secret(path: Path) -> str:
+    """Return the secret in a file, made up at the first call.
+
+    Raises:
+        UserError: when others can read it, or it is too short to be one.
+    """
+    path.with_name(".lock").touch(0o600)
+    with locked(path.with_name(".lock")):  # two servers may start at once
+        if not path.exists():
+            write_atomically(path, secrets.token_urlsafe(24) + "\n", 0o600)
+    _check_private(path)
+    secret = path.read_text(encoding="ascii").strip()
+    if len(secret) < 16:
+        raise UserError(
+            f"{path} holds no password of at least 16 characters. Delete it: the next start makes a new one."
+        )
+    return secret
+
+
+def _check_private(path: Path) -> None:
+    """Refuse a file or folder that others can read: somebody may have read it already."""
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        raise UserError(
+            f"{path} belongs to another user, and holds passwords. Remove it: the next start makes a new one."
+        )
+    if mode & 0o077:
+        wanted = "700" if path.is_dir() else "600"
+        raise UserError(
+            f"{path} can be read by others (mode {mode:03o}). Change what is in it, if anyone may have read it,"
+            f" then run `chmod {wanted} {path}`."
+        )

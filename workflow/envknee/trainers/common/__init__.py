@@ -1,0 +1,1 @@
+"""What trainers have in common. No trainer itself: the study's `trainer:` cannot name it."""

@@ -1,0 +1,310 @@
+"""RSL-RL's PPO, learning each mini-batch in micro-batches: the same optimizer steps with less memory.
+
+Input: a filled rollout. Output: parameters, learning rate, losses and random numbers as stock PPO gives them, within
+float error. Upstream: rsl-rl-lib 5.5.1, `PPO.update` (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
+"""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any
+
+import torch
+from rsl_rl.algorithms import PPO
+from rsl_rl.modules.distribution import BetaDistribution, GaussianDistribution
+from tensordict import TensorDict
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from envknee.study.errors import UserError
+
+
+class AccumulatingPPO(PPO):
+    """PPO whose update goes through each mini-batch in `micro_batches` parts, adding up their gradients.
+
+    PPO's losses are means over a mini-batch, so those of its parts, weighted by their share of the transitions, add up
+    to them, and so do the gradients. What is not a mean is done once per mini-batch, as upstream does: advantages
+    are normalized before the split; learning rate (from the KL of the whole), reduction across GPUs, clipping and
+    optimizer step come after the last part.
+
+    Memory: activations shrink with the part, and so does the copy of the observations, which upstream makes of a whole
+    mini-batch at a time (`RolloutStorage.mini_batch_generator`). The rollout, the networks and the optimizer's state
+    stay as large as they are. Time: smaller kernels, and nothing computed twice.
+
+    One decision of upstream's hangs on rounding, and may differ: a KL above 0 raises the learning rate, and in the
+    first mini-batch after a rollout it is 0 but for rounding (exactly 0 where the standard deviation is a parameter).
+
+    Made as PPO is, also by `OnPolicyRunner` from `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO`, and then
+    stock PPO until `use_micro_batches` is called.
+    """
+
+    learns_by_places: bool = False
+    """Whether every update takes its observations by their places in the rollout (`_observed`), in one part or more."""
+
+    micro_batches: int = 1
+    """Parts of each mini-batch now; a retry raises it for all that follow. Set by `use_micro_batches`."""
+
+    is_out_of_memory: Callable[[BaseException], bool] | None = None
+    """Which errors are answered with smaller parts. Set by `use_micro_batches`."""
+
+    on_split: Callable[[int], None] | None = None
+    """Told the new number of parts before a retry. Set by `use_micro_batches`."""
+
+    def use_micro_batches(
+        self,
+        micro_batches: int,
+        is_out_of_memory: Callable[[BaseException], bool] | None = None,
+        on_split: Callable[[int], None] | None = None,
+    ) -> None:
+        """Learn in micro-batches from the next update on.
+
+        Args:
+            micro_batches: parts of each mini-batch, at most its transitions; they differ by one where it doesn't divide
+            is_out_of_memory: which errors of forward and backward passes are answered with twice the parts. None: all
+                of them come out, and with one part the update is upstream's own
+            on_split: called with the new number of parts before each retry
+
+        Raises:
+            UserError: when the mini-batch has fewer transitions than that, or the agent uses something for which parts
+                do not add up to the whole: RND, symmetry, a recurrent model, batch normalization, an unknown
+                distribution of actions.
+        """
+        storage, mini_batch_size = self.storage, self._mini_batch_size
+        if not 1 <= micro_batches <= mini_batch_size:
+            raise UserError(
+                f"micro_batches: {micro_batches} is not from 1 to {mini_batch_size}, the transitions of a mini-batch"
+                f" (num_envs {storage.num_envs} x horizon {storage.num_transitions_per_env} / {self.num_mini_batches})"
+            )
+        unfit = self._unfit_for_parts()
+        if unfit and (micro_batches > 1 or is_out_of_memory is not None):
+            raise UserError(
+                f"the agent cannot learn in micro-batches: their gradients do not add up to a mini-batch's with"
+                f" {', '.join(unfit)}. Take that out of the agent, or learn in whole mini-batches without retry"
+            )
+        self.micro_batches = micro_batches
+        self.is_out_of_memory = is_out_of_memory
+        self.on_split = on_split
+
+    def update(self) -> dict[str, float]:
+        """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
+
+        When memory runs out in a forward or backward pass and `is_out_of_memory` says so, the mini-batch is done again
+        in twice the parts. A failed attempt leaves nothing behind: until a mini-batch's last part is through, only
+        gradients are written. On several GPUs each rank splits on its own: the ranks meet after that.
+
+        Raises:
+            RuntimeError: PyTorch's error for memory that ran out, when not even single transitions fit, or when it came
+                outside of those passes: smaller parts cannot help the optimizer.
+        """
+        if not self.learns_by_places and self.micro_batches == 1 and self.is_out_of_memory is None:
+            return super().update()
+
+        observations: Any = self.storage.observations.flatten(0, 1)
+        # A storage that observes each transition's place in the rollout: upstream's generator then draws the same
+        # mini-batches, and the observations are copied part by part.
+        places: Any = copy.copy(self.storage)
+        rollout_shape = (self.storage.num_transitions_per_env, self.storage.num_envs)
+        places.observations = torch.arange(len(observations), device=self.storage.device).view(rollout_shape)
+
+        # Added up where they are: fetching them would wait for the GPU at every mini-batch.
+        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        for batch in places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs):
+            sums += self._learn(observations, batch)
+
+        self.actor.update_normalization(observations)
+        self.critic.update_normalization(observations)
+        self.storage.clear()
+        num_updates = self.num_learning_epochs * self.num_mini_batches
+        means = (sums / num_updates).tolist()
+        return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
+
+    @property
+    def _mini_batch_size(self) -> int:
+        return self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
+
+    @property
+    def _adapts_learning_rate(self) -> bool:
+        return self.desired_kl is not None and self.schedule == "adaptive"
+
+    def _unfit_for_parts(self) -> list[str]:
+        """Name what of the agent makes a mini-batch more than the sum of its parts."""
+        models = (self._raw_actor, self._raw_critic)
+        found = {
+            "random network distillation (algorithm.rnd_cfg)": self.rnd is not None,
+            "symmetry (algorithm.symmetry_cfg)": self.symmetry is not None,
+            "a recurrent model": any(model.is_recurrent for model in models),
+            # Its mean and variance would be a part's.
+            "batch normalization (cnn_cfg.norm)": any(
+                isinstance(module, _BatchNorm) for model in models for module in model.modules()
+            ),
+            f"the distribution {type(self._raw_actor.distribution).__name__}": not isinstance(
+                self._raw_actor.distribution, GaussianDistribution | BetaDistribution
+            ),
+        }
+        return [name for name, is_there in found.items() if is_there]
+
+    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
+        """Do one optimizer step.
+
+        Args:
+            observations: of the rollout, each group [num_envs * horizon, ...]
+            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; left as it is
+
+        Returns:
+            Its mean losses: value, surrogate, entropy [3].
+        """
+        if self.normalize_advantage_per_mini_batch:
+            batch = copy.copy(batch)
+            batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
+        losses, kl_mean = self._backward_or_split(observations, batch)
+        if self._adapts_learning_rate:
+            self._adapt_learning_rate(kl_mean)
+        if self.is_multi_gpu:
+            self.reduce_parameters()
+        nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
+        nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_grad_norm)
+        self.optimizer.step()
+        return losses
+
+    def _backward_or_split(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do `_backward` in parts that fit the memory."""
+        while True:
+            try:
+                return self._backward(observations, batch)
+            except Exception as error:
+                mini_batch_size = len(batch.actions)
+                if self.is_out_of_memory is None or not self.is_out_of_memory(error):
+                    raise
+                if self.micro_batches >= mini_batch_size:
+                    raise
+            # Not in the handler: there the error's traceback keeps the failed attempt's tensors alive.
+            self._forget_attempt()
+            self.micro_batches = min(2 * self.micro_batches, mini_batch_size)
+            if self.on_split:
+                self.on_split(self.micro_batches)
+
+    def _backward(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set the gradients to those of a mini-batch.
+
+        Args:
+            observations: of the rollout, each group [num_envs * horizon, ...]
+            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]
+
+        Returns:
+            Its mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
+        """
+        self.optimizer.zero_grad()
+        size = len(batch.actions)
+        done = []
+        with self._random_numbers_kept():
+            for part in parts(size, self.micro_batches):
+                done.append(self._backward_part(observations, batch, part, (part.stop - part.start) / size))
+        losses, kls, params = zip(*done, strict=True)
+        self._restore_whole(params)
+        return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
+
+    def _backward_part(
+        self, observations: TensorDict, batch: Any, part: slice, share: float
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+        """Add the gradients of one part, which is `share` of the mini-batch.
+
+        Returns:
+            Its contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the
+            distribution's parameters, each [transitions, num_actions].
+        """
+        with torch.autocast(
+            device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
+        ):
+            observed = self._observed(observations, batch.observations[part])
+            self._predict(observed)
+            log_prob = self.actor.get_output_log_prob(batch.actions[part])
+            values = self.critic(observed)
+            params = tuple(param.detach() for param in self.actor.output_distribution_params)
+            entropy = self.actor.output_entropy.mean()
+            kl_mean = torch.zeros_like(entropy)
+            if self._adapts_learning_rate:
+                old_params = tuple(param[part] for param in batch.old_distribution_params)
+                kl_mean = self.actor.get_kl_divergence(old_params, params).mean()
+
+            advantages = batch.advantages[part].squeeze(-1)
+            ratio = torch.exp(log_prob - batch.old_actions_log_prob[part].squeeze(-1))
+            clipped_ratio = ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
+            surrogate_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
+
+            old_values, returns = batch.values[part], batch.returns[part]
+            value_losses = (values - returns).pow(2)
+            if self.use_clipped_value_loss:
+                clipped_values = old_values + (values - old_values).clamp(-self.clip_param, self.clip_param)
+                value_losses = torch.max(value_losses, (clipped_values - returns).pow(2))
+            value_loss = value_losses.mean()
+            loss = surrogate_loss + self.value_loss_coef * value_loss - self.entropy_coef * entropy
+        (share * loss).backward()
+        return share * torch.stack((value_loss, surrogate_loss, entropy)).detach(), share * kl_mean, params
+
+    def _random_numbers_kept(self) -> AbstractContextManager[None]:
+        """Undo what `_predict` draws: it samples actions that nobody uses. `_restore_whole` draws as many as upstream."""
+        return torch.random.fork_rng([self.device] if torch.device(self.device).type == "cuda" else [])
+
+    def _predict(self, observed: TensorDict) -> None:
+        """Let the actor's distribution be the one for these observations."""
+        self.actor(observed, stochastic_output=True)
+
+    def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
+        """Return the observations of the transitions at `places` [transitions] of the rollout."""
+        return observations[places]
+
+    def _restore_whole(self, params: tuple[tuple[torch.Tensor, ...], ...]) -> None:
+        """Leave the actor and the random numbers as a forward pass of the whole mini-batch does.
+
+        Upstream samples actions in it, and logs the standard deviation of the last mini-batch (`output_std`). Without
+        this the next rollout would draw other actions than after a stock update.
+
+        Args:
+            params: the distribution's parameters, for each part, in the order that torch.distributions takes them
+        """
+        distribution: Any = self._raw_actor.distribution
+        whole = (torch.cat(param) for param in zip(*params, strict=True))
+        distribution._distribution = type(distribution._distribution)(*whole)
+        if isinstance(distribution, GaussianDistribution):
+            # As many numbers as `sample` takes, without its look at the deviations' signs, which waits for the GPU.
+            torch.empty_like(distribution.mean).normal_()
+        else:
+            distribution.sample()
+
+    def _forget_attempt(self) -> None:
+        """Free what an attempt that ran out of memory has left."""
+        self.optimizer.zero_grad()
+        # The distribution refers to the actor's output, and that to all activations that led to it.
+        distribution: Any = self._raw_actor.distribution
+        shape = distribution.input_dim if isinstance(distribution.input_dim, list) else [distribution.input_dim]
+        distribution.update(torch.zeros(1, *shape, device=self.device))
+        if torch.device(self.device).type == "cuda":
+            # Blocks cut for the larger part are of little use to the smaller ones.
+            torch.cuda.empty_cache()
+
+    def _adapt_learning_rate(self, kl_mean: torch.Tensor) -> None:
+        """Set the learning rate from the mean KL divergence [] of the whole mini-batch, on all GPUs alike."""
+        self._take_mean_of_gpus(kl_mean)
+        if self.gpu_global_rank == 0:
+            if kl_mean > self.desired_kl * 2.0:
+                self.learning_rate = max(1e-5, self.learning_rate / 1.5)
+            elif self.desired_kl / 2.0 > kl_mean > 0.0:
+                self.learning_rate = min(1e-2, self.learning_rate * 1.5)
+        if self.is_multi_gpu:
+            learning_rate = torch.tensor(self.learning_rate, device=self.device)
+            torch.distributed.broadcast(learning_rate, src=0)
+            self.learning_rate = learning_rate.item()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
+    def _take_mean_of_gpus(self, kl_mean: torch.Tensor) -> None:
+        """Make `kl_mean` [] the mean over all GPUs."""
+        if self.is_multi_gpu:
+            torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
+            kl_mean /= self.gpu_world_size
+
+
+def parts(size: int, count: int) -> list[slice]:
+    """Cut `size` elements into `count` (at most `size`) successive parts that differ by one element at most."""
+    return [slice(begin, end) for begin, end in pairwise(size * place // count for place in range(count + 1))]

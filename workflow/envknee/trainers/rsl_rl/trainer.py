@@ -1,0 +1,219 @@
+"""RSL-RL's PPO, through its own seams: an environment wrapper, and wrapped methods of its algorithm.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1 and Isaac Lab 3.0.0's
+`isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from isaaclab.utils import to_dict
+from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
+from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.storage import RolloutStorage
+from rsl_rl.utils.log_writer import LogWriter
+from tensordict import TensorDict
+
+from envknee.measure.meter import Meter
+from envknee.measure.out_of_memory import is_out_of_memory
+from envknee.record.schema import Phase, Request
+from envknee.study import remedies
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.rules import OverrideValue
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure, metered
+from envknee.trainers.rsl_rl.model import LeanCNNModel
+from envknee.trainers.rsl_rl.ppo import LeanPPO
+from envknee.trainers.rsl_rl.steps import LearnerSteps
+from envknee.trainers.rsl_rl.storage import FrameStorage
+
+UNREACHABLE_ITERATIONS = 1_000_000_000
+"""The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
+
+AGENT_ENTRY_POINT = "rsl_rl_cfg_entry_point"
+"""Under which name tasks register their configuration for RSL-RL."""
+
+ALGORITHM_PHASES: dict[str, Phase] = {
+    "act": "inference",
+    "process_env_step": "storage",
+    "compute_returns": "learning",
+    "update": "learning",
+}
+"""What `OnPolicyRunner.learn` calls on its algorithm, and what that is."""
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of one rank of a trial: each has a seed of its own, as with `isaaclab train`.
+
+    Raises:
+        UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
+    """
+    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+
+    # Typed as any: which fields it has depends on the task.
+    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
+    agent_cfg.device = device
+    agent_cfg.seed = request.seed + rank
+    agent_cfg.num_steps_per_env = request.horizon
+    agent_cfg.save_interval = UNREACHABLE_ITERATIONS
+    agent_cfg.check_for_nan = False  # the meter's check takes its place: it finds infinities too, and says where
+    configure.use_remedies(request, agent_cfg)
+    if request.observations == "lean":
+        agent_cfg.algorithm.class_name = _path_of(LeanPPO)
+        agent_cfg.algorithm.steps = asdict(LearnerSteps())  # so that an arm's overrides name them
+        for model in (agent_cfg.actor, agent_cfg.critic):
+            if model.class_name == "CNNModel":
+                model.class_name = _path_of(LeanCNNModel)
+    decided = (
+        "device",
+        "seed",
+        "num_steps_per_env",
+        *configure.own_mini_batches(request, "algorithm.num_mini_batches"),
+    )
+    refuse_the_studys(agent_overrides, decided, "agent")
+    apply_overrides(agent_cfg, agent_overrides, "agent")
+    algorithm = agent_cfg.algorithm
+    algorithm.num_mini_batches = configure.num_mini_batches(request, algorithm.num_mini_batches)
+    return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def _path_of(kind: type) -> str:
+    """Return a class as RSL-RL's configuration names it."""
+    return f"{kind.__module__}:{kind.__name__}"
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training."""
+    fields: dict[str, OverrideValue] = {
+        "agent.device": device,
+        "agent.num_steps_per_env": request.horizon,
+        "agent.algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+    }
+    return configure.isaaclab_train(request, device, "rsl_rl", AGENT_ENTRY_POINT, fields)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
+    env = RslRlVecEnvWrapper(metered.start(config, meter), clip_actions=config.agent.clip_actions)
+    log_dir = str(meter.trial.root / "rsl_rl")
+    runner: Any
+    gradients = None
+    if meter.ranks.world_size == 1:
+        runner = create_rsl_rl_runner(env, config.agent, log_dir=log_dir)
+    else:
+        meter.ranks.join(config.agent.device)
+        runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
+        runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
+        gradients = GradientWatch(runner.alg)
+    runner.cfg["logger"] = {"class_name": NoWriter}
+    runner.save = leave_out  # RSL-RL would save the networks of the first iteration, which have learned nothing
+    meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
+    remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
+    for method, phase in ALGORITHM_PHASES.items():
+        meter.timeline.wrap(runner.alg, method, phase)
+    end_iterations(runner.alg, meter, gradients)
+    meter.learned = lambda: metered.learned({"actor": runner.alg.actor, "critic": runner.alg.critic})
+    meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
+    meter.begin("first_step")
+    storage = runner.alg.storage
+    frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
+    meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
+    with metered.telling_what_broke(meter):
+        runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+
+
+def leave_out(path: str, infos: dict | None = None) -> None:
+    """Save no checkpoint; takes what `OnPolicyRunner.save` takes."""
+
+
+def storage_bytes(storage: RolloutStorage) -> int:
+    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
+    kept = vars(storage).values()
+    plain = sum(tensor.nbytes for tensor in kept if isinstance(tensor, torch.Tensor))
+    return plain + sum(tensors.bytes() for tensors in kept if isinstance(tensors, TensorDict))
+
+
+def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
+    """Give the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
+    return metered.model_tensors((*algorithm.actor.parameters(), *algorithm.critic.parameters()), algorithm.optimizer)
+
+
+class RankRunner(OnPolicyRunner):
+    """RSL-RL's runner as one of several ranks that have met already (`Ranks.join`).
+
+    Upstream 5.5.1 would let them meet over a TCP port that listens on every address, and on GPUs only.
+    """
+
+    def _configure_multi_gpu(self) -> None:
+        self.gpu_world_size = torch.distributed.get_world_size()
+        self.gpu_global_rank = self.gpu_local_rank = torch.distributed.get_rank()
+        self.is_distributed = True
+        self.cfg["multi_gpu"] = {
+            "global_rank": self.gpu_global_rank,
+            "local_rank": self.gpu_local_rank,
+            "world_size": self.gpu_world_size,
+        }
+
+
+class NoWriter(LogWriter):
+    """Lets RSL-RL log to the console as it does for its users, and writes nothing: rows are the meter's."""
+
+    def __init__(self, log_dir: str) -> None:
+        """Take where RSL-RL would log to; it is not used."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Do nothing."""
+
+
+class GradientWatch:
+    """Adds up squared gradient norms of one of several ranks, before and after the ranks' gradients become one."""
+
+    def __init__(self, algorithm: Any) -> None:
+        """Watch `algorithm.reduce_parameters`, which upstream calls in every optimizer step, before it clips."""
+        self._algorithm = algorithm
+        self._sums = torch.zeros(2, device=algorithm.device)
+        self._steps = 0
+        reduce = algorithm.reduce_parameters
+
+        def reduce_and_watch() -> None:
+            own = self._square()
+            reduce()
+            self._sums += torch.stack([own, self._square()])
+            self._steps += 1
+
+        algorithm.reduce_parameters = reduce_and_watch
+
+    def take(self) -> tuple[float, float] | None:
+        """Return the means over the optimizer steps since the last call: of the own square, and of the shared one."""
+        if not self._steps:
+            return None
+        own, shared = (self._sums / self._steps).tolist()
+        self._sums.zero_()
+        self._steps = 0
+        return own, shared
+
+    def _square(self) -> torch.Tensor:
+        parameters = (*self._algorithm.actor.parameters(), *self._algorithm.critic.parameters())
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        return torch.nn.utils.get_total_norm(gradients).square()
+
+
+def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None) -> None:
+    """Let each update of `algorithm` end an iteration of `meter`, on every rank: RSL-RL itself logs on rank 0 only."""
+    update = algorithm.update
+
+    def update_and_tell() -> dict[str, float]:
+        losses = update()
+        meter.end_iteration(
+            losses=losses,
+            learning_rate=algorithm.learning_rate,
+            action_std=algorithm.get_policy().output_std.mean().item(),
+            gradient_squares=gradients.take() if gradients else None,
+        )
+        return losses
+
+    algorithm.update = update_and_tell

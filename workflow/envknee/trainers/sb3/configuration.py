@@ -1,0 +1,163 @@
+"""Configurations of Stable-Baselines3's PPO: a task's own, or what comes nearest to the one for RSL-RL.
+
+Input: a request. Output: arguments of PPO, checked. Upstream: stable-baselines3 2.9.2, Isaac Lab 3.0.0.
+"""
+
+import math
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import gymnasium
+import isaaclab_tasks  # noqa: F401  registers the tasks
+from isaaclab.utils import to_dict
+from isaaclab_rl.rsl_rl.utils import handle_deprecated_rsl_rl_cfg
+
+from envknee.record.schema import Request
+from envknee.study import space
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure
+
+AGENT_ENTRY_POINT = "sb3_cfg_entry_point"
+"""Under which name tasks register their configuration for Stable-Baselines3; those with cameras have none."""
+
+RSL_RL_ENTRY_POINT = "rsl_rl_cfg_entry_point"
+"""From which the others get the nearest equal."""
+
+UNSUPPORTED = {
+    "ranks": "it trains in one process",
+    "lean": "it would divide frames by 255 and not subtract their mean",
+}
+"""As of stable-baselines3 2.9.2: ppo/ppo.py (PPO.train), common/preprocessing.py (preprocess_obs)."""
+
+UPSTREAMS_OWN = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
+"""Fields of a registered configuration that a request takes the place of."""
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of a trial; the agent's are arguments of PPO as Isaac Lab's YAML files write them.
+
+    Raises:
+        UserError: when the request asks for what the library cannot do, the task, the asset or an override is wrong, or the
+            batch does not divide the rollout.
+    """
+    configure.refuse(request, UNSUPPORTED)
+    entry_point = agent_entry_point(request.task_id)
+    env_cfg, registered, overrides = configure.resolve_task(request, entry_point, device, rank)
+    settings: dict[str, Any] = dict(registered) if entry_point == AGENT_ENTRY_POINT else like_rsl_rl(registered)
+    batch_size = _batch_size(request, settings)
+    for field in UPSTREAMS_OWN:
+        settings.pop(field, None)
+    refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
+    apply_overrides(settings, overrides, "agent")
+    check_settings(settings)
+    settings |= {
+        "n_steps": request.horizon,
+        "batch_size": batch_size,
+        "seed": request.seed + rank,
+        "device": device,
+    }
+    return TrialConfig(request.task_id, env_cfg, settings)
+
+
+def agent_entry_point(task_id: str) -> str:
+    """Return where a task's configuration comes from: its own for this library, else RSL-RL's."""
+    spec = gymnasium.registry.get(task_id)
+    return AGENT_ENTRY_POINT if spec and AGENT_ENTRY_POINT in spec.kwargs else RSL_RL_ENTRY_POINT
+
+
+def like_rsl_rl(registered: Any) -> dict[str, Any]:
+    """Return what comes nearest to a configuration for RSL-RL: the same actor, and a critic on the actor's image features.
+
+    The library knows no critic with observations of its own (isaaclab_rl/sb3.py, `_process_obs`). RSL-RL's clipped value loss
+    has no equal, and is left out: clip_range_vf drops the unclipped part, and holds values back that are far off.
+
+    Raises:
+        UserError: when it is for a network that this library does not have.
+    """
+    cfg = to_dict(handle_deprecated_rsl_rl_cfg(registered, version("rsl-rl-lib")))
+    actor, critic, algorithm = cfg["actor"], cfg["critic"], cfg["algorithm"]
+    if actor["class_name"] not in ("CNNModel", "MLPModel") or actor["obs_normalization"]:
+        raise UserError(
+            f"trainer: sb3 has no equal of RSL-RL's {actor['class_name']} (obs_normalization: {actor['obs_normalization']}),"
+            f" and the task registers no {AGENT_ENTRY_POINT}. Use trainer: rsl_rl, or a task that does"
+        )
+    groups = (cfg["obs_groups"] or {}).get("actor", ["policy"])
+    if list(groups) != ["policy"]:
+        raise UserError(
+            f"trainer: sb3 gets the observations 'policy' only, and the task's actor reads {', '.join(groups)}. Use trainer: rsl_rl"
+        )
+    return {
+        "policy": "CnnPolicy" if actor["class_name"] == "CNNModel" else "MlpPolicy",
+        "n_epochs": algorithm["num_learning_epochs"],
+        "n_minibatches": algorithm["num_mini_batches"],
+        "learning_rate": algorithm["learning_rate"],
+        "gamma": algorithm["gamma"],
+        "gae_lambda": algorithm["lam"],
+        "clip_range": algorithm["clip_param"],
+        "ent_coef": algorithm["entropy_coef"],
+        "vf_coef": algorithm["value_loss_coef"],
+        "max_grad_norm": algorithm["max_grad_norm"],
+        "policy_kwargs": {
+            "activation_fn": f"nn.{actor['activation'].upper()}",
+            "net_arch": {"pi": list(actor["hidden_dims"]), "vf": list(critic["hidden_dims"])},
+            "log_std_init": math.log(actor["distribution_cfg"]["init_std"]),
+            **({"features_extractor_kwargs": {"cnn_cfg": actor["cnn_cfg"]}} if "cnn_cfg" in actor else {}),
+        },
+    }
+
+
+def _batch_size(request: Request, settings: dict[str, Any]) -> int:
+    """Return the transitions of one optimizer step; Isaac Lab's files name a number of mini-batches, or the size itself.
+
+    Raises:
+        UserError: when it does not divide the rollout.
+    """
+    rollout = space.rollout_size(request.num_envs, request.horizon)
+    own = settings.get("n_minibatches")
+    if own is None and request.batch_size is None:
+        size = settings["batch_size"]
+        if rollout % size:
+            raise UserError(
+                f"batch_size: library: {request.task_id} is registered for trainer: sb3 with batches of {size}, which do not"
+                f" divide num_envs {request.num_envs} x horizon {request.horizon}. Use larger values, or name batch sizes"
+            )
+        return size
+    return rollout // configure.num_mini_batches(request, own or 1)
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse what would need to know how long a trial lasts, or a wrapper that Isaac Lab adds.
+
+    Raises:
+        UserError: names the field and what to set.
+    """
+    for field in ("learning_rate", "clip_range", "clip_range_vf"):
+        if isinstance(settings.get(field), str):
+            raise UserError(
+                f"agent.{field}: {settings[field]!r} falls with the share of the training that is done, and a trial ends by"
+                f" target, budget or iterations. Set a number: `overrides: {{agent.{field}: 3.0e-4}}`"
+            )
+    if settings.get("normalize_input"):
+        raise UserError(
+            "agent.normalize_input: true is not supported with trainer: sb3: statistics of the observations would be outside"
+            " what is measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
+        )
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training.
+
+    Raises:
+        UserError: also when the task has no configuration of its own for this library: then there is no such command.
+    """
+    settings = resolve(request, device).agent
+    if agent_entry_point(request.task_id) != AGENT_ENTRY_POINT:
+        raise UserError(
+            f"`isaaclab train --rl_library sb3` cannot train {request.task_id}, which registers no {AGENT_ENTRY_POINT}."
+            " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
+        )
+    fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": settings["batch_size"]}
+    return configure.isaaclab_train(request, device, "sb3", AGENT_ENTRY_POINT, fields)

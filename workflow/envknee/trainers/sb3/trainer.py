@@ -1,0 +1,202 @@
+"""Stable-Baselines3's PPO, through its own seams: Isaac Lab's wrapper, a callback, and wrapped methods.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: stable-baselines3 2.9.2 and Isaac Lab 3.0.0's
+`isaaclab train --rl_library sb3`, whose steps `train` follows. Its rollout lies in NumPy arrays of the host: what it copies
+there and back while it collects counts as storage.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from isaaclab_rl.sb3 import Sb3VecEnvWrapper, process_sb3_cfg
+from rsl_rl.modules import CNN
+from stable_baselines3 import PPO
+from stable_baselines3.common import on_policy_algorithm
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+from envknee.measure.meter import Meter
+from envknee.record.schema import Phase
+from envknee.study.errors import UserError
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import determinism, metered
+from envknee.trainers.common.traced import save_policy
+
+UNREACHABLE_STEPS = 1_000_000_000_000
+"""The meter ends a trial, never the library's own number of timesteps."""
+
+OF_A_WRAPPER = ("normalize_input", "normalize_value", "clip_obs")
+"""Fields that are no arguments of PPO: Isaac Lab wraps the environment where the first is true, and that is refused."""
+
+
+class RslRlFeatures(BaseFeaturesExtractor):
+    """RSL-RL's convolutions, for observations that are normalized images with their channels first."""
+
+    def __init__(self, observation_space: gymnasium.spaces.Box, cnn_cfg: dict[str, Any]) -> None:
+        """Make the network of RSL-RL's `cnn_cfg` for images [channels, height, width]."""
+        channels, height, width = observation_space.shape
+        cnn = CNN((height, width), channels, **cnn_cfg)
+        assert isinstance(cnn.output_dim, int), "an MLP follows, so it is flat"
+        super().__init__(observation_space, cnn.output_dim)
+        self.cnn = cnn
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return features [n, features_dim] of images [n, channels, height, width]."""
+        return self.cnn(observations)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train with `PPO.learn` until the meter raises `TrialDone`."""
+    env = Sb3VecEnvWrapper(metered.start(config, meter))
+    if not isinstance(env.observation_space, gymnasium.spaces.Box):
+        raise UserError(
+            f"trainer: sb3 takes one tensor of observations here, and {config.task_id} gives {env.observation_space}."
+            " Use trainer: rsl_rl"
+        )
+    algorithm = make_algorithm(config.agent, env)
+    if meter.request.deterministic:
+        determinism.require(config.agent["device"])  # again, after the library's seeding
+    policy, rollout = algorithm.policy, algorithm.rollout_buffer
+    meter.export_policy = lambda path: export_policy(algorithm, path)
+    mark_phases(algorithm, env, meter)
+    end_iterations(algorithm, meter)
+    meter.learned = lambda: policy.state_dict(keep_vars=True)
+    on_host = torch.device(config.agent["device"]).type == "cpu"
+    meter.memory.learner_made(
+        rollout_bytes(rollout) if on_host else 0,  # the memory map is the device's
+        lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
+    )
+    meter.begin("first_step")
+    num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
+    start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
+    with metered.telling_what_broke(meter):
+        algorithm.learn(UNREACHABLE_STEPS, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
+
+
+def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
+    """Return PPO as Isaac Lab makes it, but for its log: it writes none."""
+    arguments = process_sb3_cfg(_copied(settings), env.num_envs)
+    policy_arguments = arguments.setdefault("policy_kwargs", {})
+    if "features_extractor_kwargs" in policy_arguments:
+        policy_arguments |= {"features_extractor_class": RslRlFeatures, "normalize_images": False}
+    for field in OF_A_WRAPPER:
+        arguments.pop(field, None)
+    algorithm = PPO(env=env, **arguments)
+    algorithm.set_logger(Logger(None, []))
+    return algorithm
+
+
+def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of nested settings: Isaac Lab changes them in place."""
+    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+
+
+class AtStart(BaseCallback):
+    """Calls a function once, when the environment is reset and the first rollout begins."""
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        """Take what to call."""
+        super().__init__()
+        self._start = start
+
+    def _on_training_start(self) -> None:
+        self._start()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class RolloutObservations(Mapping[str, torch.Tensor]):
+    """The rollout's observations [horizon, num_envs, ...], where they are now.
+
+    The library allocates them anew for each rollout, and puts them in another order to learn from them
+    (common/buffers.py: RolloutBuffer.reset, get).
+    """
+
+    def __init__(self, rollout: RolloutBuffer) -> None:
+        """Take the buffer that holds them."""
+        self._rollout = rollout
+
+    def __getitem__(self, group: str) -> torch.Tensor:
+        if group != "policy":
+            raise KeyError(group)
+        rollout = self._rollout
+        kept = torch.from_numpy(rollout.observations)
+        return (
+            kept.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1) if rollout.generator_ready else kept
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("policy",))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def rollout_bytes(rollout: RolloutBuffer) -> int:
+    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
+    return sum(kept.nbytes for kept in vars(rollout).values() if hasattr(kept, "nbytes"))
+
+
+def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:
+    """Tell the timeline what `OnPolicyAlgorithm.collect_rollouts` and `PPO.train` call, and what that is."""
+    phases: list[tuple[Any, str, Phase]] = [
+        (
+            env,
+            "step",
+            "storage",
+        ),  # what it does around the environment's own step: copies to the host, a dictionary for each
+        (on_policy_algorithm, "obs_as_tensor", "storage"),  # and back to the device
+        (algorithm.policy, "forward", "inference"),
+        (algorithm.policy, "predict_values", "inference"),
+        (algorithm.rollout_buffer, "reset", "storage"),
+        (algorithm.rollout_buffer, "add", "storage"),
+        (algorithm.rollout_buffer, "compute_returns_and_advantage", "learning"),
+        (algorithm, "train", "learning"),
+    ]
+    for owner, method, phase in phases:
+        meter.timeline.wrap(owner, method, phase)
+
+
+def end_iterations(algorithm: PPO, meter: Meter) -> None:
+    """Let each `train` of `algorithm` end an iteration of `meter`; what the library would log says what was learned."""
+    learn: Callable[[], None] = algorithm.train
+
+    def learn_and_tell() -> None:
+        learn()
+        told = algorithm.logger.name_to_value
+        meter.end_iteration(
+            losses={
+                "value": float(told["train/value_loss"]),
+                "surrogate": float(told["train/policy_gradient_loss"]),
+                "entropy": -float(told["train/entropy_loss"]),
+            },
+            learning_rate=algorithm.policy.optimizer.param_groups[0]["lr"],
+            action_std=float(told["train/std"]),
+        )
+
+    algorithm.train = learn_and_tell
+
+
+class MeanActions(torch.nn.Module):
+    """What a policy does without noise."""
+
+    def __init__(self, policy: Any) -> None:
+        """Take an `ActorCriticPolicy`."""
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return the mean actions [n, num_actions] for observations [n, ...]."""
+        features = self.policy.pi_features_extractor(observations)
+        return self.policy.action_net(self.policy.mlp_extractor.forward_actor(features))
+
+
+def export_policy(algorithm: PPO, path: Path) -> None:
+    """Write the policy as TorchScript."""
+    save_policy(MeanActions(algorithm.policy), RolloutObservations(algorithm.rollout_buffer)["policy"][0], path)

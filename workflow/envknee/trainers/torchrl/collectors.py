@@ -1,0 +1,221 @@
+"""Collectors in processes of Ray, on this machine or on several, each with a simulation of its own, and one learner.
+
+Input: a request with `strategy: ray`. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1
+(collectors/distributed/ray.py), Ray 2.60.0.
+
+TorchRL's `RayCollector` starts the collectors (`torchrl_remote`) and gathers their rollouts, synchronously. What of it is not used:
+
+* its weight synchronization, `RayWeightSyncScheme`, opens a TCP store on every address of the machine. Weights go through Ray's
+  object store instead, with `RayCollector.map_fn`;
+* its `total_frames=-1`, which is to mean "for ever" and yields nothing at all (`collected_frames < total_frames`).
+"""
+
+import importlib.util
+import logging
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+
+from envknee.machine.processes import in_cluster
+from envknee.measure.meter import Meter
+from envknee.measure.out_of_memory import own_errors_of_ray
+from envknee.measure.rows import Collected
+from envknee.record.schema import Pipeline, RankResult, Request
+from envknee.study.errors import UserError
+from envknee.study.model import Memory
+from envknee.study.space import rollout_size
+from envknee.study.strategies import RAY_ADDRESS
+from envknee.trainers.torchrl.async2 import timed
+from envknee.trainers.torchrl.learner import Learner
+from envknee.trainers.torchrl.remote import RemoteCollector
+from envknee.trainers.torchrl.rollouts import make_environment
+
+LOOPBACK = ("127.0.0.1", "::1")
+
+ANSWER_S = 10.0
+"""A cluster's head may take so long to answer."""
+
+
+def refuse_what_it_cannot(request: Request) -> None:
+    """Make sure that nothing is asked for that collectors in other processes would leave out.
+
+    Raises:
+        UserError: names the option or the package, and what to do.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise UserError(
+            "strategy: ray needs the package ray, which is not installed here. Run `make setup TRAINERS=ray`, or use"
+            " strategy: in_turns"
+        )
+    if request.deterministic:
+        raise UserError("strategy: ray cannot be deterministic: nobody has tried it. Use strategy: in_turns")
+    if request.memory != Memory():
+        asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
+        raise UserError(
+            f"strategy: ray cannot have memory.{asked}: the memory is that of several processes. Leave it out, or use"
+            " strategy: in_turns"
+        )
+
+
+@contextmanager
+def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
+    """Start collectors, in the cluster that RAY_ADDRESS names or in a Ray of this trial's own; they end with the context.
+
+    Raises:
+        UserError: when the cluster has too few GPUs or cores, or the trial's own Ray would listen to other machines.
+    """
+    import ray
+    from torchrl.collectors.distributed import RayCollector
+
+    request = meter.request
+    count, on_gpus = request.world_size, meter.device.type == "cuda"
+    each = {"num_cpus": 1, "num_gpus": 1 if on_gpus else 0}
+    try:
+        _start(request, count, on_gpus)
+        # Both are about the weight synchronization that is not used.
+        warnings.filterwarnings("ignore", message="RayCollector iteration started before weight")
+        warnings.filterwarnings("ignore", message=".*non-nn.Module.*")
+        with own_errors_of_ray():
+            gathering = RayCollector(
+                [make_environment] * count,
+                collector_class=RemoteCollector,  # type: ignore[reportArgumentType]  # a class of collectors, as documented
+                collector_kwargs=[
+                    {"request": request.model_dump_json(), "trial": str(meter.trial.root.resolve())}
+                    for _ in range(count)
+                ],
+                remote_configs=each,
+                frames_per_batch=rollout_size(request.num_envs, request.horizon) * count,
+                total_frames=sys.maxsize,
+                sync=True,
+                weight_sync_schemes={},
+            )
+            yield GatheredRollouts(gathering, meter)
+    finally:
+        # With it go the collectors, and what this process has started; a cluster's other jobs stay.
+        ray.shutdown()
+
+
+def _start(request: Request, count: int, on_gpus: bool) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start a Ray for this trial alone, which no other machine can reach."""
+    import ray
+
+    if in_cluster(request):
+        address = os.environ[RAY_ADDRESS]
+        check_answers(address)
+        try:
+            ray.init(address=address, logging_level=logging.WARNING)
+        except ConnectionError as error:
+            raise UserError(
+                f"{RAY_ADDRESS}={address}: the cluster does not let this trial in ({error}); what it said stands above. Where it has"
+                " a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
+            ) from error
+        there = ray.cluster_resources()
+        for name, wanted in (("GPU", count * on_gpus), ("CPU", count)):
+            if there.get(name, 0) < wanted:
+                raise UserError(
+                    f"strategy: ray asks for {wanted} {name}s, one for each collector, and the cluster at {RAY_ADDRESS}={address}"
+                    f" has {there.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
+                )
+        return
+    ray.init(
+        address="local",
+        num_cpus=count,
+        num_gpus=count if on_gpus else 0,
+        include_dashboard=False,
+        logging_level=logging.WARNING,
+    )
+    address = ray.util.get_node_ip_address()
+    if address not in LOOPBACK:
+        raise UserError(
+            f"strategy: ray: Ray {ray.__version__} listens on {address}, and 127.0.0.1 was expected. Start trials with"
+            " envknee.run.launch, which tells it so; and with the versions of containers/requirements-ray.lock"
+        )
+
+
+def check_answers(address: str) -> None:
+    """Make sure that something answers where a cluster is said to be: Ray itself would try for ever.
+
+    Raises:
+        UserError: when nothing does, or the address is none.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{RAY_ADDRESS}={address}: expected HOST:PORT of the head of a Ray cluster, and it gives no answer ({error})."
+            " `ray start --head` prints it; without the variable a trial starts a Ray of its own on this machine"
+        ) from error
+
+
+class GatheredRollouts:
+    """The rollouts of all collectors, side by side in one storage on the learner's device."""
+
+    def __init__(self, gathering: Any, meter: Meter) -> None:
+        """Take a `RayCollector` of `RemoteCollector`s; returns once all of them simulate."""
+        self._gathering, self._meter = gathering, meter
+        self._rollouts = iter(gathering)
+        self._about: Sequence[RankResult] = gathering.map_fn("about")
+        self.collected: list[Collected] = []
+        """What each collector told of the newest rollout."""
+
+    def networks(self) -> tuple[Any, Any]:
+        """Return (actor, critic) on the learner's device, as the first collector made them."""
+        actor, critic = self._gathering.map_fn("networks")[0]
+        return actor.to(self._meter.device), critic.to(self._meter.device)
+
+    def make_storage(self, learner: Learner) -> None:
+        """Make room for the rollouts [horizon, collectors * num_envs], and let all collectors act with the learner's weights."""
+        steps = self._gathering.map_fn("empty_step")
+        whole: Any = torch.cat(steps, dim=1)
+        horizon = self._meter.request.horizon
+        self._stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
+        self._groups = list(map(str, self._gathering.map_fn("groups")[0]))
+        self._meter.memory.learner_made(self._stored.bytes(), learner.tensors)
+        self.hand_over(learner)
+
+    def collect(self) -> Any:
+        """Let all collectors collect, and return their rollouts [horizon, collectors * num_envs], which the next overwrites."""
+        with self._meter.timeline.phase("storage"):
+            together = next(self._rollouts)  # [collectors, horizon, num_envs]
+            self.collected = self._gathering.map_fn("collected")
+            self._stored.copy_(together.transpose(0, 1).reshape(self._stored.shape))
+        if self._meter.stage == "first_step":
+            self._about = self._gathering.map_fn("about")  # with how long they took to start
+        self._meter.collectors = [
+            about.model_copy(update={"memory_map": one.memory_map})
+            for about, one in zip(self._about, self.collected, strict=True)
+        ]
+        self._meter.rollouts_gathered()
+        return self._stored
+
+    def hand_over(self, learner: Learner) -> None:
+        """Let all collectors act with the learner's weights."""
+        import ray
+
+        weights = {name: tensor.detach().cpu() for name, tensor in learner.learned().items()}
+        put = ray.put(weights)  # once, for all of them
+        self._gathering.map_fn("act_with", [(put,)] * self._gathering.num_collectors)
+
+    def next_observations(self) -> dict[str, torch.Tensor]:
+        """Return by group where the next rollout's observations will be [horizon, collectors * num_envs, ...]."""
+        return {group: self._stored[group] for group in self._groups}
+
+
+def in_turns(learner: Learner, rollouts: GatheredRollouts, meter: Meter) -> None:
+    """Gather rollouts, learn from them and hand the weights over, again and again."""
+    while True:
+        rollout = rollouts.collect()
+        with meter.timeline.phase("learning"):
+            losses, learner_s = timed(learner, rollout, memory=None)
+            rollouts.hand_over(learner)
+        action_std = rollout["scale"].mean().item()
+        told = Pipeline(staleness=0, learner_s=learner_s, memory=meter.memory.use())
+        meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=told, collected=rollouts.collected)

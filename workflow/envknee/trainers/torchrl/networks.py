@@ -1,0 +1,204 @@
+"""What TorchRL's PPO learns with: its configuration, its actor and its critic.
+
+Input: the configuration that a task registers. Output: networks in TorchRL's modules. Isaac Lab 3.0.0 registers
+`torchrl_cfg_entry_point` for state tasks alone, and its own networks take nothing but flat observations
+(isaaclab_rl/torchrl/ppo.py); for all others, cameras first, the configuration for RSL-RL says what the networks are.
+"""
+
+from typing import Any
+
+import torch
+from isaaclab.utils.configclass import configclass
+from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg, make_actor, make_critic
+from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule, TensorDictModuleBase
+from torch import nn
+from torchrl.envs import ExplorationType
+from torchrl.modules import MLP, ConvNet, IndependentNormal, ProbabilisticActor, ValueOperator
+
+from envknee.study.errors import UserError
+
+CNN_FIELDS = ("output_channels", "kernel_size", "stride", "activation")
+"""What of RSL-RL's `cnn_cfg` TorchRL's `ConvNet` can do; the others must stand at RSL-RL's defaults."""
+
+
+@configclass
+class LikeRslRlCfg(TorchRlPpoCfg):
+    """Isaac Lab's configuration of TorchRL's PPO, with networks as RSL-RL makes them of observation groups."""
+
+    actor_groups: list[str] = []
+    critic_groups: list[str] = []
+    """Observation groups that each reads: images [channels, height, width] through convolutions, vectors as they are."""
+    actor_cnn: dict | None = None
+    critic_cnn: dict | None = None
+    """`CNN_FIELDS` of the convolutions; None where no group is an image."""
+    loss_critic_type: str = "l2"
+    """TorchRL's name for the value loss; RSL-RL's is the squared error."""
+    init_at_random_ep_len: bool = True
+    """Whether environments start in mid-episode, so that they do not all end at once."""
+
+
+def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
+    """Return TorchRL's configuration with the networks and settings of one for RSL-RL.
+
+    Raises:
+        UserError: when that has what TorchRL's PPO cannot do the same way.
+    """
+    algorithm, actor, critic = cfg.algorithm, cfg.actor, cfg.critic
+    differ = [
+        name
+        for name, is_there in {
+            "random network distillation (algorithm.rnd_cfg)": getattr(algorithm, "rnd_cfg", None) is not None,
+            "symmetry (algorithm.symmetry_cfg)": getattr(algorithm, "symmetry_cfg", None) is not None,
+            "a shared CNN (algorithm.share_cnn_encoders)": bool(getattr(algorithm, "share_cnn_encoders", False)),
+            "normalized observations (obs_normalization)": actor.obs_normalization or critic.obs_normalization,
+            f"the models {actor.class_name} and {critic.class_name}": not {actor.class_name, critic.class_name}
+            <= {"MLPModel", "CNNModel"},
+            f"the distribution {actor.distribution_cfg.class_name}": actor.distribution_cfg.class_name
+            != "GaussianDistribution",
+            "more of a CNN than channels, kernels, strides and activation": any(
+                not _is_plain(model.cnn_cfg) for model in (actor, critic) if model.class_name == "CNNModel"
+            ),
+        }.items()
+        if is_there
+    ]
+    if differ:
+        raise UserError(
+            f"trainer: torchrl takes this task's networks from its configuration for RSL-RL, and cannot do {', '.join(differ)}."
+            " Use trainer: rsl_rl for this task"
+        )
+    return LikeRslRlCfg(
+        num_steps_per_env=cfg.num_steps_per_env,
+        max_iterations=cfg.max_iterations,
+        save_interval=cfg.save_interval,
+        experiment_name=cfg.experiment_name,
+        clip_actions=cfg.clip_actions,
+        actor_hidden_dims=list(actor.hidden_dims),
+        critic_hidden_dims=list(critic.hidden_dims),
+        activation=actor.activation,
+        init_noise_std=actor.distribution_cfg.init_std,
+        num_learning_epochs=algorithm.num_learning_epochs,
+        num_mini_batches=algorithm.num_mini_batches,
+        learning_rate=algorithm.learning_rate,
+        gamma=algorithm.gamma,
+        lam=algorithm.lam,
+        clip_param=algorithm.clip_param,
+        use_clipped_value_loss=algorithm.use_clipped_value_loss,
+        desired_kl=algorithm.desired_kl if algorithm.schedule == "adaptive" else None,
+        entropy_coef=algorithm.entropy_coef,
+        value_loss_coef=algorithm.value_loss_coef,
+        max_grad_norm=algorithm.max_grad_norm,
+        actor_groups=list(cfg.obs_groups.get("actor", ["policy"])),
+        critic_groups=list(cfg.obs_groups.get("critic", ["policy"])),
+        actor_cnn=_cnn(actor),
+        critic_cnn=_cnn(critic),
+    )
+
+
+def _cnn(model: Any) -> dict[str, Any] | None:
+    return {name: getattr(model.cnn_cfg, name) for name in CNN_FIELDS} if model.class_name == "CNNModel" else None
+
+
+def _is_plain(cnn_cfg: Any) -> bool:
+    others = {name: value for name, value in vars(cnn_cfg).items() if name not in CNN_FIELDS}
+    usual = {
+        "dilation": 1,
+        "padding": "none",
+        "norm": "none",
+        "max_pool": False,
+        "global_pool": "none",
+        "flatten": True,
+    }
+    return all(value == usual.get(name) for name, value in others.items())
+
+
+def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[TensorDictModuleBase, TensorDictModuleBase]:
+    """Return (actor, critic) on the environment's device: of observations to `action` and to `state_value`."""
+    if not isinstance(cfg, LikeRslRlCfg):
+        actor, critic = make_actor(env, cfg), make_critic(env, cfg)
+    else:
+        num_actions = env.action_spec.shape[-1]
+        mean = GroupNetwork(
+            _shapes(env, cfg.actor_groups), cfg.actor_cnn, cfg.actor_hidden_dims, cfg.activation, num_actions
+        )
+        spread = AddStateIndependentNormalScale(num_actions, scale_mapping="none", init_value=cfg.init_noise_std)
+        actor = ProbabilisticActor(
+            TensorDictModule(nn.Sequential(mean, spread), in_keys=list(cfg.actor_groups), out_keys=["loc", "scale"]),
+            spec=env.action_spec,
+            in_keys=["loc", "scale"],
+            distribution_class=IndependentNormal,
+            return_log_prob=True,
+            default_interaction_type=ExplorationType.RANDOM,
+        )
+        value = GroupNetwork(_shapes(env, cfg.critic_groups), cfg.critic_cnn, cfg.critic_hidden_dims, cfg.activation, 1)
+        critic = ValueOperator(value, in_keys=list(cfg.critic_groups))
+    return actor.to(env.device), critic.to(env.device)
+
+
+def _shapes(env: IsaacLabTorchRLWrapper, groups: list[str]) -> list[torch.Size]:
+    known = list(map(str, env.observation_spec.keys()))
+    missing = [group for group in groups if group not in known]
+    if missing:
+        raise UserError(
+            f"the agent reads the observation group {missing[0]!r}, and the task has {', '.join(known)}."
+            " Set agent.actor_groups and agent.critic_groups"
+        )
+    return [env.observation_spec[group].shape[len(env.batch_size) :] for group in groups]
+
+
+def activation_class(name: str) -> type[nn.Module]:
+    """Return the torch module that RSL-RL's or PyTorch's `name` of an activation stands for: elu, ReLU, ...
+
+    Raises:
+        UserError: when there is none.
+    """
+    modules = {known.lower(): known for known in nn.modules.activation.__all__}
+    if name.lower() not in modules:
+        raise UserError(f"activation {name!r} is none of PyTorch's: {', '.join(sorted(modules))}")
+    return getattr(nn, modules[name.lower()])
+
+
+class GroupNetwork(nn.Module):
+    """Images through convolutions, with all vectors put before what comes of them, through one MLP: RSL-RL's `CNNModel`."""
+
+    def __init__(
+        self, shapes: list[torch.Size], cnn: dict[str, Any] | None, hidden: list[int], activation: str, out: int
+    ) -> None:
+        """Make the layers.
+
+        Args:
+            shapes: of each observation group, without the environments: [channels, height, width] or [numbers]
+            cnn: `CNN_FIELDS` of the convolutions
+            hidden: widths of the MLP's hidden layers
+            activation: of the MLP, by name
+            out: how many numbers come out
+        """
+        super().__init__()
+        self._is_image = [len(shape) == 3 for shape in shapes]
+        encoders, width = [], 0
+        for shape in shapes:
+            if len(shape) == 1:
+                width += shape[0]
+                continue
+            if len(shape) != 3 or cnn is None:
+                raise UserError(
+                    f"an observation group of shape {tuple(shape)} has no network: vectors have one dimension, and images"
+                    " [channels, height, width] need agent.actor_cnn or agent.critic_cnn"
+                )
+            encoder = ConvNet(
+                in_features=shape[0],
+                num_cells=list(cnn["output_channels"]),
+                kernel_sizes=cnn["kernel_size"],
+                strides=cnn["stride"],
+                activation_class=activation_class(cnn["activation"]),
+            )
+            width += encoder(torch.zeros(1, *shape)).shape[-1]
+            encoders.append(encoder)
+        self._encoders = nn.ModuleList(encoders)
+        self._mlp = MLP(width, out, num_cells=list(hidden), activation_class=activation_class(activation))
+
+    def forward(self, *groups: torch.Tensor) -> torch.Tensor:
+        """Return [..., out] of observation groups [..., *shape], in the order of `shapes`."""
+        images = [group for group, is_image in zip(groups, self._is_image, strict=True) if is_image]
+        vectors = [group for group, is_image in zip(groups, self._is_image, strict=True) if not is_image]
+        encoded = [encoder(image) for encoder, image in zip(self._encoders, images, strict=True)]
+        return self._mlp(torch.cat([*vectors, *encoded], dim=-1))

@@ -1,0 +1,150 @@
+"""TorchRL's Collector on one environment of all robots, and where it stores what it collects.
+
+Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase, TensorDictSequential
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, ReplayBuffer
+
+from envknee.measure.meter import Meter
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import metered
+from envknee.trainers.torchrl.networks import LikeRslRlCfg
+
+
+class Rollouts:
+    """TorchRL's collector, which writes every environment step straight into a storage on the learner's device."""
+
+    def __init__(
+        self,
+        env: IsaacLabTorchRLWrapper,
+        actor: Any,
+        critic: Any,
+        cfg: TorchRlPpoCfg,
+        meter: Meter,
+        device: torch.device,
+        kept: int = 1,
+        make_collector: Callable[..., Collector] = Collector,
+    ) -> None:
+        """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
+        # Two rollouts are kept where another thread learns from one of them.
+        acting: Any = actor if kept == 1 else SampledActor(actor)
+        policy = TensorDictSequential(acting, critic)
+        self.actor, self.critic = actor, critic
+        self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
+        self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
+        self._collector = make_collector(
+            env,
+            policy,
+            frames_per_batch=env.batch_size[0] * self._horizon,
+            total_frames=-1,
+            replay_buffer=self._buffer,
+            extend_buffer=False,  # step by step: else a second rollout would gather before it is stored
+            compact_obs=True,  # the next observation is the next step's own
+            track_traj_ids=False,
+            no_cuda_sync=env.device is not None and env.device.type == "cuda",
+            auto_register_policy_transforms=True,
+        )
+        self._groups = list(map(str, env.observation_spec.keys()))
+        self._stored = self._make_storage(policy)
+        if isinstance(cfg, LikeRslRlCfg) and cfg.init_at_random_ep_len:
+            simulated: Any = env.unwrapped
+            lengths = simulated.episode_length_buf
+            simulated.episode_length_buf = torch.randint_like(lengths, high=int(simulated.max_episode_length))
+        meter.timeline.wrap(policy, "forward", "inference")
+        meter.timeline.wrap(self._buffer, "add", "storage")
+
+    def collect(self) -> Any:
+        """Collect a rollout and return it [horizon, num_envs], where it is stored: overwritten `kept` rollouts later."""
+        place = self._place()
+        self._collector.rollout()
+        self._collected += 1
+        rollout = self._stored[place]
+        values = rollout["state_value"]
+        with torch.no_grad():
+            newest = TensorDict(self._env.unwrapped.obs_buf, batch_size=self._env.batch_size)
+            last = self.critic(newest)["state_value"].to(values.device)
+            rollout["next_value"].copy_(next_values(values, last, rollout["next", "done"]))
+        return rollout
+
+    def next_observations(self) -> dict[str, torch.Tensor]:
+        """Return by group where the next rollout's observations will be [horizon, num_envs, ...]."""
+        return {group: self._stored[group][self._place()] for group in self._groups}
+
+    def empty_step(self) -> Any:
+        """Return room for one step [1, num_envs] of what is stored, on the CPU."""
+        return make_room(self._stored[:1]).cpu()
+
+    def stored_bytes(self) -> int:
+        """Return the size of all that is stored: observations, actions, rewards, values, ..."""
+        return self._stored.bytes()
+
+    def _place(self) -> slice:
+        begin = self._collected % self._kept * self._horizon
+        return slice(begin, begin + self._horizon)
+
+    def _make_storage(self, policy: TensorDictSequential) -> Any:
+        """Return all of the storage [kept * horizon, num_envs]. It is made by what is added first, so that is done here."""
+        device: Any = self._env.device
+        with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+            example: Any = policy(self._env.fake_tensordict())
+        step = make_room(example.exclude(*(("next", group) for group in self._groups)))
+        for _ in range(self._kept * self._horizon):
+            self._buffer.add(step)
+        stored = self._buffer.storage[:]
+        self._buffer.empty()  # from the first place on; the tensors stay
+        return stored
+
+
+class SampledActor(TensorDictModuleBase):
+    """An actor that samples its actions whatever other threads do.
+
+    TensorDict 0.14 keeps one way of sampling for the whole process (`set_interaction_type`), and losses set it to
+    deterministic while they compute: meanwhile an actor in another thread would act without noise.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        """Take a `ProbabilisticActor`."""
+        super().__init__()
+        self.actor = actor
+        self.in_keys, self.out_keys = actor.in_keys, actor.out_keys
+
+    def forward(self, tensordict: Any) -> Any:
+        """Write distribution, action and its log-probability into `tensordict` [num_envs], and return it."""
+        found = self.actor.det_part(tensordict)
+        distribution = self.actor.build_dist_from_params(found)
+        action = distribution.sample()
+        return found.update({"action": action, self.actor.log_prob_keys[0]: distribution.log_prob(action)})
+
+
+def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:
+    """Return the value of the state that each step led to [horizon, num_envs, 1].
+
+    Where an episode ended that state is gone: Isaac Lab resets inside the step, and its `compute_final_obs` pushes a second
+    copy of the frame into every environment's stack (seen in 3.0.0). There the state before stands for it, as in RSL-RL's
+    `PPO.process_env_step`; of episodes that truly ended nothing is counted at all (`terminated`).
+
+    Args:
+        values: of the states before each step, [horizon, num_envs, 1]
+        last: of the states after the last one, [num_envs, 1]
+        dones: where an episode ended, [horizon, num_envs, 1]
+    """
+    return torch.where(dones, values, torch.cat([values[1:], last[None]]))
+
+
+def make_environment(config: TrialConfig, meter: Meter) -> IsaacLabTorchRLWrapper:
+    """Start the simulation of a trial, as `metered.start` does, in Isaac Lab's environment for TorchRL."""
+    return IsaacLabTorchRLWrapper(metered.start(config, meter), clip_actions=config.agent.clip_actions)
+
+
+def make_room(example: Any) -> TensorDict:
+    """Return one environment step's tensors as they are stored, all zero, with room for `next_value`."""
+    room = TensorDict({"next_value": torch.zeros_like(example["state_value"])}, example.batch_size)
+    return room.update(example.detach().apply(torch.zeros_like))

@@ -1,0 +1,184 @@
+"""TorchRL's PPO: its Collector on Isaac Lab's own TorchRL environment, its LazyTensorStorage, its clipped loss.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1 and `train_ppo` of Isaac Lab 3.0.0
+(isaaclab_rl/torchrl/ppo.py), whose steps `train` follows.
+
+The environment is Isaac Lab's `IsaacLabTorchRLWrapper` and not TorchRL's `IsaacLabWrapper`: the latter knows direct
+environments only where no other Gymnasium wrapper (such as `MeteredEnv`) lies around them, and does not copy the buffers for
+rewards and ends of episodes that Isaac Lab writes anew at every step.
+"""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from isaaclab_rl.torchrl import TorchRlPpoCfg
+from torchrl.modules import IndependentNormal
+
+from envknee.measure.meter import Meter
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure, metered
+from envknee.trainers.common.traced import save_policy
+from envknee.trainers.rsl_rl import trainer
+from envknee.trainers.torchrl import async2, collectors
+from envknee.trainers.torchrl.learner import Learner
+from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
+from envknee.trainers.torchrl.rollouts import Rollouts, make_environment
+
+AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
+"""Under which name tasks register their configuration for TorchRL; Isaac Lab 3.0.0's camera tasks do not."""
+
+
+UNSUPPORTED = {
+    "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
+    "lean": "its networks take normalized float32",
+}
+"""As of TorchRL 0.14.1 and isaaclab_rl/torchrl/ppo.py of Isaac Lab 3.0.0."""
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of a trial.
+
+    Raises:
+        UserError: when the task, the asset or an override is wrong, the batch does not divide the rollout, or the request
+            wants what this trainer cannot do.
+    """
+    refuse_what_it_cannot(request)
+    is_registered = has_own_configuration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else trainer.AGENT_ENTRY_POINT
+    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, entry_point, device, rank)
+    cfg: TorchRlPpoCfg = agent_cfg if is_registered else like_rsl_rl(agent_cfg)
+    cfg.device = device
+    cfg.seed = request.seed + rank
+    cfg.num_steps_per_env = request.horizon
+    decided = ("device", "seed", "num_steps_per_env", *configure.own_mini_batches(request, "num_mini_batches"))
+    refuse_the_studys(agent_overrides, decided, "agent")
+    apply_overrides(cfg, agent_overrides, "agent")
+    cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
+    return TrialConfig(request.task_id, env_cfg, cfg)
+
+
+def refuse_what_it_cannot(request: Request) -> None:
+    """Make sure that nothing is asked for that this trainer would leave out.
+
+    Raises:
+        UserError: names the option, and what to do.
+    """
+    configure.refuse(request, UNSUPPORTED)
+    if request.strategy == "in_turns":
+        return
+    if request.strategy == "ray":
+        collectors.refuse_what_it_cannot(request)
+        return
+    if request.deterministic:
+        raise UserError(
+            "strategy: async2 cannot be deterministic: two threads share PyTorch's settings. Use strategy: in_turns"
+        )
+    if request.memory.memory_cap_gb is not None:
+        raise UserError(
+            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: which of two GPUs it would make"
+            " smaller is not said. Use strategy: in_turns"
+        )
+
+
+def has_own_configuration(task_id: str) -> bool:
+    """Tell whether a task registers a configuration for TorchRL itself."""
+    import isaaclab_tasks  # noqa: F401  registers the tasks
+
+    task = gymnasium.registry.get(task_id)
+    return task is not None and AGENT_ENTRY_POINT in task.kwargs
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Return Isaac Lab's own command for the same training.
+
+    Raises:
+        UserError: for tasks that Isaac Lab's command cannot train with TorchRL, and as `resolve` does.
+    """
+    if not has_own_configuration(request.task_id):
+        raise UserError(
+            f"task.id: {request.task_id} registers no {AGENT_ENTRY_POINT}, so `isaaclab train --rl_library torchrl` cannot"
+            " train it: there is no peer to compare with. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
+        )
+    fields = {
+        "agent.num_steps_per_env": request.horizon,
+        "agent.num_mini_batches": resolve(request, device).agent.num_mini_batches,
+    }
+    return configure.isaaclab_train(request, device, "torchrl", AGENT_ENTRY_POINT, fields)
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train until the meter raises `TrialDone`."""
+    cfg: TorchRlPpoCfg = config.agent
+    if meter.request.strategy == "ray":
+        meter.begin("environment")
+        with collectors.collectors(meter) as rollouts:
+            meter.begin("learner")
+            learner = Learner(*rollouts.networks(), cfg, cfg.seed)
+            rollouts.make_storage(learner)
+            _run(collectors.in_turns, learner, rollouts, cfg, meter)
+        return
+    env = make_environment(config, meter)
+    torch.manual_seed(cfg.seed)
+    actor, critic = make_networks(env, cfg)
+    if meter.request.strategy == "async2":
+        learner_device = async2.device_of_learner(meter, cfg.device)
+        learner = Learner(
+            copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg, cfg.seed
+        )
+        rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
+        async2.tell_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
+        _run(async2.pipeline, learner, rollouts, cfg, meter)
+    else:
+        learner = Learner(actor, critic, cfg, cfg.seed)
+        rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
+        meter.memory.learner_made(rollouts.stored_bytes(), learner.tensors)
+        _run(in_turns, learner, rollouts, cfg, meter)
+
+
+def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
+    """Start the clocks and run `loop` until the meter ends the trial; `rollouts` tells where observations will be."""
+    meter.learned = learner.learned
+    groups = learner.actor.module[0].in_keys
+    if len(groups) == 1 and learner.actor.module[-1].distribution_class is IndependentNormal:
+        meter.export_policy = lambda path: export_policy(
+            learner.actor, rollouts.next_observations()[groups[0]][0], path
+        )
+    meter.begin("first_step")
+    meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
+    with metered.telling_what_broke(meter):
+        loop(learner, rollouts, meter)
+
+
+class Means(torch.nn.Module):
+    """The mean actions of an actor that reads one observation group."""
+
+    def __init__(self, actor: Any) -> None:
+        """Take the networks of `actor`, from which its distribution is made."""
+        super().__init__()
+        self.networks = actor.module[0].module
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return [n, num_actions] of observations [n, ...]."""
+        means, _ = self.networks(observations)
+        return means
+
+
+def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
+    """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example."""
+    save_policy(Means(actor), observations, path)
+
+
+def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
+    """Collect a rollout and learn from it, again and again."""
+    while True:
+        rollout = rollouts.collect()
+        with meter.timeline.phase("learning"):
+            losses = learner.update(rollout)
+        meter.end_iteration(losses, learner.learning_rate, action_std=rollout["scale"].mean().item())

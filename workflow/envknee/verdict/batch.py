@@ -1,0 +1,205 @@
+"""Critical batch size: from which batch on do more transitions per optimizer step no longer save optimizer steps?
+
+Input: records of learning trials. Output: `BatchLaw`s per arm. Pure.
+
+McCandlish et al. 2018 ("An Empirical Model of Large-Batch Training", arXiv:1812.06162) find S(B) = S_min (1 + B_noise / B):
+S optimizer steps to a target at batch size B, and E = B S examples. With B_noise transitions per step, steps and examples each
+cost twice their least; below it steps are wasted, above it examples. An example is here a frame that was collected: a frame is
+learned from `num_learning_epochs` times, and frames / B is the optimizer steps in one of those epochs. That number of epochs
+is the same for all batch sizes of an arm, so it scales S and S_min and leaves B_noise and E_min alone: S is given per epoch.
+
+Multiplied by B the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise, whose relative errors are those of
+S; it is fitted by `affine` to the interquartile mean over seeds of frames to target, one point per batch size.
+Intervals come from a stratified bootstrap: seeds are drawn within each batch size. Where it says 95% the interval of B_noise
+covers 95 to 98% with three or more seeds each and 90 to 92% with two (tests/unit/test_limits_batch.py).
+
+A batch size with a seed that spent its budget first has no frames to target, only fewer than it would have needed: it is
+shown as a lower bound, takes no part in the fit, and contradicts the law where the law expects fewer frames than were spent.
+
+num_envs and horizon change learning too (older data in the rollout, other advantages), so batch sizes are compared at the same
+num_envs and horizon. Only where no such group has three batch sizes are all of an arm pooled, which is said.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from envknee.record.schema import Record
+from envknee.study.model import Decide
+from envknee.study.space import batch_transitions
+from envknee.verdict import learning_cost, learning_trials
+from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.rule import affine
+from envknee.verdict.schema.batch import BatchLaw, BatchPoint
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.batch import LEAST_SIZES, batch_notes, batch_statement
+from envknee.verdict.words.numbers import listed
+
+
+def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
+    """Return the law of each arm: one per (num_envs, horizon) with enough batch sizes, else one over all of them."""
+    by_arm: dict[str, list[Record]] = {}
+    for record in sorted(learning_trials.that_ran(records), key=lambda record: record.request.number):
+        if record.request.kind == "learning" and _batch_size(record):
+            by_arm.setdefault(record.request.arm, []).append(record)
+    return [law for _, of_arm in sorted(by_arm.items()) for law in _of_arm(of_arm, settings.confidence)]
+
+
+def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line:
+    """Fit E(B) = E_min + S_min B; its draws are those of seeds: the statistics of this module without its records.
+
+    Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and their spread is itself an estimate:
+    hence Student's t over the normal quantile, as in `residuals`. A batch size with one seed deviates like the others.
+
+    Args:
+        frames: batch size -> frames to target of each seed; at least three batch sizes
+        confidence: of the intervals
+    """
+    sizes = np.array(sorted(frames), dtype=float)
+    logs = [np.sort(np.log(np.array(frames[int(size)], dtype=float))) for size in sizes]
+    values = np.array([learning_cost.interquartile_mean(np.exp(seeds)) for seeds in logs])
+    fixed, slope = affine.solve(sizes, values[None])[0]
+    free = sum(len(seeds) - 1 for seeds in logs)
+    if not free:
+        return affine.Line(float(fixed), float(slope), np.empty((0, 2)))
+    tail = (1.0 - confidence) / 2
+    widening = float(stdtrit(free, tail) / ndtri(tail))
+    deviations = [(seeds - seeds.mean()) * math.sqrt(len(seeds) / max(len(seeds) - 1, 1)) for seeds in logs]
+    pool = np.concatenate([own for own in deviations if len(own) > 1])
+    generator = np.random.default_rng(0)
+    columns = []
+    for seeds, own in zip(logs, deviations, strict=True):
+        source = own if len(own) > 1 else pool
+        drawn = source[generator.integers(0, len(source), size=(affine.RESAMPLES, len(seeds)))]
+        columns.append(learning_cost.interquartile_mean(np.exp(seeds.mean() + widening * drawn)))
+    return affine.Line(float(fixed), float(slope), affine.solve(sizes, np.stack(columns, axis=1)))
+
+
+def _batch_size(record: Record) -> int:
+    """Return the transitions of one optimizer step of all ranks; 0 where the library's own is unknown."""
+    request = record.request
+    of_each = batch_transitions(
+        request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
+    )
+    return round(of_each * record.world_size)
+
+
+def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
+    groups: dict[tuple[int, int], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.request.num_envs, record.request.horizon), []).append(record)
+    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= LEAST_SIZES}
+    if enough:
+        return [_law(group, place, confidence) for place, group in enough.items()]
+    return [_law(records, next(iter(groups)) if len(groups) == 1 else None, confidence)]
+
+
+def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in sorted(records, key=_batch_size):
+        found.setdefault(_batch_size(record), []).append(record)
+    return found
+
+
+def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
+    """Return frames to target by batch size, where every seed reached it."""
+    return {
+        size: [float(record.frames_to_target or 0) for record in group]
+        for size, group in _by_batch(records).items()
+        if all(record.frames_to_target is not None for record in group)
+    }
+
+
+def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: float) -> BatchLaw:
+    points = [_point(size, group, confidence) for size, group in _by_batch(records).items()]
+    whole = _whole(records)
+    ranks = Ranks.of(records[0].request)
+    line = fit(whole, confidence) if len(whole) >= LEAST_SIZES else None
+    notes = batch_notes(records, points, place, ranks)
+    used, error = False, None
+    if line is not None:
+        missed = _missed(points, line)
+        contradicted = [
+            point for point in points if point.frames_to_target.lower_bound
+            and line.at(point.batch_size) * (1.0 + affine.ERROR_LIMIT) < point.frames_to_target.value
+        ]  # fmt: skip
+        error = max(_error(point, line) for point in points if not point.frames_to_target.lower_bound)
+        used = not missed and not contradicted
+        if missed:
+            notes.append(
+                f"the law misses batch {listed(point.batch_size for point in missed)} by more than {affine.ERROR_LIMIT:.0%}"
+                " and by more than the seeds' interval: shown, but not used"
+            )
+        for point in contradicted:
+            notes.append(
+                f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
+                f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
+            )
+
+    def bounds(draws_of: Callable[[affine.Line], NDArray[np.float64]]) -> tuple[float | None, float | None]:
+        return affine.interval(draws_of(line), confidence) if line is not None and len(line.draws) else (None, None)
+
+    noise = bounds(lambda line: line.ratio_draws)
+    steps, frames = bounds(lambda line: line.draws[:, 1]), bounds(lambda line: line.draws[:, 0])
+    if line is not None and not len(line.draws):
+        notes.append("one seed per batch size: no interval")
+    elif line is not None and min(map(len, whole.values())) < learning_cost.LEAST_SEEDS:
+        notes.append(
+            f"fewer than {learning_cost.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow"
+        )
+    law = BatchLaw(
+        arm=records[0].request.arm,
+        num_envs=place[0] if place else None,
+        horizon=place[1] if place else None,
+        state="too few batch sizes" if line is None else "fitted",
+        confidence=confidence,
+        points=points,
+        b_noise=line.fixed / line.slope if line and line.slope > 0.0 else None,
+        b_noise_lower=noise[0],
+        b_noise_upper=noise[1],
+        s_min=line.slope if line else None,
+        s_min_lower=steps[0],
+        s_min_upper=steps[1],
+        e_min_frames=line.fixed if line else None,
+        e_min_frames_lower=frames[0],
+        e_min_frames_upper=frames[1],
+        largest_relative_error=error,
+        used=used,
+        notes=notes,
+        statement="",
+    )
+    return law.model_copy(update={"statement": batch_statement(law, ranks)})
+
+
+def _point(batch_size: int, records: Sequence[Record], confidence: float) -> BatchPoint:
+    seeds = Seeds(
+        tuple(float(record.frames_to_target) for record in records if record.frames_to_target is not None),
+        tuple(float(max(record.frames, 1)) for record in records if record.frames_to_target is None),
+    )
+    frames = learning_cost.cost(seeds, confidence)
+    return BatchPoint(
+        batch_size=batch_size,
+        seeds=len(records),
+        reached=len(seeds.reached),
+        frames_to_target=frames,
+        steps_to_target=frames.value / batch_size,
+    )
+
+
+def _error(point: BatchPoint, line: affine.Line) -> float:
+    return abs(line.at(point.batch_size) / point.frames_to_target.value - 1.0)
+
+
+def _missed(points: Sequence[BatchPoint], line: affine.Line) -> list[BatchPoint]:
+    """Return the points that the law misses by more than the limit, noise of the seeds aside."""
+    found = []
+    for point in points:
+        cost = point.frames_to_target
+        lower, upper = cost.interval_lower, cost.interval_upper
+        inside = lower is not None and upper is not None and lower <= line.at(point.batch_size) <= upper
+        if not cost.lower_bound and not inside and _error(point, line) > affine.ERROR_LIMIT:
+            found.append(point)
+    return found

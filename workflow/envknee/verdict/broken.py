@@ -1,0 +1,31 @@
+"""What broke first, by arm and tensor. Pure."""
+
+from collections.abc import Sequence
+
+from envknee.record.schema import Record
+from envknee.record.status import BROKE
+from envknee.verdict.schema.study import Broken
+
+
+def broken(records: Sequence[Record]) -> list[Broken]:
+    """Return what broke first, by arm and tensor, in the order in which trials are numbered."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.request.number):
+        failure = record.outcome.failure
+        if record.outcome.status in BROKE and failure is not None and failure.tensor is not None:
+            found.setdefault((record.request.arm, failure.tensor), []).append(record)
+    return [_broken(arm, tensor, trials) for (arm, tensor), trials in found.items()]
+
+
+def _broken(arm: str, tensor: str, records: Sequence[Record]) -> Broken:
+    first = records[0]
+    failure = first.outcome.failure
+    assert failure is not None, "records that broke say how"
+    return Broken(
+        arm=arm,
+        tensor=tensor,
+        trials=[record.request.number for record in records],
+        reason=first.outcome.reason or "",
+        dump=f"trials/{first.request.number:04d}/{failure.dump}" if failure.dump else None,
+        hints=failure.hints,
+    )

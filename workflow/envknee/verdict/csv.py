@@ -1,0 +1,63 @@
+"""records.csv: a line per trial."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from envknee.record.schema import PHASES, Record, Spread
+from envknee.verdict.series import slowest_and_fastest
+
+
+def records_csv(records: Sequence[Record]) -> str:
+    """Return one line per trial, by number: flat columns with their units in the names, empty where nothing was measured."""
+    rows = [_csv_row(record) for record in sorted(records, key=lambda record: record.request.number)]
+    later = sorted({name for record in records for name in record.metrics})
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [*CSV_COLUMNS, *later], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+CSV_COLUMNS: tuple[str, ...] = (
+    "number", "study", "arm", "kind", "repeat", "num_envs", "horizon", "batch_size", "num_mini_batches", "seed", "sampler",
+    "world_size", "num_envs_total", "task_id", "trainer", "status", "reason", "host", "device", "device_memory_gb", "git_commit",
+    "fps_total", "fps_total_lower_quartile", "fps_total_upper_quartile", "fps_env_step_inference", "fps_env_step",
+    "slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference", "timed_iterations", "collect_s", "learn_s", "iteration_s",
+    *(f"{phase}_s" for phase in PHASES), "memory_peak_gb", "rollout_gb", "frames", "train_s", "setup_s", "total_s",
+    "target_reward", "best_reward", "final_reward", "seconds_to_target", "gpu_seconds_to_target", "frames_to_target",
+    "gpu_hours", "energy_j", "job_energy_j", "queue_wait_s",
+    "lost_attempts", "lost_gpu_hours",
+)  # fmt: skip
+
+
+def _csv_row(record: Record) -> dict[str, Any]:
+    """Return the columns of one trial: the request's and record's own fields by name, and medians of what was timed."""
+    environment = record.outcome.environment
+    total = record.fps_total
+    slowest, fastest = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or []) or (
+        None,
+        None,
+    )
+    spreads = {name: value for name in Record.model_fields if isinstance(value := getattr(record, name), Spread)}
+    special: dict[str, Any] = {
+        "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
+        "host": environment.host if environment else None,
+        "device": environment.device.name if environment else None,
+        "device_memory_gb": environment.device.memory_gb if environment else None,
+        "git_commit": environment.git_commit if environment else None,
+        "fps_total_lower_quartile": total.lower_quartile if total else None,
+        "fps_total_upper_quartile": total.upper_quartile if total else None,
+        "slowest_rank_fps_env_step_inference": slowest,
+        "fastest_rank_fps_env_step_inference": fastest,
+        "timed_iterations": total.iterations if total else None,
+        **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
+        **{name: spread.median for name, spread in (spreads | record.metrics).items()},
+    }
+    plain = {
+        **record.request.model_dump(),
+        **record.outcome.model_dump(),
+        **record.model_dump(exclude={"request", "outcome"}),
+    }
+    return {column: special.get(column, plain.get(column)) for column in [*CSV_COLUMNS, *record.metrics]}

@@ -1,0 +1,116 @@
+"""All limits of a study, and one recommendation per arm that a person can act on.
+
+Input: the records of a study and its settings. Output: a `Verdict`, and records.csv with a line per trial.
+
+    python -m envknee.limits.verdict results/<study>                       write verdict.json and records.csv
+    python -m envknee.limits.verdict results/<study> --config my.yaml      decide by another file's `decide:` section
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from envknee.record.read import without_skipped
+from envknee.record.schema import Record
+from envknee.study import space
+from envknee.study.errors import run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.model import Study
+from envknee.verdict import (
+    batch,
+    learning,
+    machines,
+    noise_scale,
+    phase_law,
+    remedies,
+    scaling,
+    scaling_partner,
+    spending,
+    throughput,
+)
+from envknee.verdict import memory_limit as memory
+from envknee.verdict.broken import broken
+from envknee.verdict.csv import records_csv
+from envknee.verdict.hardware import hardware
+from envknee.verdict.headline import headline
+from envknee.verdict.read import measured_study
+from envknee.verdict.schema.scaling import Scaling
+from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.series import Ranks
+
+
+def decide(records: Sequence[Record], study: Study) -> Verdict:
+    """Return the verdict of a study; pure, and the same for the same records."""
+    statuses = Counter(record.outcome.status for record in records)
+    records = without_skipped(records)
+    scalings = scaling.analyse(records, study.arms, study.decide)
+    arms = [
+        _arm(arm, [record for record in records if record.request.arm == arm], scalings, study) for arm in study.arms
+    ]
+    limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
+    return Verdict(
+        study=study.study,
+        task_id=study.task.id,
+        trials_measured=len(records),
+        trials_planned=len(space.plan(study)) - statuses["skipped"],
+        statuses=dict(sorted(statuses.items())),
+        delta=study.decide.delta,
+        delta_learning=study.decide.delta_learning,
+        confidence=study.decide.confidence,
+        memory_margin=study.decide.memory_margin,
+        arms=arms,
+        scaling=scalings,
+        spending=spending.analyse(records, list(study.arms)),
+        remedies=remedies.analyse(records, study.arms, limits, study.decide),
+        drill=study.task.inject.warning if study.task.inject else None,
+        broken=broken(records),
+    )
+
+
+def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> ArmVerdict:
+    settings = study.decide
+    ranks = Ranks.of(study.arms[arm])
+    limits = throughput.analyse(records, settings)
+    learned = learning.analyse(records, settings)
+    memory_limit = next(iter(memory.analyse(records, settings)), None)
+    laws = phase_law.analyse(records, settings)
+    devices = hardware(records)
+    notes = (
+        [f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable"]
+        if len(devices) > 1
+        else []
+    )
+    notes += machines.notes(records, learned)
+    if not records:
+        notes.append("no trial of this arm is finished")
+    notes += sorted({warning for record in records for warning in record.outcome.warnings})
+    if missing := scaling_partner.what_to_add(arm, study.arms):
+        notes.append(missing)
+    return ArmVerdict(
+        arm=arm,
+        world_size=ranks.world_size,
+        rank_word=ranks.word,
+        hardware=devices,
+        trials=len(records),
+        headline=headline(records, limits, learned, memory_limit, laws, scalings, study),
+        throughput=limits,
+        throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
+        throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
+        learning=learned,
+        memory=memory_limit,
+        phases=laws,
+        noise_scales=noise_scale.analyse(records, settings),
+        batch=batch.analyse(records, settings),
+        notes=notes,
+    )
+
+
+def main() -> None:
+    """Write verdict.json and records.csv of a study."""
+    folder, study, records = measured_study(main.__doc__)
+    write_atomically(folder.verdict, canonical_json(decide(records, study)))
+    write_atomically(folder.records_csv, records_csv(records))
+    print(f"{folder.verdict}: {len(records)} of {len(space.plan(study))} trials")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,117 @@
+"""The best estimate of a throughput limit where nothing was repeated: labelled so, never "reached". Pure.
+
+Input: one FPS for each num_envs, and how noisy that is taken to be. Output: an `Estimate`.
+
+Any ratio of sizes counts: from each num_envs to that larger one whose ratio is nearest to 2, per doubling. The estimate is the smallest
+num_envs from which a doubling gains less than delta.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from envknee.record.schema import Frozen
+from envknee.verdict.noise import gain_interval
+from envknee.verdict.schema.throughput import Law
+from envknee.verdict.words.numbers import listed, percent
+
+
+class Step(Frozen):
+    """What FPS gain from one num_envs to a larger one, per doubling: 0.25 stands for 25%."""
+
+    num_envs: int
+    to_num_envs: int
+    gain: float
+    gain_lower: float
+    """Two-sided interval, with the noise that was assumed."""
+    gain_upper: float
+
+
+class Estimate(Frozen):
+    """The best estimate of a throughput limit."""
+
+    num_envs: int | None
+    """The smallest measured num_envs from which a doubling gains less than delta; None: it still gains at the largest."""
+    lowest: int | None
+    """Where the limit may lie, given the noise that was assumed."""
+    highest: int | None
+    """None: no upper end."""
+    by_law: float | None
+    """Where the law t0 + c N puts the limit; None where there is no law that fits."""
+    steps: list[Step]
+    falls_beyond: int | None
+    """From this num_envs on FPS fall, and do not come back."""
+    dips: list[int]
+    """At which FPS are below those of both neighbours."""
+    jumps: list[int]
+    """From which FPS gain more than the step before by more than noise, after a step below delta."""
+    noise: str
+    """What was assumed, in words."""
+    statement: str
+
+
+def estimate(
+    fps: Mapping[int, float], cv: Callable[[float], float], noise: str, delta: float, confidence: float, law: Law | None
+) -> Estimate | None:
+    """Return the best estimate, or None with fewer than two num_envs.
+
+    Args:
+        fps: num_envs -> FPS
+        cv: num_envs -> coefficient of variation of FPS
+        noise: where that is from, in words
+        delta: a doubling that gains less has stopped paying
+        confidence: of the intervals
+        law: of the iteration time, where there is one
+    """
+    sizes = sorted(fps)
+    if len(sizes) < 2:
+        return None
+    steps = [_step(size, sizes, fps, cv, confidence) for size in sizes[:-1]]
+    below = [step for step in steps if step.gain < delta]
+    best = below[0].num_envs if below else None
+    dips = [b for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False) if fps[b] < min(fps[a], fps[c])]
+    jumps = [
+        two.num_envs
+        for one, two in zip(steps, steps[1:], strict=False)
+        if two.gain_lower > one.gain_upper and one.gain < delta <= two.gain
+    ]
+    by_law = None
+    if law is not None and law.used and law.half_saturation_num_envs is not None:
+        # The law's gain t0 / (t0 + 2 c N) is below delta from N = N_half (1 / delta - 1) / 2 on.
+        by_law = law.half_saturation_num_envs * (1.0 / delta - 1.0) / 2.0
+    peak = max(sizes, key=lambda size: fps[size])
+    return Estimate(
+        num_envs=best,
+        lowest=next((step.num_envs for step in steps if step.gain_lower < delta), None),
+        highest=next((step.num_envs for step in steps if step.gain_upper < delta), None),
+        by_law=by_law,
+        steps=steps,
+        falls_beyond=peak if peak != sizes[-1] else None,
+        dips=dips,
+        jumps=jumps,
+        noise=noise,
+        statement=_statement(sizes, steps, best, peak, jumps),
+    )
+
+
+def _step(
+    size: int, sizes: Sequence[int], fps: Mapping[int, float], cv: Callable[[float], float], confidence: float
+) -> Step:
+    larger = min((other for other in sizes if other > size), key=lambda other: abs(math.log2(other / size) - 1.0))
+    doublings = math.log2(larger / size)
+    log_gain = math.log(fps[larger] / fps[size])
+    ends = gain_interval(log_gain, [cv(size), cv(larger)], confidence)
+    gain, lower, upper = (math.expm1(min(log / doublings, 700.0)) for log in (log_gain, *ends))
+    return Step(num_envs=size, to_num_envs=larger, gain=gain, gain_lower=lower, gain_upper=upper)
+
+
+def _statement(sizes: Sequence[int], steps: Sequence[Step], best: int | None, peak: int, jumps: Sequence[int]) -> str:
+    if best is None:
+        return f"still gaining {percent(steps[-1].gain, 0)} a doubling at {sizes[-1]:,}, the largest size"
+    step = next(step for step in steps if step.num_envs == best)
+    said = [f"a doubling gains {percent(step.gain)}" if step.gain >= 0.0 else f"a doubling loses {percent(-step.gain)}"]
+    if peak != sizes[-1]:
+        said.append(f"FPS fall beyond {peak:,}")
+    if jumps:
+        again = [step for step in steps if step.num_envs in jumps]
+        said.append(f"doubling {listed(jumps)} gains {' and '.join(percent(step.gain, 0) for step in again)} again")
+    return f"estimate: {best:,} environments ({'; '.join(said)})"

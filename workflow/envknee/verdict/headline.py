@@ -1,0 +1,185 @@
+"""One recommendation per arm that a person can act on. Pure."""
+
+from collections.abc import Sequence
+
+from envknee.record.schema import Record
+from envknee.study.model import Study
+from envknee.verdict import learning, levers, savings
+from envknee.verdict.advice import what_would_move_it
+from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.phases import PhaseLaws
+from envknee.verdict.schema.savings import Saving
+from envknee.verdict.schema.scaling import Scaling
+from envknee.verdict.schema.study import Binds, Headline
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.words.numbers import listed, shown_batch
+
+
+def headline(
+    records: Sequence[Record],
+    limits: Sequence[ThroughputLimit],
+    learned: Sequence[LearningLimit],
+    memory_limit: MemoryLimit | None,
+    laws: Sequence[PhaseLaws],
+    scalings: Sequence[Scaling],
+    study: Study,
+) -> Headline | None:
+    """Return what to run of an arm, and why; None where no throughput trial was timed to its end."""
+    measured = [limit for limit in limits if limit.points]
+    if not measured:
+        return None
+    own = study.arms[measured[0].arm]
+    ranks = Ranks.of(own)
+    best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
+    best_fps = max(point.fps for limit in measured for point in limit.points)
+    # Without a threshold: the largest num_envs, unless FPS fell on the way there.
+    wanted = best.threshold_num_envs or max(best.points, key=lambda point: (point.fps, point.num_envs)).num_envs
+    num_envs = _within_memory(best, wanted, records, memory_limit, study)
+    point = best.point(num_envs)
+    peak = _peak_gb(records, best.series, num_envs)
+    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
+    soonest = learning.best_of(learned)
+    of_series = next((one for one in laws if one.series == best.series), None)
+    turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
+    share = point.fps / best_fps
+    doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
+    doubled_ended = doubled[-1].outcome.status if doubled else None
+    return Headline(
+        state="undecided" if best.state == "no data" else best.state,
+        more_repeats=best.more_repeats,
+        threshold_num_envs=best.threshold_num_envs,
+        threshold_lowest=best.threshold_lowest,
+        threshold_highest=best.threshold_highest,
+        repeats=len(point.fps_repeats),
+        num_envs=num_envs,
+        horizon=best.horizon,
+        batch_size=best.batch_size,
+        fps=point.fps,
+        fps_lower=point.fps_lower,
+        fps_upper=point.fps_upper,
+        fps_share_of_best=share,
+        best_fps=best_fps,
+        memory_peak_gb=peak,
+        memory_share=peak / device_gb if peak is not None and device_gb else None,
+        seconds_to_target=_seconds_at(learned, best.series, num_envs),
+        best_time_to_target=soonest,
+        binds=binds,
+        because=_because(best, wanted, num_envs, ranks),
+        what_would_move_it=what_would_move_it(
+            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
+        ),
+        phases=of_series.statement if of_series else None,
+        saves=_saves(records, best.series, num_envs, soonest, study),
+        levers=turned,
+        statement=(
+            f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
+            f" {share:.0%} of the best seen"
+            + (f"; {peak:.2f} GB" if peak is not None else "")
+            + (f", {peak / device_gb:.0%} of the memory{ranks.each}" if peak is not None and device_gb else "")
+            + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
+        ),
+    )
+
+
+def _saves(
+    records: Sequence[Record], series: Series, num_envs: int, soonest: BestPoint | None, study: Study
+) -> list[Saving]:
+    """Return what the recommended point saves where learning trials ran there, or else what the soonest point saves."""
+    found = savings.analyse(records, series, num_envs, study.decide)
+    if not found and soonest is not None:
+        there = Series(series.arm, soonest.horizon, soonest.batch_size)
+        found = savings.analyse(records, there, soonest.num_envs, study.decide)
+    return found
+
+
+def _soonest(best: BestPoint, ranks: Ranks) -> str:
+    where = f"{best.num_envs:,} environments{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
+    return f"{where} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+
+
+def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
+    """Return the largest measured peak of any kind of trial at a point."""
+    peaks = [
+        record.memory_peak_gb
+        for record in measured_peaks(records)
+        if (record.request.num_envs, record.request.horizon, record.request.batch_size)
+        == (num_envs, series.horizon, series.batch_size)
+    ]
+    return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _within_memory(
+    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit | None, study: Study
+) -> int:
+    """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
+
+    Where none does, it is the smallest measured: a recommendation must be a point that ran.
+    """
+    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    for point in reversed(limit.points):
+        peak = _peak_gb(records, limit.series, point.num_envs)
+        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
+        if point.num_envs <= wanted and point.failed == 0 and fits:
+            return point.num_envs
+    return limit.points[0].num_envs
+
+
+def _binds(
+    limit: ThroughputLimit,
+    wanted: int,
+    num_envs: int,
+    learned: Sequence[LearningLimit],
+    memory_limit: MemoryLimit | None,
+    study: Study,
+) -> Binds:
+    if num_envs < wanted:
+        return "memory"
+    # Of the recommended series alone: that learning stops early at another horizon or batch says nothing of this one.
+    learned_at = next((one.threshold_num_envs for one in learned if one.series == limit.series), None)
+    if learned_at is not None and learned_at < wanted:
+        return "learning"
+    if limit.threshold_num_envs is not None:
+        return "throughput"
+    if _next_does_not_fit(limit, wanted, memory_limit, study):
+        return "memory"
+    if limit.state == "undecided" and limit.unsure is not None:
+        return "none yet: measure more repeats"
+    return "none yet: measure more environments"
+
+
+def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit | None, study: Study) -> bool:
+    """Tell whether twice `num_envs` failed, or is predicted to need more than the memory that may be used."""
+    if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
+        return True
+    wall = memory_limit.wall(limit.horizon, limit.batch_size) if memory_limit else None
+    return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
+
+
+def _seconds_at(learned: Sequence[LearningLimit], series: Series, num_envs: int) -> Cost | None:
+    return next(
+        (
+            point.seconds_to_target
+            for limit in learned
+            if limit.series == series
+            for point in limit.points
+            if point.num_envs == num_envs
+        ),
+        None,
+    )
+
+
+def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:
+    if num_envs < wanted:
+        return (
+            f"{wanted:,} environments{ranks.each} would leave less memory free than the study asks for,"
+            " or failed in some repeats"
+        )
+    if limit.threshold_num_envs is None:
+        why = "doubling still pays there" if limit.state == "still pays" else "a threshold is undecided"
+        return f"the num_envs with the largest measured FPS; {why}"
+    again = f", though doubling gains again from {listed(limit.resumes_at)}" if limit.resumes_at else ""
+    return f"the throughput threshold of the fastest series{again}"

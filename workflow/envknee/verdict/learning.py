@@ -1,0 +1,192 @@
+"""Learning limit: from which num_envs on does doubling save less than delta of the seconds to the target reward?
+
+Input: records of learning trials. Output: one `LearningLimit` per (arm, horizon, batch_size). Pure.
+
+The cost of a point is the interquartile mean over its seeds (`learning_cost`), beside the expected running time: the seconds of all its
+seeds over the number that arrived. Doublings are decided by a log-normal model with one spread for all num_envs, in which a seed whose
+budget was spent counts as such (`rule.censored`); one that became NaN or diverged would never have arrived, and counts as having spent
+its whole budget. A doubling with such a seed stays undecided below six seeds. Out of memory is infeasible, no cost at all; where other
+seeds of the point ran, it counts among the trials that did not reach the target, and the point is not called the soonest beside others.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from envknee.record.schema import Record
+from envknee.study.model import Decide
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, level_of, saving_of
+from envknee.verdict.learning_trials import floor_s, gpus_of, seconds_of, seeds_by, that_ran
+from envknee.verdict.rule import censored, doublings, union
+from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
+from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
+from envknee.verdict.words.learning import learning_notes, learning_statement
+
+METHOD = (
+    "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over num_envs"
+    " unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs whose doubling is"
+    " shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 - confidence"
+)
+
+
+def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
+    """Return the learning limit of every series among `records`."""
+    return [_limit(series, by_size, settings) for series, by_size in by_series(records, "learning").items()]
+
+
+def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
+    """Return the point with the fewest seconds to the target, or None when none is known.
+
+    One where some trials had no memory to run comes behind all others, however soon the rest of them got there.
+    """
+    return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
+
+
+def threshold(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> doublings.Decision:
+    """Decide from the costs of seeds by num_envs with Holm's correction alone: what `sampler: adaptive` looks at.
+
+    Args:
+        seeds: num_envs -> costs; those without any seed are left out by the caller
+        delta: a doubling that saves less has stopped paying
+        confidence: of each interval, and of the decision as a whole
+    """
+    # A cost c counts as ln(1/c), of which more is better; a saving of delta is then a gain of ln(1 / (1 - delta)).
+    levels = [level_of(num_envs, costs) for num_envs, costs in seeds.items()]
+    return doublings.decide(levels, -math.log1p(-delta), confidence, LEAST_SEEDS)
+
+
+def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
+    points = [_point(num_envs, records, settings.confidence) for num_envs, records in by_size.items()]
+    seconds = {point.num_envs: seconds_of(by_size[point.num_envs]) for point in points if point.seeds}
+    first = next(iter(by_size.values()))[0].request
+    return limit_of(
+        series, points, seconds, settings,
+        target_reward=first.target_reward, budget_s=first.budget_s, ranks=Ranks.of(first),
+    )  # fmt: skip
+
+
+def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
+    """Decide from the costs of seeds by num_envs: the statistics of this module without its records.
+
+    Args:
+        seeds: num_envs -> costs; those without any seed are left out by the caller
+        delta: a doubling that saves less has stopped paying
+        confidence: of each interval, and of the decision as a whole
+    """
+    # A saving of delta is a gain of ln(1 / (1 - delta)).
+    contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
+    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence, LEAST_SEEDS)
+
+
+def limit_of(
+    series: Series,
+    points: Sequence[LearningPoint],
+    seconds: Mapping[int, Seeds],
+    settings: Decide,
+    *,
+    target_reward: float | None = None,
+    budget_s: float | None = None,
+    ranks: Ranks = ONE_GPU,
+) -> LearningLimit:
+    """Return the limit of one series from plain numbers: what `analyse` does without its records.
+
+    Args:
+        series: what they were measured at
+        points: what is to be reported of each num_envs, ascending
+        seconds: num_envs -> seconds to the target of its seeds, of the points where any ran
+        settings: delta and confidence
+        target_reward: that was to be reached, where it is known
+        budget_s: after which a run ended, where it is known and the same for all
+        ranks: that trained together; num_envs are those of each
+    """
+    ran = [point for point in points if point.seeds]
+    decision = decision_of(seconds, settings.delta_learning, settings.confidence)
+    state = decision.state if ran else "no data"
+    savings = [saving_of(doubling) for doubling in decision.doublings]
+    return LearningLimit(
+        arm=series.arm,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        target_reward=target_reward,
+        budget_s=budget_s,
+        delta=settings.delta_learning,
+        confidence=settings.confidence,
+        state=state,
+        threshold_num_envs=decision.threshold,
+        threshold_lowest=decision.lowest,
+        threshold_highest=decision.highest,
+        largest_num_envs=ran[-1].num_envs if ran else None,
+        still_saves=None if decision.still_pays is None else -math.expm1(-decision.still_pays),
+        more_seeds=decision.more_repeats,
+        resumes_at=list(decision.resumes_at),
+        points=list(points),
+        savings=savings,
+        best=_best(series, ran),
+        method=METHOD,
+        notes=learning_notes(points, decision, settings),
+        statement=learning_statement(ran, decision, savings, ranks, settings),
+    )
+
+
+def _point(num_envs: int, records: Sequence[Record], confidence: float) -> LearningPoint:
+    statuses = Counter(record.outcome.status for record in records)
+    seconds = seconds_of(records)
+    ran = len(seconds.values)
+    on_gpu = [record for record in that_ran(records) if gpus_of(record)]
+    gpu_seconds = seeds_by(
+        on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [gpus_of(r) * floor_s(r) for r in on_gpu]
+    )
+    frames = seeds_by(
+        that_ran(records),
+        [record.frames_to_target for record in that_ran(records)],
+        [max(r.frames, 1) for r in that_ran(records)],
+    )
+    return LearningPoint(
+        num_envs=num_envs,
+        seeds=ran,
+        reached=len(seconds.reached),
+        share_reached=len(seconds.reached) / len(records) if ran else None,
+        timeout=statuses["timeout"],
+        failed=statuses["nan"] + statuses["diverged"],
+        oom=statuses["oom"],
+        refused=statuses["refused"],
+        seconds_to_target=cost(seconds, confidence) if ran else None,
+        expected_running_time_s=seconds.expected,
+        gpu_seconds_to_target=cost(gpu_seconds, confidence) if on_gpu else None,
+        frames_to_target=cost(frames, confidence) if ran else None,
+    )
+
+
+def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
+    """Return a point of plain numbers: nothing is known but the seconds of its seeds, and how many ran out of memory."""
+    ran = len(seconds.values)
+    return LearningPoint(
+        num_envs=num_envs,
+        seeds=ran,
+        reached=len(seconds.reached),
+        share_reached=len(seconds.reached) / (ran + oom) if ran else None,
+        timeout=len(seconds.censored),
+        failed=0,
+        oom=oom,
+        refused=0,
+        seconds_to_target=cost(seconds, confidence) if ran else None,
+        expected_running_time_s=seconds.expected,
+        gpu_seconds_to_target=None,
+        frames_to_target=None,
+    )
+
+
+def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
+    known = [
+        BestPoint(
+            num_envs=point.num_envs,
+            horizon=series.horizon,
+            batch_size=series.batch_size,
+            seconds_to_target=point.seconds_to_target,
+            share_reached=point.share_reached,
+            without_memory=point.without_memory,
+        )
+        for point in points
+        if point.seconds_to_target is not None and point.share_reached is not None and point.reached == point.seeds
+    ]
+    return min(known, key=lambda best: best.order, default=None)

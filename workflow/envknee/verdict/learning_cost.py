@@ -1,0 +1,114 @@
+"""What the seeds of one point cost: their interquartile mean with its interval. Pure."""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envknee.verdict.rule import doublings
+from envknee.verdict.rule.union import Tested
+from envknee.verdict.schema.learning import Cost, Saving
+
+LEAST_SEEDS = 3
+"""With fewer seeds per point savings are shown, and none is decided on."""
+
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What the seeds of one point cost, in any unit above 0."""
+
+    reached: tuple[float, ...]
+    censored: tuple[float, ...] = ()
+    """Lower bounds of those that did not reach the target."""
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Every seed's cost or lower bound, ascending, shape (seeds,)."""
+        return np.sort(np.array(self.reached + self.censored))
+
+    @property
+    def expected(self) -> float | None:
+        """Cost of all seeds over the number that arrived: what one arrival costs, failures included. None: none arrived."""
+        return (sum(self.reached) + sum(self.censored)) / len(self.reached) if self.reached else None
+
+
+def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of the middle half along the last axis.
+
+    A value astride a quartile counts with the part of it inside, so that three seeds have an interquartile mean too;
+    where the number of values is a multiple of 4 this is `scipy.stats.trim_mean(values, 0.25)`, the published definition.
+
+    Args:
+        values: shape (..., seeds)
+
+    Returns:
+        shape (...)
+    """
+    return np.sort(values, axis=-1) @ _middle_half(values.shape[-1])
+
+
+@functools.cache
+def _middle_half(seeds: int) -> NDArray[np.float64]:
+    """Return the weight of each of `seeds` ascending values in their interquartile mean, shape (seeds,)."""
+    edges = np.clip(np.arange(seeds + 1) / seeds, 0.25, 0.75)
+    return np.diff(edges) * 2.0
+
+
+@functools.cache
+def _resamples(seeds: int) -> NDArray[np.int64]:
+    """Return which seeds each resample holds, ascending, shape (RESAMPLES, seeds).
+
+    The same for the same number of seeds, so that the same records give the same verdict, byte for byte.
+    """
+    return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
+
+
+def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
+    """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance."""
+    values = costs.values
+    log_value = -math.log(float(interquartile_mean(values)))
+    variance = None
+    if (seeds := len(values)) > 1:
+        # `values` ascend and so do the places drawn: a resample needs no sorting.
+        means = values[_resamples(seeds)] @ _middle_half(seeds)
+        # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
+        variance = float(np.log(means).var()) * seeds / (seeds - 1)
+    return doublings.Level(num_envs, log_value, variance, seeds, at_most=bool(costs.censored))
+
+
+def cost(costs: Seeds, confidence: float) -> Cost:
+    """Return the interquartile mean of a point's seeds with its interval."""
+    level = level_of(0, costs)
+    value = float(interquartile_mean(costs.values))
+    lower = upper = None
+    if level.variance is not None and not level.at_most:
+        width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
+        lower, upper = value * math.exp(-width), value * math.exp(min(width, 600.0))
+    return Cost(value=value, lower_bound=level.at_most, interval_lower=lower, interval_upper=upper, seeds=level.repeats)
+
+
+def saving_of(doubling: Tested) -> Saving:
+    """Return a doubling of costs as what it saves."""
+
+    def share(log_gain: float | None) -> float | None:
+        return None if log_gain is None else -doublings.expm1(-log_gain)
+
+    contrast = doubling.contrast
+    return Saving(
+        num_envs=doubling.num_envs,
+        doubled=2 * doubling.num_envs,
+        seeds=contrast.repeats,
+        saving=share(contrast.log_gain),
+        decides=contrast.decides,
+        saving_lower=share(doubling.lower),
+        saving_upper=share(doubling.upper),
+        saving_upper_one_sided=share(doubling.upper_one_sided),
+        p_value=doubling.p_value,
+        p_holm=doubling.p_holm,
+        shown_below_delta=doubling.shown_below,
+    )

@@ -1,0 +1,88 @@
+"""What about an arm's machines may pass for an effect of num_envs: other hosts, other commits, other GPUs of the same name.
+
+Input: records of one arm, and its throughput and learning limits. Output: sentences for the arm's notes. Pure.
+
+GPUs of several kinds are told by `verdict.hardware`, and so is the CPU where it is the device; this is about what looks alike.
+Seconds to the target are as much a machine's as FPS are.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from envknee.record.schema import Record
+from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.schema.learning import LearningLimit, Saving
+from envknee.verdict.series import Series, by_series
+
+ORDERED = 0.9
+"""From this rank correlation of order and size on, trials count as measured in order of num_envs."""
+
+
+def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> list[str]:
+    """Return a sentence about hosts, about commits, about drift, and about each saving shown below delta whose ends share no GPU.
+
+    FPS are compared within machines (`blocks`), and doublings that share none decide nothing; seconds to a target are not.
+
+    Args:
+        records: of one arm, of all kinds
+        learned: its learning limits
+    """
+    timed = [record for record in records if record.request.kind == "throughput" and record.outcome.status == "ok"]
+    trained = that_ran([record for record in records if record.request.kind == "learning"])
+    return [
+        *_hosts_and_commits(timed, "throughput was measured", "FPS"),
+        *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
+        *_in_order(timed),
+        *_other_gpus(trained, [(limit.series, limit.savings) for limit in learned]),
+    ]
+
+
+def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> list[str]:
+    environments = [record.outcome.environment for record in records if record.outcome.environment]
+    hosts = {f"{one.cpu_model}, {one.cpu_cores} cores" for one in environments if one.device.type == "cuda"}
+    commits = {one.git_commit[:7] for one in environments if one.git_commit}
+    return [
+        f"{measured} on {len(found)} {what} ({between.join(sorted(found))}): differences of {of} may be {whose}"
+        for found, what, whose, between in (
+            (hosts, "kinds of host CPU", "the hosts'", "; "),
+            (commits, "commits", "the code's", ", "),
+        )
+        if len(found) > 1
+    ]
+
+
+def _in_order(timed: Sequence[Record]) -> list[str]:
+    """Return which series were measured from small to large, or from large to small: then drift may pass for a gain."""
+    found = []
+    for series, by_size in by_series(timed, "throughput").items():
+        order = [(record.request.number, size) for size, group in by_size.items() for record in group]
+        if len(by_size) >= 3 and len(order) >= 2 * len(by_size):
+            places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
+            ranks = float(np.corrcoef(places[0], places[1])[0, 1])
+            if abs(ranks) > ORDERED:
+                found.append(
+                    f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
+                )
+    return found
+
+
+def _other_gpus(ran: Sequence[Record], savings: Sequence[tuple[Series, Sequence[Saving]]]) -> list[str]:
+    by_point = by_series(ran, "learning")
+    found = []
+    for of_series, tested in savings:
+        for saving in tested:
+            ends = [
+                [gpu for record in by_point[of_series][size] for gpu in record.outcome.gpus]
+                for size in (saving.num_envs, saving.doubled)
+            ]
+            apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}
+            if saving.shown_below_delta and all(ends) and apart:
+                alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
+                series = f" ({of_series})" if len(savings) > 1 else ""
+                found.append(
+                    f"learning at sizes {saving.num_envs:,} and {saving.doubled:,}{series} ran on different GPUs{alike}:"
+                    " their difference may be the machines'"
+                )
+    return found

@@ -1,0 +1,66 @@
+"""How many environments cards of other sizes fit: memory use does not depend on how much there is. Pure."""
+
+from collections.abc import Sequence
+
+from envknee.study.model import Decide
+from envknee.verdict.memory_fit import Fit
+from envknee.verdict.memory_model import largest_fitting
+from envknee.verdict.memory_sample import Sample
+from envknee.verdict.schema.memory import CardPrediction
+from envknee.verdict.series import Series
+
+CARDS_MIB = {
+    "8 GB (RTX 4060)": 8188,
+    "12 GB (RTX 4070)": 12282,
+    "16 GB (RTX 4080)": 16376,
+    "24 GB (RTX 4090)": 24564,
+    "32 GB (RTX 5090)": 32607,
+    "40 GB (A100)": 40960,
+    "48 GB (L40S)": 46068,
+    "80 GB (H100)": 81559,
+    "96 GB (H100 NVL)": 95830,
+    "141 GB (H200)": 143771,
+}
+"""Memory of named cards as their drivers report it (nvidia-smi, total), in MiB."""
+
+
+GB_PER_MIB = 2**20 / 1e9
+
+
+def on_cards(
+    arm: str,
+    samples: Sequence[Sample],
+    measured: Sequence[Sample],
+    fit: Fit | None,
+    world_size: int,
+    settings: Decide,
+) -> list[CardPrediction]:
+    """Return what the model says of cards of other sizes: memory use does not depend on how much there is."""
+    if fit is None:
+        return []
+    far = max(sample.num_envs for sample in measured)
+    predictions = []
+    for card, mebibytes in CARDS_MIB.items():
+        memory_gb = mebibytes * GB_PER_MIB
+        for series in all_series(arm, samples):
+            largest, lower, upper = largest_fitting(fit, series, measured, world_size, memory_gb, settings)
+            if largest is not None:
+                predictions.append(
+                    CardPrediction(
+                        card=card,
+                        memory_gb=memory_gb,
+                        horizon=series.horizon,
+                        batch_size=series.batch_size,
+                        largest_num_envs=largest,
+                        largest_num_envs_lower=lower,
+                        largest_num_envs_upper=upper,
+                        extrapolation=largest / far,
+                    )
+                )
+    return predictions
+
+
+def all_series(arm: str, samples: Sequence[Sample]) -> list[Series]:
+    """Return every horizon and batch size among `samples`, in ascending order."""
+    found = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
+    return sorted(found, key=lambda series: (series.horizon, series.batch_size or 0))

@@ -1,0 +1,143 @@
+"""What a trial's peak memory is made of: a model with parts per environment, per transition and per mini-batch, and its intervals."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from envknee.study.model import Decide
+from envknee.study.space import Point, batch_transitions
+from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
+from envknee.verdict.memory_sample import Sample, peaks_at, usual_mini_batches
+from envknee.verdict.schema.memory import MemoryTerm
+from envknee.verdict.series import Series
+
+NAMES: tuple[Literal["base", "per_environment", "per_transition", "per_batch_transition"], ...] = (
+    "base",
+    "per_environment",
+    "per_transition",
+    "per_batch_transition",
+)
+
+LARGEST_ENVS = 2.0**40
+"""More environments than these are no limit."""
+
+
+class Prediction(NamedTuple):
+    """What the fitted model says of one more trial, without an interval: milliseconds, where those take seconds."""
+
+    peak_gb: float
+    largest_num_envs: int | None
+    """That fits all of the memory at this horizon and batch size; None: no limit."""
+    trials: int
+    largest_error_gb: float
+    errs_visibly: bool
+    """False with as many points as unknowns: the model meets each of them, however wrong it is elsewhere."""
+
+
+def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
+    """Return what the model of `samples` says of a trial at `point` on a device of `memory_gb`; None where there is no model.
+
+    There is one where more trials than unknowns were measured.
+    """
+    measured = [sample for sample in samples if sample.whole]
+    fit, _ = fit_peaks(measured, world_size, with_noise=False)
+    if fit is None or len(measured) <= len(fit.columns):
+        return None
+    here = Sample(
+        "throughput", point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None
+    )
+    series = Series("", point.horizon, point.batch_size)
+    largest, _, _ = largest_fitting(fit, series, measured, world_size, memory_gb, Decide(memory_margin=0.0))
+    peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
+    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb, fit.errs_visibly)
+
+
+def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
+    """Return the parts of the fitted model, each with its interval."""
+    known = [one for one in (fit, fit.other) if one is not None and one.covariance is not None]
+
+    def ends(column: int, side: int) -> list[float]:
+        return [
+            max(
+                float(
+                    one.values[column]
+                    + side * one.reach(confidence) * math.sqrt(max(one.covariance[column, column], 0.0))
+                ),
+                0.0,
+            )
+            for one in known
+            if one.covariance is not None
+        ]
+
+    return [
+        MemoryTerm(
+            name=NAMES[column],
+            gb=float(fit.values[column]),
+            gb_lower=min(ends(column, -1), default=None),
+            gb_upper=max(ends(column, 1), default=None),
+        )
+        for column in fit.columns
+    ]
+
+
+def largest_fitting(
+    fit: Fit,
+    series: Series,
+    measured: Sequence[Sample],
+    world_size: int,
+    memory_gb: float,
+    settings: Decide,
+) -> tuple[int | None, int | None, int | None]:
+    """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval.
+
+    The interval is of one more trial, whose noise is its own: its ends are where the two-sided prediction interval of the peak leaves the
+    memory. It may reach below what was measured to fit.
+    """
+    usual = usual_mini_batches(peaks_at(series, measured))
+    available_gb = memory_gb * (1.0 - settings.memory_margin)
+    # The library's batch grows with num_envs, a fixed one does not.
+    of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, world_size)
+    batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
+    per_env = np.array([0.0, 1.0, series.horizon, batch_per_env])
+    fixed = np.array([1.0, 0.0, 0.0, fixed_batch])
+
+    def end(one: Fit, side: int) -> int | None:
+        """Return the largest num_envs whose peak, `side` times its prediction interval away, fits; None where every one does.
+
+        (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): the smaller root above 0 is where the upper end of the peak leaves the memory, the
+        larger one where the lower end does, if it ever does.
+        """
+        b, free = float(per_env @ one.values), available_gb - float(fixed @ one.values)
+        if side == 0 or one.covariance is None:
+            return None if b <= 0.0 else max(_whole(free / b), 0)
+        t2 = one.reach(settings.confidence) ** 2
+        q0, q1, q2 = (float(u @ one.covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
+        # Peaks at the end are all the memory: that scales the noise of one more trial.
+        q0 += (one.noise * (available_gb if one.relative else 1.0)) ** 2
+        square, half, rest = b**2 - t2 * q2, b * free + t2 * q1, free**2 - t2 * q0
+        if side > 0 and (free <= 0.0 or rest <= 0.0):
+            return 0
+        root = math.sqrt(max(half**2 - square * rest, 0.0))
+        if side > 0:
+            # rest / (half + root) is the smaller root, and the one above 0 where `square` is negative.
+            return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else None
+        return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else None
+
+    largest = end(fit, 0)
+    known = [one for one in (fit, fit.other) if one is not None and one.covariance is not None]
+    if not known:
+        return largest, None, None
+    lower, upper = ([end(one, side) for one in known] for side in (1, -1))
+    bounded = [size for size in lower if size is not None]
+    return (
+        largest,
+        min(bounded, default=None),
+        None if None in upper else max(size for size in upper if size is not None),
+    )
+
+
+def _whole(num_envs: float) -> int:
+    """Return the whole environments in a number that rounding may have left just below one."""
+    return math.floor(num_envs + 1e-6)

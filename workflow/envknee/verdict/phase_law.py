@@ -1,0 +1,179 @@
+"""Which phase sets the knee: a law t_phase(N) = t0 + c N of every phase of an iteration.
+
+Input: records of throughput trials that tell their phases. Output: one `PhaseLaws` per (arm, horizon, batch_size). Pure.
+
+FPS grow towards ranks x horizon / sum of all c: the phase with the largest c holds them down, and making it cheaper lifts them
+most. How soon they get there is the sum of all t0: the phase with the largest t0 is what few environments wait for.
+
+Every phase is fitted as the whole iteration is (`affine`). All phases of a trial belong to the same iterations, so their residuals are
+drawn together, trial by trial; in each draw some phase has the largest c, and the share of draws in which a phase
+has it is how certain that is. The verdict rests on measured doublings alone; these laws explain it.
+
+Where several ranks train together, N counts the environments of each and a phase's seconds are the mean over ranks.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envknee.record.schema import PHASES, Phase, Record
+from envknee.study.model import Decide
+from envknee.study.space import rollout_size
+from envknee.verdict.rule import affine
+from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
+from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.throughput import measured_fps
+from envknee.verdict.words.phases import LEAST_SIZES, phase_notes, phase_statement
+
+RESOLUTION_S = 1e-6
+"""A phase that takes less than the clocks can tell counts as this long: a relative error of nothing is infinite."""
+
+
+def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
+    """Return the phase laws of every series whose trials tell their phases."""
+    found = (
+        _of_series(series, by_size, settings.confidence) for series, by_size in by_series(records, "throughput").items()
+    )
+    return [laws for laws in found if laws is not None]
+
+
+def fit(
+    seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: float
+) -> tuple[dict[Phase, affine.Line], dict[Phase, float]]:
+    """Fit the law of every phase that takes any time: the statistics of this module without its records.
+
+    Args:
+        seconds: num_envs -> seconds by phase of each trial; at least three num_envs
+        confidence: of the intervals
+
+    Returns:
+        lines by phase, and by how much each misses its worst point, as a share
+    """
+    lines, errors = {}, {}
+    for phase in PHASES:
+        times = {n: [trial.get(phase, 0.0) for trial in trials] for n, trials in seconds.items()}
+        if not any(value > 0.0 for values in times.values() for value in values):
+            continue
+        measured: dict[float, list[float]] = {
+            n: [max(value, RESOLUTION_S) for value in values] for n, values in times.items()
+        }
+        line = affine.fit(measured, confidence)
+        lines[phase] = line
+        errors[phase] = max(abs(line.at(n) / statistics.geometric_mean(values) - 1.0) for n, values in measured.items())
+    return lines, errors
+
+
+def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confidence: float) -> PhaseLaws | None:
+    resolved = {
+        num_envs: kept
+        for num_envs, records in by_size.items()
+        if (kept := [record for record in records if record.outcome.status == "ok" and record.phases_s])
+    }
+    if not resolved:
+        return None
+    seconds = {num_envs: [_seconds(record) for record in records] for num_envs, records in resolved.items()}
+    ranks = Ranks.of(next(iter(resolved.values()))[0].request)
+    points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in resolved.items()]
+    laws: list[PhaseLaw] = []
+    asymptote = None
+    if len(points) >= LEAST_SIZES:
+        lines, errors = fit(seconds, confidence)
+        laws = laws_of(lines, errors, confidence)
+        slope = sum(law.s_per_env for law in laws)
+        asymptote = ranks.world_size * series.horizon / slope if slope > 0.0 else None
+    knee, wait = _largest_slope(laws, points), _largest_t0(laws, points)
+    return PhaseLaws(
+        arm=series.arm,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        world_size=ranks.world_size,
+        confidence=confidence,
+        points=points,
+        laws=laws,
+        sets_the_knee=knee.phase if knee else None,
+        few_wait_for=wait.phase if wait else None,
+        asymptote_fps=asymptote,
+        trials=sum(map(len, resolved.values())),
+        notes=phase_notes(by_size, points, laws),
+        statement=phase_statement(points, laws, knee, wait, ranks),
+    )
+
+
+def _seconds(record: Record) -> dict[Phase, float]:
+    assert record.phases_s is not None
+    return {phase: spread.median for phase, spread in record.phases_s.items()}
+
+
+def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:
+    def mean(values: Sequence[float]) -> float:
+        return statistics.geometric_mean(values) if min(values) > 0.0 else statistics.fmean(values)
+
+    seconds = {phase: mean([trial.get(phase, 0.0) for trial in trials]) for phase in PHASES}
+    whole = sum(seconds.values())
+    request = records[0].request
+    counted = mean(
+        [rollout_size(num_envs, request.horizon) * request.world_size / fps for fps in measured_fps(records)]
+    )
+    return PhasePoint(
+        num_envs=num_envs,
+        repeats=len(trials),
+        seconds=seconds,
+        shares={phase: value / whole for phase, value in seconds.items()},
+        share_of_total=whole / counted,
+    )
+
+
+def laws_of(lines: Mapping[Phase, affine.Line], errors: Mapping[Phase, float], confidence: float) -> list[PhaseLaw]:
+    """Return what the lines say, each beside the others."""
+    draws = np.stack([line.draws for line in lines.values()])  # (phases, resamples, 2)
+    sums = draws.sum(axis=0)
+    fixed, slope = sum(line.fixed for line in lines.values()), sum(line.slope for line in lines.values())
+    # Shape (phases, 2). A draw in which every phase has 0 counts for none.
+    certainty = ((draws == draws.max(axis=0)) & (draws > 0.0)).mean(axis=1)
+    laws = []
+    for place, (phase, line) in enumerate(lines.items()):
+        t0, per_env = (affine.interval(draws[place, :, i], confidence) for i in (0, 1))
+        of_t0, of_slope = (
+            _share(value, whole, affine.divided(draws[place, :, i], sums[:, i]), confidence)
+            for i, (value, whole) in enumerate(((line.fixed, fixed), (line.slope, slope)))
+        )
+        laws.append(
+            PhaseLaw(
+                phase=phase,
+                t0_s=line.fixed, t0_s_lower=t0[0], t0_s_upper=t0[1],
+                s_per_env=line.slope, s_per_env_lower=per_env[0], s_per_env_upper=per_env[1],
+                share_of_t0=of_t0[0], share_of_t0_lower=of_t0[1], share_of_t0_upper=of_t0[2],
+                share_of_slope=of_slope[0], share_of_slope_lower=of_slope[1], share_of_slope_upper=of_slope[2],
+                largest_t0_certainty=float(certainty[place, 0]), largest_slope_certainty=float(certainty[place, 1]),
+                largest_relative_error=errors[phase], used=errors[phase] <= affine.ERROR_LIMIT,
+            )
+        )  # fmt: skip
+    return laws
+
+
+def _share(
+    value: float, whole: float, draws: NDArray[np.float64], confidence: float
+) -> tuple[float | None, float | None, float | None]:
+    return (value / whole, *affine.interval(draws, confidence)) if whole > 0.0 else (None, None, None)
+
+
+def _largest_slope(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
+    """Return the law with the largest c, unless one that is not used might have a larger one: t(N) / N bounds its c."""
+    last = points[-1]
+    might = [last.seconds[law.phase] / last.num_envs for law in laws if not law.used]
+    return _largest(laws, lambda law: law.s_per_env, might)
+
+
+def _largest_t0(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
+    """Return the law with the largest t0, unless one that is not used might have a larger one: t(N) bounds its t0."""
+    might = [points[0].seconds[law.phase] for law in laws if not law.used]
+    return _largest(laws, lambda law: law.t0_s, might)
+
+
+def _largest(
+    laws: Sequence[PhaseLaw], value_of: Callable[[PhaseLaw], float], might: Sequence[float]
+) -> PhaseLaw | None:
+    largest = max((law for law in laws if law.used), key=value_of, default=None)
+    return largest if largest is not None and value_of(largest) > max(might, default=0.0) else None

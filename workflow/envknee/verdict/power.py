@@ -1,0 +1,97 @@
+"""What a study can show before it is measured: the chance of a decision for a number of repeats and a noise. Pure.
+
+The last doubling is the first that the fixed sequence tests, at half of 1 - confidence (`rule.union`): the chance that it is shown to gain
+less than delta follows from the non-central t. Holm, the other half, adds little, so that the power is a lower bound.
+"""
+
+import math
+from typing import NamedTuple
+
+from scipy.special import stdtrit
+from scipy.stats import nct
+
+from envknee.study import space
+from envknee.study.model import Study
+from envknee.verdict.noise import CPU_CV, assumed_cv
+from envknee.verdict.rule.union import LEAST_REPEATS
+
+ENOUGH = 0.8
+MOST_REPEATS = 50
+
+PUBLISHED_HALF = 664.0
+"""Environments at which half of an iteration is fixed: results-published/cartpole-one-gpu-full, horizon 64, whose law is used."""
+
+
+class Power(NamedTuple):
+    """The chance that a plateau is shown."""
+
+    repeats: int
+    cv: float
+    """Coefficient of variation of FPS between processes."""
+    delta: float
+    of_plateau: float
+    """Where the last doubling truly gains nothing; 0 with fewer than three repeats, which decide nothing."""
+    enough_repeats: int | None
+    """Repeats that show it in 80% of studies; None: over 50."""
+
+
+def power(repeats: int, cv: float, delta: float, confidence: float) -> Power:
+    """Return what a study can show.
+
+    Args:
+        repeats: of each point
+        cv: coefficient of variation of FPS between processes, such as 0.05
+        delta: a doubling that gains less has stopped paying
+        confidence: of the decision
+    """
+    enough = next(
+        (r for r in range(LEAST_REPEATS, MOST_REPEATS + 1) if chance(0.0, r, cv, delta, confidence) >= ENOUGH), None
+    )
+    return Power(repeats, cv, delta, chance(0.0, repeats, cv, delta, confidence), enough)
+
+
+def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float) -> float:
+    """Return the chance that the last doubling, which truly gains `gain`, is shown to gain less than `delta`."""
+    if repeats < LEAST_REPEATS:
+        return 0.0
+    degrees = 2 * repeats - 2
+    shift = (math.log1p(gain) - math.log1p(delta)) / (cv * math.sqrt(2.0 / repeats))
+    return float(nct.cdf(stdtrit(degrees, (1.0 - confidence) / 2), degrees, shift))
+
+
+def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str | None:
+    """Return what the throughput trials of a study can show, in words; None where it has none.
+
+    Args:
+        study: what is to be measured
+        on_gpu: whether its trials run on GPUs
+        measured: coefficient of variation between processes that earlier studies of this machine showed (`noise.measured_cv`)
+    """
+    if study.throughput is None:
+        return None
+    largest = max(space.axes(study.throughput)[0])
+    if measured is not None:
+        cv, source = measured, "from earlier studies of this machine"
+    elif on_gpu:
+        cv = math.hypot(*(assumed_cv(size, PUBLISHED_HALF) for size in (largest / 2, largest))) / math.sqrt(2.0)
+        source = "from published GPU studies"
+    else:
+        cv, source = CPU_CV, "from published CPU studies"
+    settings = study.decide
+    return power_words(power(study.throughput.repeats, cv, settings.delta, settings.confidence), source)
+
+
+def power_words(found: Power, of: str) -> str:
+    """Return the power in two sentences.
+
+    Args:
+        found: the power
+        of: where the noise is from, such as `published GPU studies`
+    """
+    if found.repeats < LEAST_REPEATS:
+        first = f"Power: {found.repeats} repeat{'' if found.repeats == 1 else 's'} decide nothing, {LEAST_REPEATS} are the least."
+    else:
+        first = f"Power: with {found.repeats} repeats a plateau is shown in {found.of_plateau:.0%} of such studies."
+    wanted = f"over {MOST_REPEATS}" if found.enough_repeats is None else f"{found.enough_repeats}"
+    more = f" {wanted} repeats would show it in {ENOUGH:.0%}." if found.of_plateau < ENOUGH else ""
+    return f"{first}{more} (cut-off {found.delta:.0%}; noise between processes {found.cv:.1%}, {of})"

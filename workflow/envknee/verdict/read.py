@@ -1,0 +1,61 @@
+"""A study and its records, as they lie in a results folder."""
+
+import argparse
+from pathlib import Path
+
+from envknee.record.read import load_records, without_skipped
+from envknee.record.schema import Record
+from envknee.study.errors import UserError
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+
+
+def load_measured(folder: StudyFolder) -> tuple[Study, list[Record]]:
+    """Return the study of a folder and its records, of which there is at least one.
+
+    Raises:
+        UserError: as `load_study` and `load_records`, and when no trial has finished.
+    """
+    study, records = load_study(folder), load_records(folder)
+    if not without_skipped(records):
+        raise UserError(f"{folder.root} holds no finished trial. Run the sweep first")
+    return study, records
+
+
+def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
+    """Return the study that a folder was measured with, with the `decide` section of `config_file` where one is given.
+
+    Raises:
+        UserError: when the folder holds no study, or the file describes another one.
+    """
+    if not folder.study.exists():
+        raise UserError(
+            f"{folder.root} holds no {folder.study.name}. Expected the folder of a study, such as results/cartpole-cpu"
+        )
+    study = read_study(folder.study)
+    if config_file is None:
+        return study
+    given = read_study(config_file)
+    if given.study != study.study:
+        raise UserError(
+            f"{config_file} describes study {given.study!r}, and {folder.root} holds {study.study!r}."
+            " Name the folder and the file of the same study."
+        )
+    return study.model_copy(update={"decide": given.decide})
+
+
+def measured_study(description: str | None) -> tuple[StudyFolder, Study, list[Record]]:
+    """Return what a command over a measured study is about, from its arguments: a folder, and maybe a current study file.
+
+    Raises:
+        UserError: as `load_study` and `load_records`.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument(
+        "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
+    )
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    return folder, load_study(folder, arguments.config), load_records(folder)

@@ -1,0 +1,233 @@
+"""The verdict's decision: from which num_envs on is doubling shown to gain less than a limit? Pure.
+
+Input: a `Contrast` per doubling. Output: a `Decision` with one of three states.
+
+Two tests share the chance of error, alpha / 2 each:
+
+    fixed sequence   from the largest doubling down, each tested at alpha / 2, until one fails (no correction is needed: Maurer et al.
+                     1995): powerful where FPS saturate, and it proves "from N on"
+    Holm 1979        over all doublings: it finds a threshold on a curve that rises again
+
+A doubling is shown to be below the limit if either says so; together they are wrong in at most alpha of all studies. `still pays` is one
+test more: the lower bound of the largest doubling, at alpha. Of several machines that disagree each must show it.
+
+The threshold's own interval inverts a band over all doublings (Bonferroni), as in `doublings`, whose numbers are the same.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import ndtri, stdtr, stdtrit
+
+from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.doublings import half_width, holm
+
+State = Literal["reached", "still pays", "undecided"]
+
+LEAST_REPEATS = 3
+"""Two are never enough: 80% power would need a doubling that loses a quarter."""
+
+POWER = 0.8
+"""Chance of a decision that the repeats asked for would give, were the estimates true."""
+
+MOST_REPEATS = 200
+"""More than these are not asked for: the gain is too near the limit."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One doubling: gains and bounds are natural logarithms of the ratio."""
+
+    contrast: Contrast
+    lower: float | None
+    """Two-sided interval of this doubling alone; None where nothing tells it from noise."""
+    upper: float | None
+    lower_one_sided: float | None
+    upper_one_sided: float | None
+    p_value: float | None
+    """Of a gain of at least the limit; None where this doubling cannot decide."""
+    p_holm: float | None
+    """The same, corrected for the number of doublings: shown to be below the limit when at most (1 - confidence) / 2."""
+    shown_below: bool
+    """By either test."""
+    band_lower: float
+    """Band over all doublings at once; infinite where this doubling cannot decide."""
+    band_upper: float
+
+    @property
+    def num_envs(self) -> int:
+        """Of the smaller end."""
+        return self.contrast.num_envs
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where doubling stops paying."""
+
+    state: State
+    doublings: tuple[Tested, ...]
+    threshold: int | None
+    """The smallest tested num_envs shown to gain less than the limit by doubling."""
+    still_pays: float | None
+    """Lower bound of the largest doubling's gain (a logarithm), where it is at least the limit."""
+    more_repeats: int | None
+    """Of each point, that would decide an undecided series with 80% power; None where decided, or where no number up to 200 would."""
+    lowest: int | None
+    """Smallest num_envs that the threshold may have; None without any doubling."""
+    highest: int | None
+    """Largest one; None: the measurements set no upper end."""
+    resumes_at: tuple[int, ...]
+    """Later num_envs whose doubling was measured to gain more than the limit again."""
+
+
+def decide(
+    contrasts: Sequence[Contrast],
+    sizes: Iterable[int],
+    log_limit: float,
+    confidence: float,
+    least_repeats: int = LEAST_REPEATS,
+) -> Decision:
+    """Decide a series.
+
+    Args:
+        contrasts: one per doubling, by num_envs, ascending
+        sizes: every num_envs measured
+        log_limit: the gain, as the logarithm of a ratio, below which doubling has stopped paying
+        confidence: of each interval, of each one-sided bound, and of the decision as a whole
+        least_repeats: a doubling with fewer repeats at either end is shown but decides nothing
+    """
+    alpha = 1.0 - confidence
+    planned = [contrast.variance is not None and contrast.repeats >= least_repeats for contrast in contrasts]
+    p_values = [
+        _p_below(contrast, log_limit) if own and contrast.decides else None
+        for contrast, own in zip(contrasts, planned, strict=True)
+    ]
+    # What cannot decide by chance counts as a test all the same; what cannot by design does not.
+    counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
+    adjusted = holm(counted)
+    in_sequence = _sequence(counted, alpha / 2)
+    tested_count = sum(planned)
+    doublings = tuple(
+        _tested(contrast, p, None if p is None else p_holm, below, alpha, tested_count)
+        for contrast, p, p_holm, below in zip(contrasts, p_values, adjusted, in_sequence, strict=True)
+    )
+    threshold = next((one.num_envs for one in doublings if one.shown_below), None)
+    last = doublings[-1] if doublings else None
+    pays = None
+    if last is not None and last.p_value is not None and last.lower_one_sided is not None:
+        pays = last.lower_one_sided if last.lower_one_sided >= log_limit else None
+    state: State = "reached" if threshold is not None else "still pays" if pays is not None else "undecided"
+    gain_more = {one.num_envs for one in doublings if one.band_lower >= log_limit}
+    return Decision(
+        state=state,
+        doublings=doublings,
+        threshold=threshold,
+        still_pays=pays,
+        more_repeats=more_repeats(doublings, log_limit, alpha, least_repeats) if state == "undecided" else None,
+        lowest=next((size for size in sorted(sizes) if size not in gain_more), None) if doublings else None,
+        highest=next((one.num_envs for one in doublings if one.band_upper < log_limit), None),
+        resumes_at=tuple(
+            one.num_envs
+            for one in doublings
+            if threshold is not None and one.num_envs > threshold and one.contrast.log_gain > log_limit
+        ),
+    )
+
+
+def _p_below(contrast: Contrast, log_limit: float) -> float:
+    """Return the p-value of a gain of at least the limit: of each block's where they disagree, the largest."""
+
+    def p_of(one: Contrast) -> float:
+        assert one.variance is not None
+        if one.variance == 0.0:
+            return float(one.log_gain >= log_limit)
+        return float(stdtr(one.degrees, (one.log_gain - log_limit) / math.sqrt(one.variance)))
+
+    return max(p_of(one) for one in (contrast, *contrast.parts))
+
+
+def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
+    """Return which doublings a fixed sequence from the largest down rejects; what is not planned is passed over."""
+    rejected = [False] * len(p_values)
+    for place in reversed(range(len(p_values))):
+        p = p_values[place]
+        if p is None:
+            continue
+        if p > alpha:
+            break
+        rejected[place] = True
+    return rejected
+
+
+def _tested(
+    contrast: Contrast, p_value: float | None, p_holm: float | None, in_sequence: bool, alpha: float, tested: int
+) -> Tested:
+    parts = contrast.parts or (contrast,)
+
+    def bound(side: int, share: float) -> float | None:
+        if contrast.variance is None or not contrast.decides:
+            return None
+        ends = [
+            one.log_gain + side * half_width(one.variance, one.degrees, share)
+            for one in parts
+            if one.variance is not None
+        ]
+        return max(ends) if side > 0 else min(ends)
+
+    decides = p_value is not None
+    band_lower, band_upper = (bound(side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
+    return Tested(
+        contrast=contrast,
+        lower=bound(-1, alpha / 2),
+        upper=bound(1, alpha / 2),
+        lower_one_sided=bound(-1, alpha),
+        upper_one_sided=bound(1, alpha),
+        p_value=p_value,
+        p_holm=p_holm,
+        shown_below=in_sequence or (p_holm is not None and p_holm <= alpha / 2),
+        band_lower=-math.inf if band_lower is None else band_lower,
+        band_upper=math.inf if band_upper is None else band_upper,
+    )
+
+
+def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, least_repeats: int) -> int | None:
+    """Return how many more repeats of each point would decide with 80% power, were the estimates and their noise true.
+
+    The cheapest of three ways counts: each suffix of doublings by the fixed sequence, each doubling by Holm, or the lower bound of the
+    largest one. None: no number up to `MOST_REPEATS` would, or noise is not known yet and there are enough repeats to know it.
+    """
+    if not doublings:
+        return None
+    now = min(one.contrast.repeats for one in doublings)
+    if any(one.contrast.variance is None for one in doublings):
+        return least_repeats - now if now < least_repeats else None
+    needed: list[int] = []
+    suffix = 0
+    for one in reversed(doublings):
+        # Where machines disagree each must show it.
+        gains = [part.log_gain for part in (one.contrast, *one.contrast.parts)]
+        gap = log_limit - max(gains)
+        alone = _repeats_for(one.contrast, gap, alpha / 2)
+        suffix = max(suffix, alone) if alone is not None and suffix is not None else None
+        if suffix is not None:
+            needed.append(suffix)
+        if (by_holm := _repeats_for(one.contrast, gap, alpha / 2 / len(doublings))) is not None:
+            needed.append(by_holm)
+        if one is doublings[-1] and (pays := _repeats_for(one.contrast, min(gains) - log_limit, alpha)) is not None:
+            needed.append(pays)
+    return max(max(min(needed), least_repeats) - now, 1) if needed else None
+
+
+def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> int | None:
+    """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; None: over `MOST_REPEATS`."""
+    assert contrast.variance is not None
+    if gap <= 0.0:
+        return None
+    of_one = contrast.variance * contrast.repeats
+    for repeats in range(2, MOST_REPEATS + 1):
+        reach = -float(stdtrit(2 * repeats - 2, alpha)) + float(ndtri(POWER))
+        if reach * math.sqrt(of_one / repeats) <= gap:
+            return repeats
+    return None

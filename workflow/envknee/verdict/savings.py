@@ -1,0 +1,106 @@
+"""What a point saves on the way to the target: GPU-hours beside those of larger num_envs, from measured trials alone.
+
+Input: records of learning trials, and the point in question. Output: `Saving`s. Pure.
+
+A point is compared with others of its horizon and batch size: with the one whose learning trials ran at the most FPS, and with twice
+as many environments. Costs are interquartile means over seeds with Welch's t on their logarithms, as in `learning`; hours are
+those of every GPU that takes part, or of the CPU.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from envknee.record.schema import Record
+from envknee.study.model import Decide
+from envknee.verdict import learning_cost, learning_trials
+from envknee.verdict.rule import doublings
+from envknee.verdict.schema.savings import Saving
+from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.words.numbers import percent
+
+HOUR_S = 3600.0
+
+
+def analyse(records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> list[Saving]:
+    """Return what the point saves, where learning trials were run at it and at the other; maybe none.
+
+    Args:
+        records: of a study, of all kinds
+        series: of the point: its arm, horizon and batch size
+        num_envs: of the point, of each rank
+        settings: the confidence
+    """
+    by_size = {
+        size: ran
+        for size, group in by_series(records, "learning").get(series, {}).items()
+        if (ran := learning_trials.that_ran(group))
+    }
+    own = by_size.get(num_envs)
+    if own is None or learning_trials.seconds_of(own).censored:
+        return []
+    others: dict[int, Literal["largest FPS", "twice as many environments"]] = {}
+    if 2 * num_envs in by_size:
+        others[2 * num_envs] = "twice as many environments"
+    fastest = _fastest(by_size)
+    if fastest is not None and fastest != num_envs:
+        others[fastest] = "largest FPS"
+    return [_saving(series, num_envs, other, by_size, against, settings) for other, against in sorted(others.items())]
+
+
+def _fastest(by_size: Mapping[int, Sequence[Record]]) -> int | None:
+    fps = {
+        size: statistics.geometric_mean(values)
+        for size, group in by_size.items()
+        if (values := [record.fps_total.median for record in group if record.fps_total])
+    }
+    return max(fps, key=lambda size: (fps[size], -size), default=None)
+
+
+def _saving(
+    series: Series,
+    num_envs: int,
+    other: int,
+    by_size: Mapping[int, Sequence[Record]],
+    against: Literal["largest FPS", "twice as many environments"],
+    settings: Decide,
+) -> Saving:
+    first = by_size[num_envs][0]
+    # On the CPU, hours of the whole machine part.
+    devices = learning_trials.gpus_of(first) or 1
+    costs = [learning_trials.seconds_of(by_size[size]) for size in (num_envs, other)]
+    one, two = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
+    hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (one, two))
+    _, *ends_of_ratio = doublings.difference(one, two, settings.confidence)
+    upper, lower = (None if end is None or two.at_most else -doublings.expm1(end) for end in ends_of_ratio)
+    saved = 1.0 - hours / against_hours
+    device = "GPU" if learning_trials.gpus_of(first) else "CPU"
+    seeds = min(one.repeats, two.repeats)
+    ranks = Ranks.of(first.request)
+    why = " (the most FPS of these trials)" if against == "largest FPS" else ""
+    # The other point spends its bound or more: what is saved beside the bound can only grow, and what is lost only shrink.
+    share = f"{'at least ' if two.at_most else ''}{saved:.0%} less"
+    if saved < 0.0:
+        share = f"{'at most ' if two.at_most else ''}{-saved:.0%} more"
+    ends = "" if lower is None or upper is None else f"; saved {percent(lower, 0)} to {percent(upper, 0)}"
+    return Saving(
+        num_envs=num_envs,
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        against=against,
+        against_num_envs=other,
+        device=device,
+        hours=hours,
+        against_hours=against_hours,
+        saved=saved,
+        saved_lower=lower,
+        saved_upper=upper,
+        at_least=two.at_most,
+        seeds=seeds,
+        statement=(
+            f"{num_envs:,} environments{ranks.each} spend {hours:.3g} {device}-hours to the target,"
+            f" {share} than {other:,}{why} with {'at least ' if two.at_most else ''}{against_hours:.3g}"
+            f" ({seeds} seed{'' if seeds == 1 else 's'}{ends})"
+        ),
+    )

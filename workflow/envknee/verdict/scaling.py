@@ -1,0 +1,217 @@
+"""Scaling efficiency: what share of k times one rank's FPS do k ranks that train together give?
+
+Input: the arms and records of a study. Output: one `Scaling` per arm with several ranks. Pure.
+
+The estimand is E(k) = FPS(k ranks) / (k x FPS(1 rank)) at the same num_envs per rank, horizon and batch_size: weak scaling,
+where the work grows with the ranks (Gustafson 1988, "Reevaluating Amdahl's Law", CACM 31:532). An iteration then takes 1/E
+times as long as one rank's. Strong scaling (Amdahl 1967, AFIPS 30:483), in which k ranks share one rank's environments, is
+not what a sweep measures: it would leave every GPU 1/k as full.
+
+One rank's FPS are those of the partner: the arm of the study that differs in `gpus`, `cpu_ranks` or `nodes` alone and trains on one
+rank of the same kind. FPS of a point is the geometric mean over repeats, as in `throughput`; the interval is Welch's t on the
+difference of the logarithms, for each point alone. Where it says 95% it covers 94 to 97% with equally many repeats on both sides,
+as a finished study has unless some failed, and 89 to 91% where the noisier side has two and the other five
+(tests/unit/test_limits_scaling.py).
+
+`batch_size` counts all ranks. A fixed one is therefore parted: each rank's mini-batch is 1/k of one rank's, and an iteration has
+k times as many optimizer steps, each with its exchange of gradients. The library's own batch grows with the ranks: each
+rank computes what one alone would, and the batch of all is k times as large.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from envknee.record.schema import Record
+from envknee.record.status import DID_NOT_FIT
+from envknee.study.model import Arm, Decide
+from envknee.verdict.rule import doublings
+from envknee.verdict.scaling_partner import partner_of, what_to_add
+from envknee.verdict.schema.scaling import Scaling, ScalingPoint
+from envknee.verdict.series import Ranks, Series, by_series, slowest_and_fastest
+from envknee.verdict.throughput import measured_fps
+from envknee.verdict.words.numbers import listed, percent, shown_batch
+
+
+class Efficiency(NamedTuple):
+    """A share of k times one rank's FPS with its two-sided interval; None where either side has one repeat."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+def analyse(records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> list[Scaling]:
+    """Return the scaling of every arm that trains on several ranks, in the order of `arms`."""
+    return [_scaling(arm, records, arms, settings) for arm in arms if arms[arm].world_size > 1]
+
+
+def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size: int, confidence: float) -> Efficiency:
+    """Return the efficiency of one point: the statistics of this module without its records.
+
+    Args:
+        one_rank: FPS of each repeat on one rank, above 0
+        all_ranks: FPS of each repeat of all ranks together, above 0
+        world_size: how many ranks these are
+        confidence: of the two-sided interval
+    """
+    one, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
+    log_ratio, lower, upper = doublings.difference(one, together, confidence)
+    log_ranks = math.log(world_size)
+    if lower is None or upper is None:
+        return Efficiency(math.exp(log_ratio - log_ranks), None, None)
+    return Efficiency(math.exp(log_ratio - log_ranks), math.exp(lower - log_ranks), doublings.exp(upper - log_ranks))
+
+
+class _Side(NamedTuple):
+    """What one of the two arms measured: records by point, a point being (horizon, batch_size, num_envs)."""
+
+    ranks: Ranks
+    points: Mapping[tuple[int, int | None, int], Sequence[Record]]
+
+    def timed(self, point: tuple[int, int | None, int]) -> list[float]:
+        return measured_fps(self.points.get(point, ()))
+
+    @property
+    def devices(self) -> set[str]:
+        """What the timed trials ran on, by name."""
+        timed = (r for records in self.points.values() for r in records if r.outcome.status == "ok")
+        return {r.outcome.environment.device.name for r in timed if r.outcome.environment is not None}
+
+
+def _side(arm: str, records: Sequence[Record], ranks: Ranks) -> _Side:
+    grouped = by_series([record for record in records if record.request.arm == arm], "throughput")
+    return _Side(
+        ranks,
+        {
+            (series.horizon, series.batch_size, num_envs): found
+            for series, by_size in grouped.items()
+            for num_envs, found in by_size.items()
+        },
+    )
+
+
+def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
+    ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
+    several = _side(arm, records, ranks)
+    one = _side(partner or "", records, ranks.alone)
+    # With `auto` the partner may have run on the CPU, and in a cluster on another kind of GPU.
+    alike = not one.devices or not several.devices or one.devices == several.devices
+    points = [
+        _point(point, one.timed(point), several.timed(point), found, ranks, settings.confidence)
+        for point, found in several.points.items()
+        if alike and several.timed(point) and one.timed(point)
+    ]
+    missing = what_to_add(arm, arms)
+    notes = [missing] if missing else []
+    if partner is not None and alike:
+        notes += _not_compared(one, several)
+    return Scaling(
+        arm=arm,
+        world_size=ranks.world_size,
+        partner=partner,
+        confidence=settings.confidence,
+        points=points,
+        slowest_rank_share=_slowest_share([record for found in several.points.values() for record in found]),
+        notes=[*notes, *_batch_notes(points, ranks)],
+        statement=_statement(points, partner, one, several, alike),
+    )
+
+
+def _point(
+    point: tuple[int, int | None, int],
+    one_rank: Sequence[float],
+    all_ranks: Sequence[float],
+    records: Sequence[Record],
+    ranks: Ranks,
+    confidence: float,
+) -> ScalingPoint:
+    horizon, batch_size, num_envs = point
+    found = efficiency(one_rank, all_ranks, ranks.world_size, confidence)
+    speedup = found.value * ranks.world_size
+    if found.lower is None or found.upper is None:
+        sure = "one repeat: no interval"
+    else:
+        sure = f"{percent(found.lower, 0)} to {percent(found.upper, 0)}"
+    return ScalingPoint(
+        num_envs=num_envs,
+        horizon=horizon,
+        batch_size=batch_size,
+        fps_one_rank=statistics.geometric_mean(one_rank),
+        fps_all_ranks=statistics.geometric_mean(all_ranks),
+        speedup=speedup,
+        efficiency=found.value,
+        efficiency_lower=found.lower,
+        efficiency_upper=found.upper,
+        repeats_one_rank=len(one_rank),
+        repeats_all_ranks=len(all_ranks),
+        slowest_rank_share=_slowest_share(records),
+        statement=(
+            f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {num_envs:,} environments each, horizon {horizon},"
+            f" {shown_batch(batch_size)} (efficiency {percent(found.value, 0)}, {sure})"
+        ),
+    )
+
+
+def _slowest_share(records: Sequence[Record]) -> float | None:
+    """Return the median over timed records of the slowest rank's FPS over the fastest's, None where no record tells."""
+    pairs = [
+        slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+        for record in records
+        if record.outcome.status == "ok"
+    ]
+    shares = [slowest / fastest for slowest, fastest in (pair for pair in pairs if pair is not None)]
+    return statistics.median(shares) if shares else None
+
+
+def _not_compared(one: _Side, several: _Side) -> list[str]:
+    """Return why points that one side timed have no efficiency, a sentence for each series and reason."""
+    reasons: dict[tuple[Series, str], list[int]] = {}
+    for side, other in ((several, one), (one, several)):
+        for point in other.points:
+            if other.timed(point) and not side.timed(point):
+                statuses = {record.outcome.status for record in side.points.get(point, ())}
+                why = (
+                    f"out of memory or refused on {side.ranks}"
+                    if statuses & set(DID_NOT_FIT)
+                    else f"not timed on {side.ranks}"
+                )
+                horizon, batch_size, num_envs = point
+                reasons.setdefault((Series("", horizon, batch_size), why), []).append(num_envs)
+    return [
+        f"not compared: {listed(sorted(sizes))} environments each at {series}: {why}"
+        for (series, why), sizes in reasons.items()
+    ]
+
+
+def _batch_notes(points: Sequence[ScalingPoint], ranks: Ranks) -> list[str]:
+    """Return what the same `batch_size` means on one rank and on several, a sentence for each kind of batch."""
+    k, word = ranks.world_size, ranks.word
+    notes = []
+    if any(point.batch_size is not None for point in points):
+        notes.append(
+            f"a fixed batch is that of all {word}s: each mini-batch is 1/{k} of {ranks.alone}'s,"
+            f" and an iteration has {k} times as many optimizer steps"
+        )
+    if any(point.batch_size is None for point in points):
+        notes.append(
+            f"library batch: each {word}'s mini-batch is as large as {ranks.alone}'s, and the batch of all {k} times as large"
+        )
+    return notes
+
+
+def _statement(points: Sequence[ScalingPoint], partner: str | None, one: _Side, several: _Side, alike: bool) -> str:
+    if partner is None:
+        return f"no efficiency: no arm of the study is this one on {one.ranks}"
+    if not alike:
+        names = [" and ".join(sorted(side.devices)) for side in (several, one)]
+        return f"no efficiency: this arm ran on {names[0]}, and arm {partner} on {names[1]}"
+    if not points:
+        return f"no efficiency: no point is timed on {several.ranks} and on {one.ranks} (arm {partner})"
+    fastest = max(points, key=lambda point: point.fps_all_ranks)
+    if len(points) == 1:
+        return fastest.statement
+    shares = sorted(point.efficiency for point in points)
+    ends = dict.fromkeys(percent(share, 0) for share in (shares[0], shares[-1]))
+    return f"{fastest.statement}; {' to '.join(ends)} over {len(points)} points"

@@ -1,0 +1,37 @@
+"""The arm that tells what one rank of another arm would do. Pure."""
+
+from collections.abc import Mapping
+
+from envknee.study.model import Arm
+from envknee.verdict.series import Ranks
+
+
+def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
+    """Return the arm that differs from `arm` in its ranks alone and has one, or None.
+
+    A rank stays what it is: a GPU is not compared with the CPU. `auto` may be either, and what it was is told by the
+    records; an arm that says `gpus: 1` goes before it.
+    """
+
+    def without_ranks(name: str) -> Arm:
+        return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1, "nodes": 1})
+
+    one_rank = (0, "auto") if arms[arm].gpus == 0 else (1, "auto")
+    found = [
+        other
+        for other in arms
+        if arms[other].world_size == 1 and arms[other].gpus in one_rank and without_ranks(other) == without_ranks(arm)
+    ]
+    return min(found, key=lambda other: (arms[other].gpus == "auto", other), default=None)
+
+
+def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:
+    """Return the change to the study that gives an arm of several ranks its partner, or None where it needs none."""
+    if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
+        return None
+    alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
+    ranks = Ranks.of(arms[arm])
+    return (
+        f"for the scaling efficiency of {ranks} run a study (of another name) with one arm more, like {arm} but with"
+        f" `{alone}`"
+    )

@@ -1,0 +1,55 @@
+"""How learning answers the batch size, as frozen models."""
+
+from typing import Literal
+
+from envknee.record.schema import Frozen
+from envknee.verdict.schema.learning import Cost
+
+METHOD = (
+    "S(B) = S_min (1 + B_noise / B) as E(B) = E_min + S_min B: least squares of relative errors, both at least 0, through"
+    " interquartile means over seeds; intervals: stratified bootstrap (1,000 resamples) of the logarithms, widened by Student's t"
+)
+
+
+class BatchPoint(Frozen):
+    """What learning took at one batch size."""
+
+    batch_size: int
+    """Transitions in one optimizer step, of all ranks together."""
+    seeds: int
+    reached: int
+    frames_to_target: Cost
+    """A lower bound where a seed did not reach the target."""
+    steps_to_target: float
+    """frames / batch: optimizer steps in one epoch over the rollouts."""
+
+
+class BatchLaw(Frozen):
+    """S(B) of one arm, at one num_envs and horizon."""
+
+    arm: str
+    num_envs: int | None
+    """Of each rank; None where different ones are pooled."""
+    horizon: int | None
+    state: Literal["fitted", "too few batch sizes"]
+    confidence: float
+    points: list[BatchPoint]
+    b_noise: float | None
+    """Transitions per optimizer step; None where not fitted, or where steps shrink in proportion to the batch: no end seen."""
+    b_noise_lower: float | None
+    b_noise_upper: float | None
+    """None: the measurements set no upper end."""
+    s_min: float | None
+    """Optimizer steps in one epoch that no batch size goes below."""
+    s_min_lower: float | None
+    s_min_upper: float | None
+    e_min_frames: float | None
+    """Frames that no batch size goes below."""
+    e_min_frames_lower: float | None
+    e_min_frames_upper: float | None
+    largest_relative_error: float | None
+    used: bool
+    """False where the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
+    method: str = METHOD
+    notes: list[str]
+    statement: str

@@ -1,0 +1,27 @@
+"""What to turn beside num_envs, as frozen models."""
+
+from typing import Literal
+
+from envknee.record.schema import Frozen
+
+
+class Change(Frozen):
+    """A ratio minus 1 with its two-sided interval; None where either side was measured once."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+class Lever(Frozen):
+    """One setting beside num_envs, and what a larger one was measured to give."""
+
+    name: Literal["longer horizon", "larger batch", "more GPUs"]
+    verdict: Literal["supported", "not supported", "not shown", "not measured"]
+    """Not shown: measured, but noise or single repeats leave either open."""
+    fps: Change | None
+    """0.25 stands for 25% more FPS."""
+    seconds_to_target: Change | None
+    """-0.25 stands for 25% fewer seconds to the target."""
+    evidence: str
+    """The measured numbers, or what to measure."""

@@ -1,0 +1,69 @@
+"""Where the time of an iteration goes, as frozen models."""
+
+from envknee.record.schema import Frozen, Phase
+from envknee.verdict.rule import affine
+from envknee.verdict.series import OfSeries
+
+METHOD = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
+
+
+class PhasePoint(Frozen):
+    """Where an iteration's time went at one num_envs: geometric means over repeats, each a median over iterations."""
+
+    num_envs: int
+    repeats: int
+    seconds: dict[Phase, float]
+    shares: dict[Phase, float]
+    """Of the sum of all phases."""
+    share_of_total: float
+    """The phases' sum over the seconds that FPS are counted with: above 1 by what happens between iterations."""
+
+
+class PhaseLaw(Frozen):
+    """t_phase(N) = t0 + c N: seconds of an iteration spent in one phase with N environments per rank."""
+
+    phase: Phase
+    t0_s: float
+    t0_s_lower: float | None
+    t0_s_upper: float | None
+    s_per_env: float
+    s_per_env_lower: float | None
+    s_per_env_upper: float | None
+    share_of_t0: float | None
+    """Of all phases' t0; None where all are 0."""
+    share_of_t0_lower: float | None
+    share_of_t0_upper: float | None
+    share_of_slope: float | None
+    """Of all phases' c; None where all are 0."""
+    share_of_slope_lower: float | None
+    share_of_slope_upper: float | None
+    largest_t0_certainty: float
+    """Share of bootstrap draws in which no other phase has as large a t0."""
+    largest_slope_certainty: float
+    largest_relative_error: float
+    used: bool
+    """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
+
+
+class PhaseLaws(OfSeries):
+    """Where the time of one series goes, and which phase holds it down."""
+
+    world_size: int = 1
+    confidence: float
+    points: list[PhasePoint]
+    laws: list[PhaseLaw]
+    """In the order of `record.Phase`; empty with fewer than three different num_envs."""
+    sets_the_knee: Phase | None
+    """The phase with the largest share of what each added environment costs; None where the laws cannot tell."""
+    few_wait_for: Phase | None
+    """The phase with the largest part of what an iteration costs however few environments there are."""
+    asymptote_fps: float | None
+    """ranks x horizon / sum of all c: the same quantity as `Law.asymptote_fps`, from the phases."""
+    trials: int
+    method: str = METHOD
+    notes: list[str]
+    statement: str
+
+    def law(self, phase: Phase) -> PhaseLaw:
+        """Return the law of a phase, which must have one."""
+        return next(law for law in self.laws if law.phase == phase)

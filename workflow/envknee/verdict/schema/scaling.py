@@ -1,0 +1,50 @@
+"""What several ranks give, as frozen models."""
+
+from envknee.record.schema import Frozen
+
+METHOD = (
+    "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
+    " over repeats in separate processes, Welch t on ln FPS, two-sided, each point alone"
+)
+
+
+class ScalingPoint(Frozen):
+    """One point that was timed on one rank and on several."""
+
+    num_envs: int
+    """Of each rank."""
+    horizon: int
+    batch_size: int | None
+    """Of all ranks together; None: the library's, k times as large on k ranks."""
+    fps_one_rank: float
+    """Geometric mean of the partner's repeats, frames per second."""
+    fps_all_ranks: float
+    speedup: float
+    """fps_all_ranks / fps_one_rank."""
+    efficiency: float
+    """speedup / ranks: 1 where nothing is lost; noise, or smaller mini-batches, may lift it above."""
+    efficiency_lower: float | None
+    """Two-sided interval of this point alone; None where either side has one repeat."""
+    efficiency_upper: float | None
+    repeats_one_rank: int
+    repeats_all_ranks: int
+    slowest_rank_share: float | None
+    """FPS of the slowest rank over those of the fastest, both while collecting; median over repeats."""
+    statement: str
+
+
+class Scaling(Frozen):
+    """How well one arm makes use of its ranks."""
+
+    arm: str
+    world_size: int
+    partner: str | None
+    """The arm that is the same on one rank; None: the study has none."""
+    confidence: float
+    points: list[ScalingPoint]
+    slowest_rank_share: float | None
+    """As at each point, over all throughput trials of this arm; None where none was timed."""
+    method: str = METHOD
+    notes: list[str]
+    statement: str
+    """The fastest point in one sentence, and the range over all."""

@@ -1,0 +1,133 @@
+"""What is said of FPS over num_envs, as frozen models."""
+
+from typing import Literal
+
+from envknee.record.schema import Frozen
+from envknee.verdict.rule import affine
+from envknee.verdict.series import OfSeries
+
+Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
+
+
+class ThroughputPoint(Frozen):
+    """FPS at one num_envs."""
+
+    num_envs: int
+    fps: float
+    """Geometric mean of the repeats, frames per second."""
+    fps_lower: float | None
+    """Two-sided interval of this point alone; None with one repeat."""
+    fps_upper: float | None
+    fps_repeats: list[float]
+    """Each repeat's median over its timed iterations."""
+    failed: int
+    """Repeats of this point that ran out of memory or were refused."""
+
+
+class InfeasiblePoint(Frozen):
+    """A num_envs at which no repeat fitted the memory: a result, not a gap."""
+
+    num_envs: int
+    oom: int
+    refused: int
+
+
+class Gain(Frozen):
+    """What doubling gains: 0.25 stands for 25% more FPS with twice the environments."""
+
+    num_envs: int
+    doubled: int
+    repeats: int
+    """Of that end which has fewer."""
+    gain: float
+    gain_lower: float | None
+    """Two-sided interval of this doubling alone; None where either end has one repeat."""
+    gain_upper: float | None
+    gain_lower_one_sided: float | None
+    gain_upper_one_sided: float | None
+    p_value: float | None
+    """Of a gain of at least delta, before the correction for the number of doublings."""
+    p_holm: float | None
+    """After it: shown to be below delta when at most (1 - confidence) / 2, the fixed sequence's half apart."""
+    shown_below_delta: bool
+    """By Holm or by the fixed sequence from the largest doubling down."""
+    machines: int = 1
+    """That measured both ends, within which the gain is measured; 0: none did, so that nothing is decided."""
+    machines_disagree: float | None = None
+    """p-value of the hypothesis that all machines gain the same; None with one machine."""
+
+
+class Law(Frozen):
+    """t_iter(N) = t0 + c N: seconds of an iteration with N environments per rank; FPS = ranks x N x horizon / t_iter."""
+
+    t0_s: float
+    t0_s_lower: float | None
+    t0_s_upper: float | None
+    s_per_env: float
+    s_per_env_lower: float | None
+    s_per_env_upper: float | None
+    asymptote_fps: float | None
+    """ranks x horizon / c: what no number of environments exceeds; None when c is 0."""
+    asymptote_fps_lower: float | None
+    asymptote_fps_upper: float | None
+    half_saturation_num_envs: float | None
+    """t0 / c: where FPS is half the asymptote; None when c is 0."""
+    half_saturation_num_envs_lower: float | None
+    half_saturation_num_envs_upper: float | None
+    largest_relative_error: float
+    used: bool
+    """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
+    num_envs: list[int]
+    trials: int
+    method: str = affine.METHOD
+
+
+class ThroughputLimit(OfSeries):
+    """The throughput limit of one series."""
+
+    world_size: int = 1
+    """Ranks that trained together: num_envs are those of each, FPS those of all."""
+    measure: Measure
+    delta: float
+    confidence: float
+    state: Literal["reached", "still pays", "undecided", "no data"]
+    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
+    threshold_num_envs: int | None
+    threshold_lowest: int | None
+    """The threshold's interval; None without any doubling."""
+    threshold_highest: int | None
+    """None: the measurements set no upper end."""
+    largest_num_envs: int | None
+    """That was timed."""
+    still_gains: float | None
+    """Where it still pays: what the largest doubling gains at least."""
+    more_repeats: int | None
+    """Where undecided: how many more of each point would decide with 80% power, were the estimates true; None: over 200, or another
+    doubling is needed."""
+    resumes_at: list[int]
+    """Later num_envs whose doubling was measured to gain more than delta again."""
+    points: list[ThroughputPoint]
+    infeasible: list[InfeasiblePoint]
+    not_counted: dict[str, int]
+    """Trials that ended with another status than ok, oom or refused, by status."""
+    gains: list[Gain]
+    law: Law | None
+    """None with fewer than three different num_envs: two parameters would fit anything."""
+    method: str
+    notes: list[str]
+    statement: str
+    """The verdict in one sentence."""
+
+    @property
+    def unsure(self) -> Gain | None:
+        """The first doubling that gains less than delta by its estimate, but is not shown to; None without one."""
+        return next((gain for gain in self.gains if gain.gain < self.delta and not gain.shown_below_delta), None)
+
+    @property
+    def fewest_repeats(self) -> int:
+        """Of all points, of which there must be one."""
+        return min(len(point.fps_repeats) for point in self.points)
+
+    def point(self, num_envs: int) -> ThroughputPoint:
+        """Return the point at `num_envs`, which must have been measured."""
+        return next(point for point in self.points if point.num_envs == num_envs)

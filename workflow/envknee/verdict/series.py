@@ -1,0 +1,87 @@
+"""What stays the same while num_envs doubles: records by series, and how many ranks train together. Pure."""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from envknee.record.schema import Frozen, Record, Request
+from envknee.study.model import Arm
+from envknee.study.rules import Kind
+from envknee.verdict.words.numbers import shown_batch
+
+
+class Ranks(NamedTuple):
+    """How many ranks train together, in words: what `num_envs` counts, and whose FPS are added up."""
+
+    world_size: int
+    word: Literal["GPU", "rank"]
+
+    @classmethod
+    def of(cls, one: Arm | Request) -> "Ranks":
+        """Return the ranks of an arm, or of a trial."""
+        return cls(one.world_size, "rank" if one.gpus == 0 else "GPU")
+
+    @property
+    def each(self) -> str:
+        """Return ` per GPU` or ` per rank`, to stand behind "environments"; nothing where one rank trains alone."""
+        return f" per {self.word}" if self.world_size > 1 else ""
+
+    @property
+    def together(self) -> str:
+        """Return ` on 2 GPUs` or ` on 2 ranks`, to stand behind "FPS"; nothing where one rank trains alone."""
+        return f" on {self}" if self.world_size > 1 else ""
+
+    @property
+    def alone(self) -> "Ranks":
+        """Return one such rank."""
+        return Ranks(1, self.word)
+
+    def __str__(self) -> str:
+        """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
+        return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
+
+
+ONE_GPU = Ranks(1, "GPU")
+
+
+def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
+    """Return the least and the most of the ranks' own FPS, or None where one rank trained alone."""
+    ranks = sorted(fps)
+    return (ranks[0], ranks[-1]) if ranks else None
+
+
+class Series(NamedTuple):
+    """What stays the same while num_envs is doubled."""
+
+    arm: str
+    horizon: int
+    batch_size: int | None
+    """Of all ranks together. None stands for the library's own number of mini-batches: the batch grows with num_envs."""
+
+    def __str__(self) -> str:
+        """Return `horizon 16, batch 128`."""
+        return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
+
+
+class OfSeries(Frozen):
+    """What is known of one series."""
+
+    arm: str
+    horizon: int
+    batch_size: int | None
+
+    @property
+    def series(self) -> Series:
+        """What stays the same while num_envs is doubled."""
+        return Series(self.arm, self.horizon, self.batch_size)
+
+
+def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:
+    """Return the records of one kind as series -> num_envs -> records by number, all in ascending order."""
+    grouped: dict[Series, dict[int, list[Record]]] = {}
+    for record in sorted(records, key=lambda record: record.request.number):
+        request = record.request
+        if request.kind == kind:
+            series = Series(request.arm, request.horizon, request.batch_size)
+            grouped.setdefault(series, {}).setdefault(request.num_envs, []).append(record)
+    order = sorted(grouped, key=lambda series: (series.arm, series.horizon, series.batch_size or 0))
+    return {series: dict(sorted(grouped[series].items())) for series in order}

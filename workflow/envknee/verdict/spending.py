@@ -1,0 +1,57 @@
+"""What the trials of a study took: GPU-hours, energy and waiting in a queue, per arm and together. Pure.
+
+Input: records. Output: a `Spending` per arm, and one of all. Attempts that were lost with their machine are counted
+apart, at the trial that came to a result later.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from envknee.record.schema import Record
+from envknee.verdict.schema.spending import Spending
+
+JOULES_PER_KWH = 3.6e6
+
+
+def analyse(records: Sequence[Record], arms: Sequence[str]) -> list[Spending]:
+    """Return what each arm took, then all together."""
+    own = [_spending(arm, [record for record in records if record.request.arm == arm]) for arm in arms]
+    return [*own, _spending(None, records)]
+
+
+def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
+    gpu_hours = sum(record.gpu_hours or 0.0 for record in records)
+    trial_hours = sum(record.outcome.total_s for record in records) / 3600
+    energies = [record.energy_j for record in records if record.energy_j is not None]
+    of_jobs = [record.job_energy_j for record in records if record.job_energy_j is not None]
+    waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
+    median, longest = (statistics.median(waits), max(waits)) if waits else (None, None)
+    statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{trial_hours:.2f} hours without a GPU"
+    statement += f" in {len(records)} {'trial' if len(records) == 1 else 'trials'}"
+    energy_kwh, job_energy_kwh = (sum(joules) / JOULES_PER_KWH if joules else None for joules in (energies, of_jobs))
+    for kwh, joules, whose in ((energy_kwh, energies, ""), (job_energy_kwh, of_jobs, " by whole nodes")):
+        if kwh is not None:
+            some = f" in {len(joules)} of them" if len(joules) < len(records) else ""
+            statement += f", {kwh:.2f} kWh{whose}{some}"
+    if median is not None:
+        statement += f"; a job waited {median:,.0f} s (median), {longest:,.0f} s at most"
+    lost = sum(record.lost_attempts for record in records)
+    lost_gpu_hours = sum(record.lost_gpu_hours for record in records)
+    if lost:
+        took = f" with {lost_gpu_hours:.2f} GPU-hours more" if lost_gpu_hours else ""
+        statement += f"; {lost} {'attempt was' if lost == 1 else 'attempts were'} lost{took}"
+    return Spending(
+        arm=arm,
+        trials=len(records),
+        gpu_hours=gpu_hours,
+        trial_hours=trial_hours,
+        energy_kwh=energy_kwh,
+        energy_trials=len(energies),
+        job_energy_kwh=job_energy_kwh,
+        job_energy_trials=len(of_jobs),
+        queue_wait_median_s=median,
+        queue_wait_longest_s=longest,
+        lost_attempts=lost,
+        lost_gpu_hours=lost_gpu_hours,
+        statement=statement,
+    )

@@ -1,0 +1,91 @@
+"""The critical batch size in sentences. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from envknee.record.schema import Record
+from envknee.verdict import learning_cost
+from envknee.verdict.schema.batch import BatchLaw, BatchPoint
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import listed, percent
+
+LEAST_SIZES = 3
+"""Two parameters would fit any two batch sizes."""
+
+
+def batch_notes(
+    records: Sequence[Record], points: Sequence[BatchPoint], place: tuple[int, int] | None, ranks: Ranks
+) -> list[str]:
+    """Return what a reader must know beside the law, a sentence each."""
+    notes = []
+    if place is None:
+        sizes = sorted({record.request.num_envs for record in records})
+        horizons = sorted({record.request.horizon for record in records})
+        notes.append(
+            f"pooled over {listed(sizes)} environments{ranks.each} and horizon {listed(horizons)}: what looks like the batch's"
+            " effect may be theirs"
+        )
+    censored = [point for point in points if point.reached < point.seeds]
+    if censored:
+        notes.append(
+            "left out of the fit, because not every seed reached the target (a lower bound, shown as such): batch "
+            + ", ".join(f"{point.batch_size:,} ({point.reached} of {point.seeds})" for point in censored)
+        )
+    if any(record.request.batch_size is None for record in records):
+        notes.append("the library's own batch counts as what it was: the rollout over its number of mini-batches")
+    return notes
+
+
+def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
+    """Return the law in one sentence, or what to measure for one."""
+    where = (
+        "all num_envs and horizons pooled"
+        if law.num_envs is None
+        else f"{law.num_envs:,} environments{ranks.each}, horizon {law.horizon}"
+    )
+    if law.state != "fitted":
+        known = [point.batch_size for point in law.points if point.reached == point.seeds]
+        return f"{_measured(known)}: {what_to_measure(law)}"
+    fitted = [point for point in law.points if point.reached == point.seeds]
+    largest = fitted[-1].batch_size
+    seeds = min(point.seeds for point in fitted)
+    evidence = f"{len(fitted)} batch sizes, {seeds} seed{'' if seeds == 1 else 's'} or more each; {where}"
+    unused = "" if law.used else "not used: "
+    if law.b_noise is None:
+        return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
+    assert law.s_min is not None and law.e_min_frames is not None
+    return (
+        f"{unused}B_noise {law.b_noise:,.0f} transitions ({_interval(law)}): a larger batch saves ever fewer optimizer steps, a"
+        f" smaller one ever fewer frames; at batch {largest:,} frames are"
+        f" {percent(_surplus(law, largest), 0)} above their least ({evidence})"
+    )
+
+
+def _surplus(law: BatchLaw, batch_size: int) -> float:
+    """Return the share of frames above the least: B / B_noise."""
+    return batch_size / law.b_noise if law.b_noise else math.inf
+
+
+def _interval(law: BatchLaw) -> str:
+    if law.b_noise_lower is None:
+        return "no interval"
+    upper = "no upper end" if law.b_noise_upper is None else f"{law.b_noise_upper:,.0f}"
+    return f"{law.b_noise_lower:,.0f} to {upper}"
+
+
+def _measured(known: Sequence[int]) -> str:
+    if not known:
+        return "no batch size at which every seed reached the target"
+    return f"batch {listed(known)} alone"
+
+
+def what_to_measure(law: BatchLaw) -> str:
+    """Return what would give a law that has none yet."""
+    known = [point.batch_size for point in law.points if point.reached == point.seeds]
+    more = LEAST_SIZES - len(known)
+    sizes = [size for size in (4 * max(known), min(known) // 4) if size] if known else []
+    such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
+    return (
+        f"for B_noise measure {more} more batch size{'' if more == 1 else 's'}{such}, at one num_envs and horizon, with"
+        f" {learning_cost.LEAST_SEEDS} seeds each that reach the target"
+    )

@@ -1,0 +1,97 @@
+"""The learning limit in sentences. Pure."""
+
+from collections.abc import Sequence
+
+from envknee.study.model import Decide
+from envknee.verdict.learning_cost import LEAST_SEEDS
+from envknee.verdict.rule import doublings
+from envknee.verdict.rule.union import Decision
+from envknee.verdict.schema.learning import LearningPoint, Saving
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import listed, percent
+
+
+def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
+    """Return what a reader must know beside the verdict, a sentence each."""
+    notes = []
+    ran = [point for point in points if point.seeds]
+    few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
+    if few:
+        seeds = " or ".join(str(count) for count in sorted({point.seeds for point in ran if point.seeds < LEAST_SEEDS}))
+        notes.append(
+            f"{seeds} seed{'' if seeds == '1' else 's'} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)"
+        )
+    timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
+    if timeout or failed:
+        parts = [f"{timeout} spent the budget first"] * bool(timeout) + [f"{failed} became NaN or diverged"] * bool(
+            failed
+        )
+        notes.append(
+            f"of {sum(point.seeds for point in ran)} trials {' and '.join(parts)}: costs with them are lower bounds,"
+            " and a doubling with them stays undecided below six seeds"
+        )
+    if len(ran) == 1:
+        notes.append(f"one point ({listed(point.num_envs for point in ran)} environments): a doubling needs two")
+    elif ran and not decision.doublings:
+        notes.append(
+            f"no measured num_envs is twice another ({listed(point.num_envs for point in ran)}): no doubling to compare"
+        )
+    if decision.resumes_at:
+        notes.append(
+            f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta_learning:.0%}) again"
+        )
+    notes += [
+        f"{point.without_memory} of {point.trials} trials at {point.num_envs:,} environments ran out of memory or were refused:"
+        " seconds there are of the others"
+        for point in ran
+        if point.without_memory
+    ]
+    infeasible = [point.num_envs for point in points if not point.seeds]
+    if infeasible:
+        notes.append(f"infeasible (out of memory or refused): {listed(infeasible)} environments")
+    return notes
+
+
+def learning_statement(
+    ran: Sequence[LearningPoint], decision: Decision, savings: Sequence[Saving], ranks: Ranks, settings: Decide
+) -> str:
+    """Return the learning limit in one sentence."""
+    if not ran:
+        return "no data: no learning trial ran"
+    share = f"{sum(point.reached for point in ran)} of {sum(point.trials for point in ran)} trials reached the target"
+    largest = f"{ran[-1].num_envs:,} environments{ranks.each}"
+    if not savings:
+        return f"undecided up to {largest}: no doubling to compare; {share}"
+    shown = next((saving for saving in savings if saving.num_envs == decision.threshold), savings[-1])
+    evidence = f"{shown.seeds} seed{'' if shown.seeds == 1 else 's'}, cut-off {settings.delta_learning:.0%}"
+    if decision.state == "reached":
+        assert shown.saving_upper_one_sided is not None
+        bound = _saves(shown.saving_upper_one_sided, "at most ", "at least ")
+        return (
+            f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {_saves(shown.saving)}"
+            f" of the seconds to target ({bound}, {evidence})"
+        )
+    last = f"doubling {shown.num_envs:,} {_saves(shown.saving)} of the seconds to target"
+    if decision.still_pays is not None:
+        least = percent(-doublings.expm1(-decision.still_pays))
+        return (
+            f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
+        )
+    if not shown.decides:
+        why = "too few seeds reached the target to decide"
+    elif decision.more_repeats is None:
+        why = "over 200 seeds of each point would be needed to decide"
+    else:
+        more = decision.more_repeats
+        why = f"about {more} more seed{'' if more == 1 else 's'} of each point would decide"
+    ends = ""
+    if shown.saving_lower is not None and shown.saving_upper is not None:
+        ends = f"{settings.confidence:.0%} interval {percent(shown.saving_lower)} to {percent(shown.saving_upper)}, "
+    return f"undecided up to {largest}: {last} ({ends}{evidence}); {why}; {share}"
+
+
+def _saves(saving: float | None, most: str = "", least: str = "") -> str:
+    """Return `saves 12%`, or `takes 15% more`; with `at most` or `at least` before the number."""
+    if saving is None:
+        return "saves an unknown share"
+    return f"saves {most}{percent(saving)}" if saving >= 0.0 else f"takes {least}{percent(-saving)} more"

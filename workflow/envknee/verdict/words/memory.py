@@ -1,0 +1,88 @@
+"""The memory limit in sentences. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from envknee.study.model import Decide
+from envknee.verdict.memory_fit import Fit
+from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import listed, shown_batch, times
+
+FAR_BEYOND = 4.0
+"""A largest num_envs this many times the largest measured one is called an extrapolation."""
+
+
+def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall]) -> list[str]:
+    """Return what a reader must know beside the model, a sentence each."""
+    notes = []
+    horizons = {sample.horizon for sample in measured}
+    if 2 not in fit.columns:
+        notes.append(
+            f"one horizon ({listed(horizons)}): the rollout's part is within per_environment"
+            if len(horizons) == 1
+            else "the rollout's part cannot be told from the others at these points"
+        )
+    if any(wall.contradicted for wall in walls):
+        notes.append("a trial at or below a predicted largest num_envs did not fit: trust the trial")
+    far = [wall.extrapolation for wall in walls if wall.extrapolation is not None and wall.extrapolation > FAR_BEYOND]
+    if far:
+        notes.append(
+            f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
+        )
+    if not fit.errs_visibly:
+        notes.append(fit.no_interval)
+    return notes
+
+
+def memory_statement(
+    walls: Sequence[MemoryWall],
+    fit: Fit | None,
+    why_not: str,
+    room: Room,
+    ranks: Ranks,
+    settings: Decide,
+    at: Callable[[int, int | None], str],
+) -> str:
+    """Return the memory limit in one sentence."""
+    failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
+    measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
+    if fit is None or room.memory_gb is None:
+        return f"not identifiable: {why_not or room.unknown_because}{measured}"
+    alone = ranks.world_size == 1
+    whose = ("the GPU's" if alone else "each GPU's") if room.on_gpu else ("the host's" if alone else "each rank's")
+    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {room.memory_gb:,.1f} GB"
+    known = [wall for wall in walls if wall.largest_num_envs is not None]
+    if not known:
+        return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
+    tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
+    where = at(tightest.horizon, tightest.batch_size)
+    beyond = tightest.extrapolation or 0.0
+    if beyond > FAR_BEYOND:
+        largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
+        return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
+    verb = "predicted: up to" if beyond > 1.0 else "up to"
+    safe = tightest.largest_num_envs_lower
+    if safe is None:
+        return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{wall_interval(tightest, fit)}{measured}"
+    return (
+        f"{verb} {safe:,} environments{ranks.each} fit {share}{where}"
+        f" (estimate {tightest.largest_num_envs:,}, {settings.confidence:.0%} interval {_ends(tightest)}){measured}"
+    )
+
+
+def wall_interval(wall: MemoryWall, fit: Fit) -> str:
+    """Return the interval of a wall in words, or why it has none."""
+    if wall.largest_num_envs_lower is None:
+        return "" if fit.errs_visibly else f" ({fit.no_interval})"
+    return f" (interval {_ends(wall)})"
+
+
+def _ends(wall: MemoryWall) -> str:
+    upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
+    return f"{wall.largest_num_envs_lower:,} to {upper}"
+
+
+def at_point(horizon: int, batch_size: int | None) -> str:
+    """Return ` at horizon 16, batch 128`, to stand behind "environments fit"."""
+    return f" at horizon {horizon}, {shown_batch(batch_size)}"

@@ -1,0 +1,23 @@
+"""Numbers as a reader sees them. Pure."""
+
+from collections.abc import Iterable
+
+
+def shown_batch(batch_size: int | None) -> str:
+    """Return `batch 128`, or `library batch` where the batch follows num_envs."""
+    return "library batch" if batch_size is None else f"batch {batch_size:,}"
+
+
+def listed(sizes: Iterable[int]) -> str:
+    """Return `128, 1,024`."""
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
+    return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
+
+
+def times(factor: float) -> str:
+    """Return `about 12 times`, or `over 1,000 times` where more digits would claim to know."""
+    return "over 1,000 times" if factor > 1000.0 else f"about {factor:,.0f} times"

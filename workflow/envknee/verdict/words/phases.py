@@ -1,0 +1,85 @@
+"""Phase laws in sentences. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from envknee.record.schema import Record
+from envknee.verdict.rule import affine
+from envknee.verdict.schema.phases import PhaseLaw, PhasePoint
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import listed
+
+LEAST_SIZES = 3
+"""Two parameters would fit any two points."""
+
+
+def phase_notes(
+    by_size: Mapping[int, Sequence[Record]], points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]
+) -> list[str]:
+    """Return what a reader must know beside the laws, a sentence each."""
+    notes = []
+    timed = sum(record.outcome.status == "ok" for records in by_size.values() for record in records)
+    told = sum(point.repeats for point in points)
+    if told < timed:
+        notes.append(f"{told} of {timed} timed trials tell their phases")
+    missed = [f"{law.phase} ({law.largest_relative_error:.0%})" for law in laws if not law.used]
+    if missed:
+        notes.append(
+            f"laws that miss a point by more than {affine.ERROR_LIMIT:.0%}, shown but not used: {', '.join(missed)}"
+        )
+    apart = max(points, key=lambda point: abs(point.share_of_total - 1.0))
+    if abs(apart.share_of_total - 1.0) > affine.ERROR_LIMIT:
+        notes.append(
+            f"at {apart.num_envs:,} environments the phases add up to {apart.share_of_total:.0%} of the time that FPS are"
+            " counted with: time between collecting and learning counts as `other`"
+        )
+    return notes
+
+
+def phase_statement(
+    points: Sequence[PhasePoint],
+    laws: Sequence[PhaseLaw],
+    knee: PhaseLaw | None,
+    wait: PhaseLaw | None,
+    ranks: Ranks,
+) -> str:
+    """Return which phase sets the knee, in one sentence."""
+    if not laws:
+        sizes = listed(point.num_envs for point in points)
+        return f"{_measured(points[-1], ranks)}; a law needs {LEAST_SIZES} different num_envs, and phases are known at {sizes}"
+    if knee is None:
+        why = "no phase takes longer with more environments" if not any(law.s_per_env for law in laws) else ""
+        return f"{_measured(points[-1], ranks)}; {why or 'no law is close enough to say which phase sets the knee'}"
+    others = sorted(
+        (law for law in laws if law is not knee and law.used), key=lambda law: law.share_of_slope or 0.0, reverse=True
+    )
+    second = [f", {law.phase} {law.share_of_slope:.0%}" for law in others[:1] if law.share_of_slope]
+    return (
+        f"{knee.phase} takes {_with_interval(knee.share_of_slope, knee.share_of_slope_lower, knee.share_of_slope_upper)} of each"
+        f" added environment's time{''.join(second)} ({_certain(knee.largest_slope_certainty)})"
+        + (
+            f"; what few environments wait for: {wait.phase},"
+            f" {_with_interval(wait.share_of_t0, wait.share_of_t0_lower, wait.share_of_t0_upper)} of the"
+            f" {sum(law.t0_s for law in laws) * 1e3:,.3g} ms that do not grow with num_envs ({_certain(wait.largest_t0_certainty)})"
+            if wait
+            else ""
+        )
+    )
+
+
+def _measured(point: PhasePoint, ranks: Ranks) -> str:
+    first, second = sorted(point.shares, key=lambda phase: point.shares[phase], reverse=True)[:2]
+    return (
+        f"at {point.num_envs:,} environments{ranks.each} {first} takes {point.shares[first]:.0%} of an iteration,"
+        f" {second} {point.shares[second]:.0%}"
+    )
+
+
+def _with_interval(value: float | None, lower: float | None, upper: float | None) -> str:
+    assert value is not None
+    ends = list(dict.fromkeys(f"{end:.0%}" for end in (lower, upper) if end is not None))
+    return f"{value:.0%}" + (f" ({' to '.join(ends)})" if len(ends) == 2 else "")
+
+
+def _certain(share: float) -> str:
+    """Return `73% certain`, and never more than the number of draws can tell."""
+    return "over 99% certain" if share > 0.99 else f"{share:.0%} certain"

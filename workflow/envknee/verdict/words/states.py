@@ -1,0 +1,23 @@
+"""The three states of a limit in a few words, for tables and titles. Pure."""
+
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.throughput import ThroughputLimit
+
+
+def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
+    """Return `8,192 envs`, `still pays at 16,384 envs` or `undecided up to 16,384 envs (3 more repeats)`.
+
+    Args:
+        limit: of one series
+        of_each: what num_envs counts, such as `envs per GPU`
+    """
+    if limit.threshold_num_envs is not None:
+        return f"{limit.threshold_num_envs:,} {of_each}"
+    if limit.largest_num_envs is None:
+        return "nothing measured"
+    if limit.state == "still pays":
+        return f"still pays at {limit.largest_num_envs:,} {of_each}"
+    is_learning = isinstance(limit, LearningLimit)
+    more, what = (limit.more_seeds, "seed") if is_learning else (limit.more_repeats, "repeat")
+    wanted = "" if more is None else f" ({more} more {what}{'' if more == 1 else 's'})"
+    return f"undecided up to {limit.largest_num_envs:,} {of_each}{wanted}"

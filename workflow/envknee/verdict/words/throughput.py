@@ -1,0 +1,109 @@
+"""The throughput limit in sentences. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from envknee.study.model import Decide
+from envknee.verdict.rule import doublings
+from envknee.verdict.rule.union import LEAST_REPEATS, Decision
+from envknee.verdict.schema.throughput import InfeasiblePoint
+from envknee.verdict.series import Ranks
+from envknee.verdict.words.numbers import listed, percent
+
+
+def throughput_notes(
+    fps: Mapping[int, Sequence[float]],
+    decision: Decision,
+    infeasible: Sequence[InfeasiblePoint],
+    not_counted: Mapping[str, int],
+    ranks: Ranks,
+    settings: Decide,
+) -> list[str]:
+    """Return what a reader must know beside the verdict, a sentence each."""
+    notes = []
+    single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
+    few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
+    if single and len(single) == len(fps):
+        notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
+    elif few:
+        notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
+    apart = [one.num_envs for one in decision.doublings if not one.contrast.blocks]
+    if apart:
+        pairs = ", ".join(f"{n:,} and {2 * n:,}" for n in apart)
+        notes.append(
+            f"no machine ran both {pairs}: what doubling gains there may be the machines', and decides nothing"
+        )
+    notes += [
+        f"machines disagree about doubling {one.num_envs:,} (p = {one.contrast.disagreement:.2g}): gains of"
+        f" {' and '.join(_share(part.log_gain) for part in one.contrast.parts)}; each of them must show that it stops paying"
+        for one in decision.doublings
+        if one.contrast.parts
+    ]
+    if fps and not decision.doublings:
+        notes.append(_why_no_doubling(fps))
+    else:
+        unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
+        if unpaired:
+            notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
+    if decision.resumes_at:
+        gains = {doubling.num_envs: math.expm1(doubling.contrast.log_gain) for doubling in decision.doublings}
+        again = ", ".join(f"{n:,} to {2 * n:,} gains {percent(gains[n])}" for n in decision.resumes_at)
+        notes.append(f"not the end: {again}, more than delta ({settings.delta:.0%}) again")
+    if infeasible:
+        notes.append(
+            f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments{ranks.each}"
+        )
+    if not_counted:
+        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
+    return notes
+
+
+def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:
+    if len(fps) == 1:
+        return f"one point ({listed(fps)} environments): a doubling needs two"
+    return f"no measured num_envs is twice another ({listed(fps)}): no doubling to compare; list N, 2N, 4N, ..."
+
+
+def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision, ranks: Ranks, settings: Decide) -> str:
+    """Return the throughput limit in one sentence."""
+    if not fps:
+        return "no data: no throughput trial was timed to its end"
+    largest = f"{max(fps):,} environments{ranks.each}"
+    if not decision.doublings:
+        return f"undecided up to {largest}: {_why_no_doubling(fps)}"
+    shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
+    gain = percent(math.expm1(shown.contrast.log_gain))
+    evidence = f"{repeats(shown.contrast.repeats)}, cut-off {settings.delta:.0%}"
+    if decision.state == "reached":
+        upper = (
+            ""
+            if shown.upper_one_sided is None
+            else f"{settings.confidence:.0%} upper bound {_share(shown.upper_one_sided)}, "
+        )
+        doubled = f"doubling to {2 * shown.num_envs:,} gains {gain} ({upper}{evidence})"
+        return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
+    last = f"the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,}, gains {gain}"
+    if decision.still_pays is not None:
+        return f"still pays at {2 * shown.num_envs:,} environments{ranks.each}: {last} (at least {_share(decision.still_pays)}, {evidence})"
+    ends = ""
+    if shown.lower is not None and shown.upper is not None:
+        ends = f"{settings.confidence:.0%} interval {_share(shown.lower)} to {_share(shown.upper)}, "
+    return f"undecided up to {largest}: {last} ({ends}{evidence}); {what_would_decide(decision.more_repeats, bool(shown.contrast.blocks))}"
+
+
+def what_would_decide(more_repeats: int | None, same_machine: bool = True) -> str:
+    """Return how many more repeats would decide, or what else would."""
+    if not same_machine:
+        return "measure both ends of each doubling on the same machine"
+    if more_repeats is None:
+        return "over 200 repeats of each point would be needed to decide"
+    return f"about {more_repeats} more repeat{'' if more_repeats == 1 else 's'} of each point would decide"
+
+
+def repeats(count: int) -> str:
+    """Return `one repeat` or `3 repeats`."""
+    return "one repeat" if count == 1 else f"{count} repeats"
+
+
+def _share(log_gain: float) -> str:
+    return percent(doublings.expm1(log_gain))
