@@ -202,6 +202,15 @@ class Cluster:
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         return [fields_of(line) for line in lines]
 
+    def complaints(self) -> list[str]:
+        """Return the lines of all logs of SLURM's own programs that tell of an error."""
+        lines = (
+            f"{path.name}: {line}"
+            for path in sorted((self.folder / "log").glob("slurm*.log"))
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+        )
+        return [line for line in lines if "error" in line or "not responding" in line]
+
     def ask(self, *command: str) -> str:
         """Run one of SLURM's commands and return what it prints; nothing where it fails."""
         done = subprocess.run(

@@ -140,8 +140,19 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
     return records
 
 
+def what_jobs_said(site: Site, cluster: Cluster) -> str:
+    """Return how jobs ended, the logs of those that did not end well, and what SLURM's own programs complain of."""
+    ended = [f"{job['JobId']} {job['Name']}: {job['JobState']}, node {job['NodeList']}" for job in cluster.ended()]
+    logs = [
+        f"{path}\n{path.read_text(errors='replace')}" for path in (site.folder / "results/slurm-logs").rglob("*.log")
+    ]
+    return "\n".join([*ended, *logs, *cluster.complaints()])
+
+
 def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
     first = site.start(site.study(window=4))
+    just_submitted = site.folder / "results/slurm-logs/rule_trial/9999"  # of a job that has not opened its log yet
+    just_submitted.mkdir(parents=True)
     cpu = {"cpu": {"gpus": 0}}
     other = site.study(study="other", arms=cpu, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
     second = site.start(other)
@@ -157,7 +168,8 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
         time.sleep(1)
     for sweep in (first, second):
         output, _ = sweep.communicate()
-        print(output)  # shown where what follows fails
+        print(output)  # shown where what follows fails, as are these
+        print(what_jobs_said(site, cluster))
         assert sweep.returncode == 0, output
         assert "cost" in output and "a job waited" in output, output
         if sweep is first:  # the other's was prepared under the Snakemake that was killed
@@ -182,6 +194,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
     logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
+    assert just_submitted.exists()
 
     result = site.sweep(site.study(window=4))
     assert result.returncode == 0
