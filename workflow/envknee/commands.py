@@ -58,6 +58,7 @@ COMMANDS = {
         "benchmarks.prove", "show how often verdicts are right, in simulated studies", "envknee.limits.prove"
     ),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
+    "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
     "economy-replay": Command(
         "benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid", "envknee.economy_replay"

@@ -35,6 +35,12 @@ def job_of_trial(wildcards, attempt):
     return jobs.trial_job(STUDY, PLAN[int(wildcards.number)], SITE, attempt, most)
 
 
+def job_of_block(block, wildcards, attempt):
+    """One job for all trials of a block, with the time of each of them."""
+    most = facts.longest_minutes(SITE.partition)
+    return jobs.block_job(STUDY, block, SITE, attempt, most)
+
+
 def job_of_prepare(wildcards, attempt):
     return jobs.prepare_job(STUDY, SITE, attempt, facts.longest_minutes(SITE.partition))
 

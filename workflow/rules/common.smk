@@ -34,7 +34,9 @@ try:
     STUDY = parse_study(config)
     FOLDER = claim.folder_of(STUDY)
     PLAN = space.plan(STUDY)
+    JOBS = space.jobs(PLAN)
     TRIALS = len(PLAN)
+    FIRST_UNKNOWN = space.first_unknowns(PLAN, STUDY.window)
     claim.check(STUDY, FOLDER)
     replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
     if workflow.is_main_process and not workflow.dryrun:
@@ -80,19 +82,24 @@ LIVE = LiveProcess()
 trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
+# Trials in a block have its rule; `trial` is for all others.
+BLOCKS = [job for job in JOBS if job[0].block is not None]
+IN_BLOCKS = "|".join(f"{slot.number:04d}" for job in BLOCKS for slot in job)
+
+
 wildcard_constraints:
     number=r"\d+",
 
 
 def what_is_known(wildcards):
-    """Request n follows from request n-1 and from records up to n - window: the window keeps several trials running."""
+    """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running."""
     number = int(wildcards.number)
     known = {"resolved": ancient(FOLDER.resolved)}
     if number >= 1:
         known["previous"] = FOLDER.trial(number - 1).request
-    if number >= STUDY.window:
+    if first_unknown := FIRST_UNKNOWN[number]:
         # Measuring one trial again must not throw away those asked after it.
-        known["newest_record"] = ancient(FOLDER.trial(number - STUDY.window).record)
+        known["newest_record"] = ancient(FOLDER.trial(first_unknown - 1).record)
     return known
 
 

@@ -40,7 +40,7 @@ rule request:
         " 2>&1 | tee {log:q}"
 
 
-# The launcher keeps the trial's own log and shows progress on the terminal: nothing is redirected here. Snakemake removes a
+# The launcher keeps each trial's own log and shows progress on the terminal: nothing is redirected here. Snakemake removes a
 # rule's log before each run, and with it what a trial said that failed, or that still runs under a sweep that was killed: it
 # is given a link.
 rule trial:
@@ -51,6 +51,8 @@ rule trial:
         FOLDER.trials / "{number}" / "record.json",
     log:
         FOLDER.root / "logs" / "trial-{number}.log",
+    wildcard_constraints:
+        number=rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+",
     retries: TRIES
     resources:
         **resources_of(job_of_trial),
@@ -58,5 +60,27 @@ rule trial:
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
-        "ln -sf ../trials/{wildcards.number}/trial.log {log:q}"
-        " && python -m envknee launch {params.trial:q} {input.image:q}"
+        "python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}"
+
+
+# A block: one process measures several trials. Each has a rule of its own, because the names of its files follow no pattern.
+for BLOCK in BLOCKS:
+
+    rule:
+        name:
+            f"block_{BLOCK[0].number:04d}"
+        input:
+            [FOLDER.trial(slot.number).request for slot in BLOCK],
+            image=IMAGE,
+        output:
+            [FOLDER.trial(slot.number).record for slot in BLOCK],
+        log:
+            FOLDER.root / "logs" / f"block-{BLOCK[0].number:04d}.log",
+        retries: TRIES
+        resources:
+            **resources_of(functools.partial(job_of_block, BLOCK)),
+            device=jobs.shape_of(STUDY, BLOCK[0].arm).devices,
+        params:
+            trials=[FOLDER.trial(slot.number).root for slot in BLOCK],
+        shell:
+            "python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}"

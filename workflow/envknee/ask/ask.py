@@ -14,6 +14,7 @@ that another study recorded (`envknee.after.replay`); only whether one cannot fi
 
 import argparse
 import difflib
+import functools
 import hashlib
 import importlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from envknee.ask import replayed
+from envknee.ask import blocks, enough, replayed
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
@@ -50,7 +51,7 @@ def ask(
         study: What is measured.
         number: The trial asked for.
         requests: All requests 0 .. number - 1, in order.
-        records: Whatever records exist. Those after `number - study.window` are ignored; an earlier trial without
+        records: Whatever records exist. Those of the latest `study.window` - 1 jobs are ignored; an earlier trial without
             a record is shown to the sampler as running.
         recorded: Of a replay, the requests that it runs again.
 
@@ -123,6 +124,9 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         sync_every=arm.sync_every,
         skip=skip,
         runtime=study.runtime,
+        block=slot.block,
+        position=slot.position if slot.block is not None else 0,
+        again=slot.again,
     )
 
 
@@ -130,7 +134,8 @@ def _next(
     study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request]
 ) -> Request:
     """Decide one request from the history as the window shows it."""
-    visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
+    known = first_unknowns(study)[slot.number]
+    visible = {number: records[number] for number in range(known) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values())
     if study.replay is not None:
         again = recorded[slot.number]
@@ -147,12 +152,26 @@ def _next(
     if question.sweep.chooses_trials:
         choice = _sampler(TRIAL_SAMPLERS, question).choose(question)
         return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip)
-    if slot.repeat:
+    if question.sweep.block != 1:
+        point = blocks.point(study, slot)
+    elif slot.repeat:
         block = {point_of(request) for request in of_arm if request.repeat == 0}
         point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
     else:
         point = _sampler(POINT_SAMPLERS, question).new_point(question)
-    return request_for(study, slot, point, memory.refusal(point))
+    skip = enough.why(question)
+    return request_for(study, slot, point, None if skip else memory.refusal(point), skip)
+
+
+@functools.lru_cache(maxsize=4)
+def _unknowns(text: str) -> list[int]:
+    study = Study.model_validate_json(text)
+    return space.first_unknowns(space.plan(study), study.window)
+
+
+def first_unknowns(study: Study) -> list[int]:
+    """Return, for each request of a study, the first trial whose record it must not know (`space.first_unknowns`)."""
+    return _unknowns(study.model_dump_json())
 
 
 def _sampler(folder: str, question: Question) -> ModuleType:
@@ -271,13 +290,13 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
 
 def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence[Request]) -> Sequence[Request]:
     """Return the requests whose records request `number` knows; each record must exist, or a replay would differ."""
-    known = requests[: max(0, number - study.window + 1)]
+    known = requests[: first_unknowns(study)[number]]
     for request in known:
         record = folder.trial(request.number).record
         if not record.exists():
             raise UserError(
                 f"{record} does not exist, and request {number} is asked knowing the records up to"
-                f" {number - study.window} (window {study.window}). Run trial {request.number} first"
+                f" {known[-1].number} (window {study.window}). Run trial {request.number} first"
             )
     return known
 

@@ -18,6 +18,15 @@ GB = 1e9
 UNTOLD = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
 """What NVML raises where a GPU, a MIG instance or an old driver does not tell something."""
 
+THROTTLING = {
+    "power cap": pynvml.nvmlClocksEventReasonSwPowerCap,
+    "hardware": pynvml.nvmlClocksEventReasonHwSlowdown,
+    "temperature": pynvml.nvmlClocksEventReasonSwThermalSlowdown,
+    "temperature (hardware)": pynvml.nvmlClocksEventReasonHwThermalSlowdown,
+    "power brake": pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown,
+}
+"""Why a clock is held back though the GPU works."""
+
 PROHIBITED, EXCLUSIVE = pynvml.NVML_COMPUTEMODE_PROHIBITED, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 
 
@@ -135,6 +144,18 @@ class Gpu:
             return pynvml.nvmlDeviceGetTotalEnergyConsumption(self.handle) / 1000
         except UNTOLD:
             return None
+
+    def clocks(self) -> dict[str, Any]:
+        """Return the clock, the temperature and what holds the clock back, by their names in a `Shared`; None for what is not told."""
+        told: dict[str, Any] = {}
+        with suppress(*UNTOLD):
+            told["sm_mhz"] = pynvml.nvmlDeviceGetClockInfo(self.handle, pynvml.NVML_CLOCK_SM)
+        with suppress(*UNTOLD):
+            told["temperature_c"] = pynvml.nvmlDeviceGetTemperature(self.handle, pynvml.NVML_TEMPERATURE_GPU)
+        with suppress(*UNTOLD):
+            reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self.handle)
+            told["throttled_by"] = [name for name, bit in THROTTLING.items() if reasons & bit]
+        return told
 
     def check_usable(self) -> None:
         """Say what would make CUDA fail later, before a simulation is started.

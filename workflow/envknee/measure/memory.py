@@ -23,10 +23,13 @@ GB = 1e9
 class MemoryWatch:
     """Watches the memory of this process on one device, from before its first allocation there."""
 
-    def __init__(self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None) -> None:
+    def __init__(
+        self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None, before_gb: float | None = None
+    ) -> None:
         """Note what is in use already: on a GPU that is other processes, as this one has no context yet.
 
-        With `cap_gb` the device is to be as small as that for this process, from `environment_begins` on.
+        Where this process has measured a trial before, `before_gb` tells what others used before that. With `cap_gb` the device is
+        to be as small as that for this process, from `environment_begins` on.
         """
         self._cap_gb = cap_gb
         self.device = self._device = device
@@ -34,7 +37,7 @@ class MemoryWatch:
         self._ballast: warp.array | None = None
         self._ballast_gb = 0.0
         self._process = psutil.Process()
-        self._before_gb = gpu.used_gb() if gpu else 0.0
+        self._before_gb = before_gb if before_gb is not None else gpu.used_gb() if gpu else 0.0
         self._static_gb: float | None = None
         self._static_allocated_gb = 0.0
         self._static_outside_gb = 0.0
@@ -72,6 +75,11 @@ class MemoryWatch:
         with warp.ScopedMempool(device, enable=False):  # a pool's memory would serve Warp later
             self._ballast = warp.empty((max(0, int(rest_gb * GB / 2**20)), 2**18), dtype=float, device=device)
         self._ballast_gb = self._device_used_gb() - used_gb
+
+    def release(self) -> None:
+        """Give back what makes the GPU small."""
+        self._ballast = None
+        self._ballast_gb = 0.0
 
     def environment_made(self) -> None:
         """Note that simulation and renderer exist."""

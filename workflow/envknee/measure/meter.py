@@ -66,6 +66,8 @@ class Meter:
         on_first_step: Callable[[], None] = lambda: None,
         ranks: Ranks = ALONE,
         writes: bool = True,
+        began_s: float | None = None,
+        before_gb: float | None = None,
     ) -> None:
         """Open metrics.jsonl of `trial` for appending, on rank 0.
 
@@ -77,11 +79,13 @@ class Meter:
             on_first_step: called when the environment has stepped once: every kernel it needs is compiled
             ranks: which of several ranks this is
             writes: False for a collector's, whose figures another process writes (`end_rollout`)
+            began_s: when the trial began, by the monotonic clock; without it with this process
+            before_gb: what others used of the GPU before this process did, where it has measured a trial before
         """
         self.request = request
         self.trial = trial
         self.device = torch.device(device)
-        self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb)
+        self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb, before_gb)
         self.timeline = Timeline(self.device, request.phases)
         self.rows: list[Row] = []
         self.stage = "imports"
@@ -106,12 +110,14 @@ class Meter:
         """What a reader of the figures should know."""
         self.collectors: list[RankResult] = []
         """Those in other processes, where there are such, as they were last heard of."""
+        self.at_release: list[Callable[[], None]] = []
+        """What gives back what the trial has made, once its result is safe and its process measures another."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._load = LoadWatch(gpu)
         self._on_first_step = on_first_step
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
-        self._stage_began = time.monotonic() - age_s()
+        self._stage_began = time.monotonic() - age_s() if began_s is None else began_s
         self._startup_s: dict[str, float] = {}
         self._frames = 0
         self._steps = 0
@@ -299,6 +305,16 @@ class Meter:
         self._load.close()
         if self._stream:
             self._stream.close()
+
+    def release(self) -> None:
+        """Give back simulation, networks and storage: this process measures another trial."""
+        self.timeline.release()
+        for give_back in reversed(self.at_release):
+            give_back()
+        self.at_release.clear()
+        self.memory.release()
+        self.rollout_observations, self.learned_from, self._newest = {}, {}, {}
+        self.export_policy, self.learned = None, dict
 
     def check_rollout(self, images: bool = False) -> None:
         """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.

@@ -110,6 +110,8 @@ class Timeline:
         self._iteration = 0
         self._step = 0
         self._resolved = False
+        self._wrapped: list[Callable[[], None]] = []
+        """Undo each `wrap`."""
 
     def start(self) -> None:
         """Forget all marks and begin with the first iteration."""
@@ -154,7 +156,16 @@ class Timeline:
                 self._end(is_marked)
 
         is_static = isinstance(inspect.getattr_static(owner, method), staticmethod)
+        has_own = method in vars(owner)
+        before = inspect.getattr_static(owner, method)
         setattr(owner, method, staticmethod(timed) if is_static else timed)
+        self._wrapped.append(lambda: setattr(owner, method, before) if has_own else delattr(owner, method))
+
+    def release(self) -> None:
+        """Let all that `wrap` has changed be as before: classes outlive a trial where its process measures another."""
+        for undo in reversed(self._wrapped):
+            undo()
+        self._wrapped.clear()
 
     def end_iteration(self) -> IterationTimes:
         """Wait for the device, return the seconds of the iteration that ends here, and begin the next."""

@@ -46,7 +46,9 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         ),
         **metric_spreads(timed),
         phases_s=phase_spreads(timed),
-        memory_peak_gb=max(memory_peaks, default=None),
+        memory_peak_gb=max(memory_peaks, default=None)
+        if outcome.shared is None or outcome.shared.memory_counts
+        else None,
         rollout_gb=outcome.rollout_gb,
         num_mini_batches=outcome.num_mini_batches,
         frames=rows[-1].frames if rows else 0,

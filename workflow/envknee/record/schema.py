@@ -78,6 +78,12 @@ class Request(Frozen):
     """A drill: what breaks the simulation on purpose. Its results are none."""
     strategy: StrategyName = Field(default="in_turns", exclude_if=lambda value: value == "in_turns")
     sync_every: int = Field(default=1, exclude_if=lambda value: value == 1)
+    block: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Which of the study's blocks measures it, by the number of the block's first trial; None: a process of its own."""
+    position: int = Field(default=0, exclude_if=lambda value: value == 0)
+    """In that block."""
+    again: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether it measures the point of its block's first trial once more, at the end: what differs is drift."""
 
     @property
     def world_size(self) -> int:
@@ -350,6 +356,31 @@ class Beat(Frozen):
     """CPU seconds of its process."""
 
 
+class Shared(Frozen):
+    """In what a trial found a process that measures several, and how its GPU ran."""
+
+    process: str
+    """Which one: host, process number and when it started, so that trials of one process have the same."""
+    position: int
+    """How many trials that process had measured before."""
+    previous_num_envs: int | None
+    """Of the trial before; None for the first."""
+    kept_torch_gb: float
+    """What PyTorch's allocator still held for tensors before this trial began (0 on a CPU)."""
+    kept_warp_gb: float
+    """The same of Warp's pool."""
+    kept_outside_gb: float
+    """All else: of a GPU's memory beyond what was in use before the process, on a CPU of the resident set beyond that after its
+    first trial."""
+    memory_counts: bool
+    """Whether the device was back at its baseline, so that the peak is this trial's own."""
+    sm_mhz: int | None = None
+    """The GPU's clock at the trial's end; None where the driver does not tell, as on a CPU."""
+    temperature_c: int | None = None
+    throttled_by: list[str] = []
+    """Why the clock was held back, by NVML's names."""
+
+
 class Outcome(Frozen):
     """How the process of a trial ended: written once, by that process or by its launcher."""
 
@@ -385,6 +416,8 @@ class Outcome(Frozen):
     """Which attempt at the trial this is of: an earlier one that comes back late is told by it."""
     ranks: list[RankResult] | None = None
     """Where several ranks trained together; the figures above are then rank 0's, or those of the rank that broke."""
+    shared: Shared | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of a trial in a block; None where it had a process of its own."""
 
     @property
     def gpus(self) -> list[Device]:

@@ -1,4 +1,4 @@
-"""What runs a trial's processes on one machine: a command line with its environment."""
+"""What runs the processes of a trial, or of a block, on one machine: a command line with its environment."""
 
 import sys
 from collections.abc import Sequence
@@ -38,5 +38,28 @@ def command_of(
     if not in_cluster(request):
         variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
-        return command_line(entrance, trial, request, command, variables, meeting)
+        return command_line(entrance, [trial], request, command, variables, meeting)
+    return [*dying_with_parent(), *command], variables
+
+
+def command_of_block(
+    trials: Sequence[TrialFolder],
+    request: Request,
+    gpu_uuids: Sequence[str],
+    meeting: Path,
+    entrance: Entrance | None,
+) -> tuple[list[str], dict[str, str]]:
+    """Return what runs the process of a block: (command, environment variables).
+
+    Args:
+        trials: those that it may be told to measure
+        request: of any of them: they have an arm in common
+        gpu_uuids: the GPUs that it may use
+        meeting: an empty folder on this machine's own disk, where its turns are named (`run.turns`)
+        entrance: the image that it runs in; None for the host
+    """
+    variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
+    command = [sys.executable, "-m", "envknee.run.process", "--meeting", str(meeting)]
+    if entrance is not None:
+        return command_line(entrance, trials, request, command, variables, meeting)
     return [*dying_with_parent(), *command], variables

@@ -1,8 +1,9 @@
-"""One trial = one fresh process group: time limit, exit status, record, and a line of progress.
+"""One trial, or a block of them = one fresh process group: time limit, exit status, record, and a line of progress.
 
 Input: request.json in a trial's folder. Output: record.json. A result already measured is taken as it is.
 
     python -m envknee.launch results/<study>/trials/0007
+    python -m envknee.launch results/<study>/trials/0007 results/<study>/trials/0008     in one process, as far as that goes well
     python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
     python -m envknee.launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
 
@@ -15,7 +16,6 @@ and may be tried again. Exit 130 or 143: interrupted.
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,23 +37,20 @@ from envknee.machine.processes import (
 )
 from envknee.measure import ranks
 from envknee.measure.out_of_memory import KernelKills
-from envknee.record.read import read_rows, rebuild_record
-from envknee.record.schema import Environment, Failure, Image, Outcome, Record, Request, Row
-from envknee.record.status import Status
-from envknee.run import attempts, cost, nodes, progress
+from envknee.record.read import rebuild_record
+from envknee.record.schema import Image, Outcome, Record, Request
+from envknee.run import attempts, block, cost, ends, live_line, nodes, progress
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import HangWatch, beats_here
 from envknee.study import claim, space
-from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.strategies import STRATEGIES
 
 POLL_S = 0.2
-FULL_DISK_BYTES = 100_000
-"""With less room than this a trial cannot have written its rows."""
 
 
 class Interrupted(Exception):
@@ -65,8 +62,17 @@ class Interrupted(Exception):
         self.signal_number = signal_number
 
 
-def launch(trial: TrialFolder, given: Path | None = None) -> Record:
-    """Measure the trial unless that was done before, and write its record. `given` is the image of other runtimes than host.
+Measure = Callable[[TrialFolder, Request, Entrance | None], None]
+"""Measures a trial on this machine: an outcome and its cost are there, or an error was raised."""
+
+
+def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | None = None) -> Record:
+    """Measure the trial unless that was done before, and write its record.
+
+    Args:
+        trial: its folder
+        given: the image of other runtimes than host
+        measure: how, where it has no process of its own
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or another than the measured one, or the
@@ -88,15 +94,15 @@ def launch(trial: TrialFolder, given: Path | None = None) -> Record:
             _check_measured_in(trial, outcome, entrance.image if entrance else None)
             attempts.settle(trial, gpus=len({device.uuid for device in outcome.gpus}))
         elif request.refusal is not None:
-            _finish(trial, "refused", request.refusal)
+            ends.finish(trial, "refused", request.refusal)
         elif request.skip is not None:
-            _finish(trial, "skipped", request.skip)
+            ends.finish(trial, "skipped", request.skip)
         else:
             _set_aside(trial)
             if request.nodes > 1:
                 _measure_on_nodes(trial, request, given)
             else:
-                _measure_here(trial, request, entrance)
+                (measure or _measure_here)(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
@@ -204,29 +210,18 @@ def _measure(
             if hang or elapsed_s > request.limit_s:
                 break
             alive()
-            _show_live(trial, request, elapsed_s)
+            live_line.show(trial, request, elapsed_s)
             time.sleep(POLL_S)
     finally:
         end_all(process, grace_s if hang else GRACE_S, others)
-        _clear_live()
+        live_line.clear()
     attempts.check_newest(trial)
     is_late = time.monotonic() - started > request.limit_s
     if request.processes > 1:
         may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
         _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
-    if trial.outcome.exists():
-        return
-    if hang:
-        raise UserError(f"{progress.parameters(request)}: {hang}. All ranks were ended. See {trial.log}")
-    if is_late:
-        reason = f"still running after {request.limit_s:g} s (limit_s) and stopped"
-        _finish(trial, "timeout", reason, started_unix_s, started)
-    elif kernel_kills.explain(process.returncode, trial.log if request.processes > 1 else None):
-        _finish(trial, "oom", "the kernel killed the process: host memory ran out", started_unix_s, started)
-    else:
-        raise UserError(
-            f"{progress.parameters(request)}: ended without a result. {_last_words(trial, request, process.returncode)}"
-        )
+    killed = kernel_kills.explain(process.returncode, trial.log if request.processes > 1 else None)
+    ends.conclude(trial, request, ends.End(process.returncode, hang, is_late, killed, started, started_unix_s))
 
 
 def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
@@ -252,70 +247,6 @@ def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
         _merge_ranks(trial, request, wait_s=0.0)
 
 
-def _finish(
-    trial: TrialFolder, status: Status, reason: str, started_unix_s: float | None = None, started: float | None = None
-) -> None:
-    """Write the outcome of a trial whose own process could not, which began at `started` (monotonic), or never."""
-    machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
-    if trial.metrics.exists():
-        sync(trial.metrics)
-    rows = read_rows(trial)
-    failure = Failure(iteration=len(rows), tensor=None, env_indices=[], dump=None) if status == "oom" else None
-    outcome = Outcome(
-        request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
-        status=status,
-        reason=reason,
-        failure=failure,
-        environment=machine,
-        started_unix_s=time.time() if started_unix_s is None else started_unix_s,
-        setup_s=None,
-        total_s=0.0 if started is None else time.monotonic() - started,
-        num_mini_batches=None,
-        rollout_gb=None,
-        attempt=attempts.own_number(),
-    )
-    write_atomically(trial.outcome, canonical_json(outcome))
-
-
-def _last_words(trial: TrialFolder, request: Request, returncode: int) -> str:
-    """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
-    free_bytes = shutil.disk_usage(trial.root).free
-    if free_bytes < FULL_DISK_BYTES:
-        return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
-    lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
-    if said:  # the last thing that a trial says, over as many lines as it takes
-        return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
-    tail = "\n    ".join(line for line in lines[-5:] if line.strip())
-    again = "Run the sweep again to try once more."
-    if request.overrides:
-        changed = ", ".join(f"{name}: {value}" for name, value in request.overrides.items())
-        again += f" If it says the same again, look at what the study overrides ({changed})."
-    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\n{again}"
-
-
-def _show_live(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
-    if not sys.stderr.isatty():
-        return
-    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
-    width = os.get_terminal_size(sys.stderr.fileno()).columns
-    print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
-
-
-def _clear_live() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def _whole_rows(trial: TrialFolder) -> list[Row]:
-    """Return the newest row of a trial that still writes, as a list of at most one."""
-    if not trial.metrics.exists():
-        return []
-    *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
-    return [Row.model_validate_json(newest)] if newest else []
-
-
 def _say_progress(folder: StudyFolder, record: Record) -> None:
     """Print the line for a finished trial; without the study's file beside the trials, only the trial's own part."""
     if folder.study.exists():
@@ -332,23 +263,42 @@ def _say_progress(folder: StudyFolder, record: Record) -> None:
 
 
 def main() -> int:
-    """Run one trial in a fresh process group and write its record."""
-    parser = argparse.ArgumentParser(description="Run one trial in a fresh process group and write its record.")
-    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    """Run one trial, or a block of them, in a fresh process group and write their records."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("trials", type=Path, nargs="+", metavar="TRIAL", help="a folder that holds request.json")
     parser.add_argument(
-        "image", type=Path, nargs="?", help="the image to run it in: a SIF file, or the file that pins one of Docker's"
+        "--image", type=Path, help="the image to run in: a SIF file, or the file that pins one of Docker's"
     )
+    parser.add_argument("--log", type=Path, help="where to keep a link to the log of the trial that runs")
     arguments = parser.parse_args()
-    trial = TrialFolder(arguments.trial)
+    *others, last = arguments.trials
+    if arguments.image is None and last.is_file():  # the image may stand behind the trial
+        arguments.trials, arguments.image = others, last
+    trials = [TrialFolder(path) for path in arguments.trials]
     scratch.use_told()
     raise_at_signals(Interrupted)
-    try:
-        record = launch(trial, arguments.image)
-    except Interrupted as interrupted:
-        print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
-        return 128 + interrupted.signal_number
-    _say_progress(StudyFolder(trial.root.parent.parent), record)
-    return 0
+    status = 0
+    with block.Worker(trials) as worker:
+        for trial in trials:
+            if arguments.log is not None:
+                _link(arguments.log, trial.log)
+            try:
+                record = launch(trial, arguments.image, worker.measure if len(trials) > 1 else None)
+            except Interrupted as interrupted:
+                print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
+                return 128 + interrupted.signal_number
+            except UserError as error:
+                print(f"envknee: {error}", file=sys.stderr, flush=True)  # the others of its block are measured
+                status = EXIT_USER_ERROR
+            else:
+                _say_progress(StudyFolder(trial.root.parent.parent), record)
+    return status
+
+
+def _link(link: Path, log: Path) -> None:
+    """Let `link` name a trial's own log. Snakemake removes a rule's log before each run, and a link alone can be lost."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(log, link.parent))
 
 
 if __name__ == "__main__":

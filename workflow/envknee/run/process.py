@@ -1,4 +1,4 @@
-"""The process of one trial: device, trainer and meter put together, and how it ended.
+"""The process of a trial, or of a block of them: device, trainer and meter put together, and how it ended.
 
 Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
 is there, what `envknee.measure.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A
@@ -7,6 +7,9 @@ bad outcome (memory, NaN, divergence, a spent budget) ends with an outcome that 
 which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
+
+In a block the launcher names one trial after the other in files of a folder (`run.turns`), and this process measures each until one
+ends badly or leaves memory behind: then the launcher starts a fresh one.
 """
 
 import argparse
@@ -14,7 +17,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from envknee import trainers
 from envknee.machine import environment
@@ -23,9 +26,10 @@ from envknee.measure import keepsakes, ranks
 from envknee.measure.meter import Meter, TrialDone
 from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
 from envknee.measure.ranks import Ranks
+from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED
-from envknee.run import attempts
+from envknee.run import attempts, turns
 from envknee.run.container import apptainer, docker
 from envknee.run.kernel_cache import OneCompiles, key_of
 from envknee.study.errors import UserError, run_command
@@ -40,24 +44,33 @@ TOO_SMALL = "Kernel size can't be greater than actual input size"
 """What PyTorch says of it, whichever library makes the network: before the first step, and so before the first trial."""
 
 
-def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
+def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[Outcome, Meter]:
     """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
+
+    In a `block` it may not be the first of its process.
 
     Raises:
         UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
-    lived_s = age_s()  # imports take seconds, of the device's time too
+    is_first = block is None or block.process is None
+    lived_s = age_s() if is_first else 0.0  # imports take seconds, of the device's time too
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
     device = environment.choose_device(gpus_here(request), this.local_rank)
+    shared = None if block is None else block.on(device)
+    if shared is not None:
+        shared.begin()
     if request.deterministic:
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
-    meter = Meter(request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this)
+    meter = Meter(
+        request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this,
+        began_s=started, before_gb=shared.before_gb if shared else None,
+    )  # fmt: skip
     environment.use(device)
     try:
         meter.begin("configuration")
@@ -69,7 +82,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
-        end = done
+        end = TrialDone(done.status, done.reason, done.failure)  # without the frames that hold the simulation
     except Exception as error:
         if TOO_SMALL in str(error):
             raise UserError(
@@ -114,8 +127,50 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         attempt=attempts.own_number(),
         ranks=[one.model_copy(update={"status": end.status}) for one in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
+        shared=shared.found() if shared else None,
     )
     return outcome, meter
+
+
+class Block:
+    """What trials of one process have in common."""
+
+    def __init__(self) -> None:
+        """Begin before the first trial."""
+        self.process: SharedProcess | None = None
+
+    def on(self, device: str) -> SharedProcess:
+        """Return the watch over this process, which starts with its first trial."""
+        if self.process is None:
+            self.process = SharedProcess(device, environment.gpu_of(device))
+        return self.process
+
+
+def measure_block(meeting: Path, this: Ranks) -> None:
+    """Measure one trial after the other, as the launcher names them in `meeting`, until one must be this process's last."""
+    block = Block()
+    for turn in turns.named(meeting):
+        trial = TrialFolder(turn.trial)
+        turns.write_to(trial.log)
+        os.environ[attempts.TOLD] = str(turn.attempt)
+        outcome, meter = run(trial, this, block)
+        request = meter.request
+        _keep(trial, trial.outcome, outcome, meter)
+        meter.release()
+        del meter
+        assert block.process is not None, "a trial ran"
+        why = block.process.end(request, outcome)
+        turns.end(meeting, turn, why)
+        if why is not None:
+            return
+
+
+def _keep(trial: TrialFolder, path: Path, outcome: Outcome, meter: Meter) -> None:
+    """Write how a trial ended, and then what it leaves for a person to look at."""
+    attempts.check_newest(trial)
+    write_atomically(path, canonical_json(outcome))
+    if meter.ranks.rank == 0:
+        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
 
 
 def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
@@ -135,7 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Run one trial in this process; envknee.run.launch adds limits and the record."
     )
-    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument("trial", type=Path, nargs="?", help="the folder that holds request.json")
     parser.add_argument(
         "--ranks", type=int, default=1, help="how many processes train together here (default: this one)"
     )
@@ -143,9 +198,14 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="how many machines train together (default: this one)")
     parser.add_argument("--shared-meeting", type=Path, help="with --nodes: an empty folder that all of them share")
     arguments = parser.parse_args()
-    trial = TrialFolder(arguments.trial)
     # A launcher that is killed must not leave a simulation behind on the GPU.
     die_with_parent()
+    if arguments.trial is None:
+        if arguments.meeting is None:
+            parser.error("a trial's folder is missing, or --meeting of a block")
+        measure_block(arguments.meeting, Ranks.here())
+        _leave(0)
+    trial = TrialFolder(arguments.trial)
     if arguments.ranks * arguments.nodes > 1:
         if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
             parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")
@@ -159,15 +219,15 @@ def main() -> None:
         return
     this = Ranks.here()
     outcome, meter = run(trial, this)
-    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
-    attempts.check_newest(trial)
-    write_atomically(path, canonical_json(outcome))
-    if this.rank == 0:
-        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
-    # Isaac Lab's and Warp's own shutdown may hang or crash after the result is safe: leave without it.
+    _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
+    _leave(ranks.BROKEN if this.world_size > 1 and outcome.status in CRASHED else 0)
+
+
+def _leave(status: int) -> NoReturn:
+    """End this process without Isaac Lab's and Warp's own shutdown, which may hang or crash after the result is safe."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(ranks.BROKEN if this.world_size > 1 and outcome.status in CRASHED else 0)
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ plugin knows.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envknee.slurm.site import Site
@@ -121,9 +122,16 @@ def _whole(minutes: float) -> int:
 
 def trial_job(study: Study, slot: Slot, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
     """Return the job of a trial."""
-    sweep = study.sweep(slot.kind)
+    return block_job(study, [slot], site, attempt, most_minutes)
+
+
+def block_job(
+    study: Study, block: Sequence[Slot], site: Site, attempt: int = 1, most_minutes: int | None = None
+) -> Job:
+    """Return the job of trials of one arm that run one after the other: it has the time of all of them."""
+    sweep = study.sweep(block[0].kind)
     assert sweep is not None, "a plan has only kinds that the study has"
-    return job_of(shape_of(study, slot.arm), sweep.limit_s, site, attempt, most_minutes)
+    return job_of(shape_of(study, block[0].arm), sweep.limit_s * len(block), site, attempt, most_minutes)
 
 
 def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:

@@ -6,7 +6,7 @@ the version of Python or the order of a set.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from envknee.study.model import Study
 from envknee.study.rules import Kind
@@ -26,6 +26,25 @@ def shuffled(points: Iterable[Point], *key: int | str | None) -> list[Point]:
 def block_order(points: Iterable[Point], study: Study, arm: str, kind: Kind, repeat: int) -> list[Point]:
     """Return the points of repeat 0 in the order in which a later repeat of an arm runs them: a randomized block."""
     return shuffled(points, study.seed, "block", arm, kind, repeat)
+
+
+def williams(points: Sequence[Point], row: int, *key: int | str | None) -> list[Point]:
+    """Return `points` in one order of a Williams design: over all its rows each point follows each other one equally often.
+
+    So that what a size leaves behind in a process meets every other size alike. Which row comes when, and which point stands where
+    in the design, depend on `key` alone.
+
+    Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects of treatments, 1949. For an even
+    number of points it has as many rows; for an odd number each is followed by its reverse.
+    """
+    labelled = shuffled(points, *key, "labels")
+    count = len(labelled)
+    rows = count if count % 2 == 0 else 2 * count
+    number = sorted(range(rows), key=lambda place: _digest(*key, "row", place))[row % rows]
+    shift, is_reversed = (number, False) if count % 2 == 0 else (number // 2, number % 2 == 1)
+    zigzag = [place // 2 if place % 2 == 0 else count - 1 - place // 2 for place in range(count)]
+    order = [labelled[(place + shift) % count] for place in zigzag]
+    return order[::-1] if is_reversed else order
 
 
 def trial_seed(study: Study, kind: Kind, repeat: int, point: Point) -> int:

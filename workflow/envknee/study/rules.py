@@ -47,6 +47,9 @@ Kind = Literal["throughput", "learning"]
 POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
 """The folders whose files are the samplers: those that choose points, and those that choose repeats of them, too."""
 
+FIXED_DESIGNS = ("grid", "random", "sobol")
+"""Point samplers that ask no result: their points are known before the first trial, so that one process can measure several."""
+
 PhaseSwitch = Literal["off", "sampled"]
 
 Observations = Literal["stock", "per_frame", "lean"]

@@ -4,9 +4,11 @@ Input: the sizes listed in a study. Output: `Point`s. Pure.
 """
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from envknee.study.arm import Arm
 from envknee.study.errors import UserError
 from envknee.study.model import Study, Sweep
 from envknee.study.rules import Kind
@@ -132,6 +134,14 @@ class Slot:
     kind: Kind
     index: int
     repeat: int
+    block: int | None = None
+    """Which of the study's blocks measures it; None: a process of its own."""
+    chunk: int = 0
+    """Which part of a repeat's points that block has."""
+    position: int = 0
+    """In its block."""
+    again: bool = False
+    """Whether it measures the point of its block's first trial once more, which shows drift."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -169,10 +179,58 @@ def plan(study: Study) -> list[Slot]:
                 f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
                 f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
             )
+        if sweep.block != 1:
+            slots += _in_blocks(study, kind, sweep, points, len(slots))
+            continue
         for index in range(trials_asked(sweep, study.world_sizes)):
             for arm in sorted(study.arms):
                 slots.append(Slot(len(slots), arm, kind, index, 0 if sweep.chooses_trials else index // points))
     return slots if study.replay is None else slots[: study.replay.trials]
+
+
+def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, first: int) -> list[Slot]:
+    """Return the slots of a section whose processes measure several points: block by block, arms taking turns."""
+    slots: list[Slot] = []
+    indices = dict.fromkeys(study.arms, 0)
+    for repeat, (chunk, size), arm in itertools.product(
+        range(sweep.repeats), enumerate(chunk_sizes(points, sweep.block)), sorted(study.arms)
+    ):
+        shared = size > 1 and can_share(study.arms[arm])
+        block = first + len(slots)  # it goes by the number of its first trial
+        for position in range(size + shared):
+            number = first + len(slots)
+            own = block if shared else None
+            slots.append(Slot(number, arm, kind, indices[arm], repeat, own, chunk, position, position == size))
+            indices[arm] += 1
+    return slots
+
+
+def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
+    """Return how many points each part of a repeat has: as equal as can be, none more than `block`."""
+    most = points if block == "all" else min(block, points)
+    parts = -(-points // most)
+    return [points // parts + (part < points % parts) for part in range(parts)]
+
+
+def can_share(arm: Arm) -> bool:
+    """Tell whether one process can measure several trials of an arm: it must be the only one, and learn in turns."""
+    return arm.world_size == 1 and arm.strategy == "in_turns"
+
+
+def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
+    """Return what runs together: the trials of each block, and each other trial alone, in order of their numbers."""
+    grouped = itertools.groupby(slots, key=lambda slot: (slot.block, slot.number if slot.block is None else None))
+    return [list(group) for _, group in grouped]
+
+
+def first_unknowns(slots: Sequence[Slot], window: int) -> list[int]:
+    """Return, for each request, the first trial whose record it must not know: of the latest `window` - 1 jobs before its own.
+
+    So that `window` jobs can run side by side. A trial that has a process of its own is a job.
+    """
+    all_jobs = jobs(slots)
+    firsts = [job[0].number for job in all_jobs]
+    return [firsts[max(0, place - window + 1)] for place, job in enumerate(all_jobs) for _ in job]
 
 
 def _shown(sizes: object) -> str:

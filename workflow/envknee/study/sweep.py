@@ -1,11 +1,12 @@
 """A section of a study: which points it measures, how often, and for how long."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.study.choices import NameIn, names_in
 from envknee.study.rules import (
+    FIXED_DESIGNS,
     POINT_SAMPLERS,
     TRIAL_SAMPLERS,
     BatchSizes,
@@ -46,6 +47,26 @@ class Adaptive(Strict):
     )
 
 
+class UntilDecided(Strict):
+    """When repeats of a section are enough, before all of `repeats` are measured.
+
+    Its own delta and confidence, as `Adaptive` has: requests must not change with `decide`.
+    """
+
+    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+        default=0.10, description="A series is decided when its limit is reached, or still pays, at this delta."
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
+        default=0.95, description="Of that decision."
+    )
+
+
+def _block(value: Any) -> Any:
+    if value != "all" and (type(value) is not int or value < 1):
+        raise ValueError(f"expected 'all', or a whole number of points of at least 1, found {value!r}")
+    return value
+
+
 class Sweep(Strict):
     """The points of one kind of trial, and how they are picked."""
 
@@ -73,11 +94,39 @@ class Sweep(Strict):
     limit_s: Seconds = Field(
         description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
     )
+    block: Annotated[int | Literal["all"], BeforeValidator(_block)] = Field(
+        default=1,
+        description="Points that one process measures, one after the other; 'all': every point of a repeat. Two thirds of a fresh"
+        " process are its start. 1: a fresh process for each trial, the reference.",
+        exclude_if=lambda value: value == 1,
+    )
+    until_decided: UntilDecided | None = Field(
+        default=None,
+        description="Stop before `repeats` where every series is decided, looked at after 3, 5, 8 and 13 repeats.",
+        exclude_if=lambda value: value is None,
+    )
+    time_limit_s: Seconds | None = Field(
+        default=None,
+        description="Begin no further repeat once trials of an arm have taken this many seconds together. What is undecided then"
+        " says so.",
+        exclude_if=lambda value: value is None,
+    )
 
     @property
     def chooses_trials(self) -> bool:
         """Whether the sampler chooses repeats as well as points, and may stop early."""
         return self.sampler in CHOOSING_TRIALS
+
+    @model_validator(mode="after")
+    def _blocks_have_a_design(self) -> "Sweep":
+        stops = "until_decided" if self.until_decided else "time_limit_s" if self.time_limit_s else None
+        key = "block" if self.block != 1 else stops
+        if key is not None and self.sampler not in FIXED_DESIGNS:
+            raise ValueError(
+                f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"
+                f" {self.sampler}. Take one of those, or leave {key} out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _chosen_trials_need_no_list(self) -> "Sweep":

@@ -248,6 +248,7 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
     from envknee.tasks import drill, states
 
     env = make(task_id, env_cfg, meter.request.observations)
+    meter.at_release.append(env.close)
     mark_phases(env, meter.timeline)
     what = meter.request.inject
     if what is not None and what.kind == "invalid_reset":

@@ -4,6 +4,7 @@ Input: the image that the workflow hands to the launcher, a request and a comman
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,24 +81,24 @@ def shown(named: str) -> Path:
 
 def command_line(
     entrance: Entrance,
-    trial: TrialFolder,
+    trials: Sequence[TrialFolder],
     request: Request,
     command: list[str],
     variables: dict[str, str],
     scratch: Path,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what runs a trial's command in an image: (command, environment variables).
+    """Return what runs the command of a trial, or of a block of them, in an image: (command, environment variables).
 
-    It may read the project's code and the files that the task names, and write to its own folder and to `scratch`, which is empty,
-    belongs to this trial alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
+    It may read the project's code and the files that the task names, and write to its own folders and to `scratch`, which is empty,
+    belongs to this process alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
     """
-    root, here = trial.root.resolve(), Path.cwd()
-    readable, writable = [PACKAGE], [root, scratch]
-    named = [request.asset] if request.asset not in ("local", "nucleus") else []
-    named += [
+    roots, here = [trial.root.resolve() for trial in trials], Path.cwd()
+    readable, writable = [PACKAGE], [*roots, scratch]
+    files = [request.asset] if request.asset not in ("local", "nucleus") else []
+    files += [
         value for value in request.overrides.values() if isinstance(value, str) and Path(value).expanduser().is_file()
     ]
-    readable += [shown(file) for file in named]
+    readable += [shown(file) for file in files]
     for name in ("kernels", "cache", "tmp"):
         (scratch / name).mkdir()
     inside = as_told() | {
@@ -110,8 +111,8 @@ def command_line(
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
         TOLD: entrance.image.model_dump_json(),
     }
-    _python, *module, _root = command[:4]
-    command = ["python", *module, str(root), *command[4:]]
+    named = {str(trial.root): str(root) for trial, root in zip(trials, roots, strict=True)}
+    command = ["python", *(named.get(word, word) for word in command[1:])]
     kernels = variables.get("WARP_CACHE_PATH")
     if kernels:
         Path(kernels).mkdir(parents=True, exist_ok=True)
@@ -120,7 +121,7 @@ def command_line(
         inside["TRITON_CACHE_DIR"] = str(Path(kernels).resolve() / "triton")
     else:
         command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
-    folder = here if root.is_relative_to(here) else root  # as on the host, where that exists inside
+    folder = here if roots[0].is_relative_to(here) else roots[0]  # as on the host, where that exists inside
     gpus = [uuid for uuid in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
     if isinstance(entrance.runner, Path):
         words = apptainer.command_in(

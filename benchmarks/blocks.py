@@ -1,0 +1,204 @@
+"""Trials in blocks beside trials in fresh processes: do they give the same FPS and memory, and what does each point's start take?
+
+Input: a study file and sizes. Output: DIR/blocks.json, and a table in the terminal. An interrupted run goes on where it was.
+
+    python -m envknee blocks config/studies/one-gpu.yaml --num-envs 256 512 1024 2048 4096 8192 --horizon 32
+
+Each round measures every size once in a block and once in fresh processes; which comes first changes from round to round. FPS agree
+where the 90% interval of the mean ratio lies within 1 ± MARGIN (two one-sided tests at 5%).
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from envknee.ask import ask
+from envknee.record.read import load_record
+from envknee.record.schema import Cost, Record
+from envknee.run import launch
+from envknee.run.block import Worker
+from envknee.study import designs
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import TrialFolder
+from envknee.study.space import Point, Slot, is_legal
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import t
+
+SIDES = BLOCK, FRESH = "block", "fresh"
+
+MARGIN = 0.02
+
+
+class Measured(NamedTuple):
+    """What one trial gave."""
+
+    fps: float
+    memory_gb: float | None
+    start_s: float
+    """All that its launcher waited for besides iterations."""
+
+
+class Agreement(NamedTuple):
+    """The ratio of two sides over rounds."""
+
+    ratio: float
+    lower: float
+    upper: float
+    """Of the 90% interval."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether both sides agree within MARGIN."""
+        return self.lower >= 1 - MARGIN and self.upper <= 1 + MARGIN
+
+
+def agreement(block: Sequence[float], fresh: Sequence[float]) -> Agreement:
+    """Return the mean ratio of pairs, with its 90% interval by Student's t on logarithms. Pure."""
+    logs = [math.log(one / other) for one, other in zip(block, fresh, strict=True)]
+    mean = statistics.fmean(logs)
+    if len(logs) < 2:
+        return Agreement(math.exp(mean), 0.0, math.inf)
+    half = float(t.ppf(0.95, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Agreement(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def plan(
+    study: Study, arm: str, points: Sequence[Point], round_number: int, folder: Path
+) -> dict[str, list[TrialFolder]]:
+    """Write the requests of a round and return both sides' trials in the order in which they run."""
+    order = designs.williams(points, round_number, study.seed, "blocks")
+    trials: dict[str, list[TrialFolder]] = {}
+    for side in SIDES:
+        trials[side] = []
+        for position, point in enumerate(order):
+            slot = Slot(position, arm, "throughput", position, round_number, 0 if side == BLOCK else None, 0, position)
+            trial = TrialFolder(folder / f"{side}-{round_number}-{point.num_envs}")
+            trial.root.mkdir(parents=True, exist_ok=True)
+            request = canonical_json(ask.request_for(study, slot, point, refusal=None))
+            if not trial.request.exists() or trial.request.read_text(encoding="utf-8") != request:
+                write_atomically(trial.request, request)
+            trials[side].append(trial)
+    return trials
+
+
+def run(trials: Mapping[str, Sequence[TrialFolder]], is_even: bool) -> None:
+    """Measure a round, one side after the other."""
+    for side in SIDES if is_even else SIDES[::-1]:
+        if side == FRESH:
+            for trial in trials[side]:
+                launch.launch(trial)
+            continue
+        with Worker(trials[side]) as worker:
+            for trial in trials[side]:
+                launch.launch(trial, measure=worker.measure)
+
+
+def measured(trial: TrialFolder) -> Measured:
+    """Return what a trial gave.
+
+    Raises:
+        UserError: when it ended with another status than ok.
+    """
+    record: Record = load_record(trial)
+    if record.fps_total is None:
+        raise UserError(f"{trial.root} ended with {record.outcome.status}: {record.outcome.reason}. Name smaller sizes")
+    held_s = read_model(trial.cost, Cost, "").held_s
+    return Measured(record.fps_total.median, record.memory_peak_gb, held_s - record.train_s)
+
+
+def main() -> None:
+    """Measure sizes in blocks and in fresh processes, in turns, and say how well they agree."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
+    parser.add_argument("--arm", help="an arm of the study (default: the first)")
+    parser.add_argument("--num-envs", type=int, nargs="+", required=True)
+    parser.add_argument("--horizon", type=int, required=True)
+    parser.add_argument("--batch-size", type=int, help="default: the library's own number of mini-batches")
+    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("results/blocks"), help="default: %(default)s")
+    arguments = parser.parse_args()
+    study = read_study(arguments.study)
+    if study.throughput is None:
+        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
+    for point in points:
+        if not is_legal(point):
+            raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
+    arm = arguments.arm or next(iter(study.arms))
+    found: dict[str, dict[int, list[Measured]]] = {side: {point.num_envs: [] for point in points} for side in SIDES}
+    where = ""
+    for number in range(arguments.rounds):
+        trials = plan(study, arm, points, number, arguments.output)
+        run(trials, number % 2 == 0)
+        for side, of_side in trials.items():
+            for trial in of_side:
+                record = load_record(trial)
+                where = record.outcome.environment.device.name if record.outcome.environment else ""
+                found[side][record.request.num_envs].append(measured(trial))
+        print(f"round {number + 1} of {arguments.rounds}", flush=True)
+        write_atomically(arguments.output / "blocks.json", json.dumps(_plain(found, where), indent=2) + "\n")
+    _print(found, f"{where}, horizon {arguments.horizon}, {arguments.rounds} rounds")
+    print(arguments.output / "blocks.json")
+
+
+def _plain(found: Mapping[str, Mapping[int, Sequence[Measured]]], where: str) -> dict[str, object]:
+    return {
+        "device": where,
+        "sides": {
+            side: {str(size): [one._asdict() for one in trials] for size, trials in sizes.items()}
+            for side, sizes in found.items()
+        },
+    }
+
+
+def _print(found: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) -> None:
+    table = Table(
+        "num_envs",
+        "FPS in a block",
+        "fresh",
+        "ratio",
+        "90% interval",
+        "memory",
+        "start in a block",
+        "fresh",
+        title=title,
+    )
+    ratios: list[tuple[float, float]] = []
+    for size in found[BLOCK]:
+        block, fresh = found[BLOCK][size], found[FRESH][size]
+        pairs = [(one.fps, other.fps) for one, other in zip(block, fresh, strict=True)]
+        ratios += pairs
+        shown = agreement(*zip(*pairs, strict=True))
+        memory = [
+            one.memory_gb / other.memory_gb
+            for one, other in zip(block, fresh, strict=True)
+            if one.memory_gb and other.memory_gb
+        ]
+        table.add_row(
+            f"{size:,}",
+            *(f"{statistics.median(one.fps for one in side):,.0f}" for side in (block, fresh)),
+            f"{shown.ratio:.3f}",
+            f"{shown.lower:.3f} to {shown.upper:.3f}",
+            f"{statistics.median(memory):.3f}" if memory else "not measured",
+            *(f"{statistics.median(one.start_s for one in side):.1f} s" for side in (block, fresh)),
+        )
+    Console().print(table)
+    whole = agreement([one for one, _ in ratios], [other for _, other in ratios])
+    starts = [statistics.median(one.start_s for trials in found[side].values() for one in trials) for side in SIDES]
+    verdict = "agree" if whole.is_shown else "are not shown to agree"
+    print(
+        f"All sizes: ratio {whole.ratio:.4f} (90% interval {whole.lower:.4f} to {whole.upper:.4f}): both {verdict} within"
+        f" {MARGIN:.0%}. Median start per point: {starts[0]:.1f} s in a block, {starts[1]:.1f} s fresh."
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,168 @@
+"""Blocks: which trials share a process, in which order, what a request knows, and when repeats are enough."""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from envknee.ask import blocks
+from envknee.ask.ask import ask, ask_again
+from envknee.ask.observations import point_of
+from envknee.record.schema import Record, Request, Shared
+from envknee.run import turns
+from envknee.study import designs, space
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.space import Point
+from records import a_trial
+from test_ask import dice, measured, play
+
+SIZES = [64, 128, 256, 512]
+
+
+def study(window: int = 1, arms: Any = None, **changes: Any) -> Study:
+    section = {"num_envs": SIZES, "horizon": [8, 16], "batch_size": 128, "repeats": 3, "block": "all"}
+    return parse_study({"study": "s", "window": window, "arms": arms or {"stock": {}}, "throughput": section | changes})
+
+
+def points_of(requests: list[Request], block: int) -> list[Point]:
+    return [point_of(request) for request in requests if request.block == block]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8])
+def test_over_a_whole_design_each_point_follows_each_other_one_equally_often(count):
+    points = [Point(2**place, 8, None) for place in range(count)]
+    rows = count if count % 2 == 0 else 2 * count
+    orders = [designs.williams(points, row, 1, "key") for row in range(rows)]
+    assert all(sorted(order) == points for order in orders)
+    pairs = Counter(pair for order in orders for pair in pairwise(order))
+    assert set(pairs.values()) == {rows // count} and len(pairs) == count * (count - 1)
+    places = Counter((place, point) for order in orders for place, point in enumerate(order))
+    assert set(places.values()) == {rows // count}  # and stands in each place equally often
+    assert designs.williams(points, rows, 1, "key") == orders[0]
+    assert designs.williams(points[::-1], 0, 1, "key") == orders[0]
+
+
+def test_a_repeat_is_a_block_and_its_first_point_comes_again_at_the_end():
+    requests, _ = play(study())
+    assert len(requests) == 3 * 9
+    assert [request.block for request in requests] == [0] * 9 + [9] * 9 + [18] * 9
+    for block in (0, 9, 18):
+        first, *_, last = points = points_of(requests, block)
+        assert first == last and len(set(points)) == 8
+    assert [request.position for request in requests[:9]] == list(range(9))
+    assert [request.again for request in requests[:9]] == [False] * 8 + [True]
+    assert requests[0].seed == requests[8].seed != requests[9].seed
+    assert points_of(requests, 0) != points_of(requests, 9) != points_of(requests, 18)
+
+
+def test_smaller_blocks_hold_neighbours_of_a_series():
+    parts = blocks.chunks(study(block=3), "throughput")
+    assert [len(part) for part in parts] == [3, 3, 2]
+    assert parts[0] == [Point(size, 8, 128) for size in SIZES[:3]]
+    requests, _ = play(study(block=3))
+    assert len(requests) == 3 * (4 + 4 + 3)
+
+
+def test_a_request_in_a_block_knows_no_record_of_its_own_block():
+    one = study(arms={"a": {}, "b": {}})
+    requests, records = play(one)
+    for number, request in enumerate(requests):
+        known = {key: record for key, record in records.items() if key < (request.block or 0)}
+        assert ask(one, number, requests[:number], known) == request
+    assert space.first_unknowns(space.plan(one), window=1)[:10] == [0] * 9 + [9]
+    assert space.first_unknowns(space.plan(one), window=2)[9:19] == [0] * 9 + [9]
+    assert ask_again(one, requests, records) == requests
+
+
+def test_without_blocks_a_window_counts_trials():
+    plain = study(window=3, block=1)
+    assert space.first_unknowns(space.plan(plain), 3) == [max(0, number - 2) for number in range(24)]
+    assert all("block" not in request.model_dump() for request in play(plain)[0])
+
+
+def test_several_ranks_and_pipelines_have_processes_of_their_own():
+    arms = {"one": {"gpus": 1}, "two": {"gpus": 2}}
+    jobs = space.jobs(space.plan(study(arms=arms, repeats=1)))
+    assert sorted(len(job) for job in jobs) == [1] * 8 + [9]
+    assert {job[0].arm for job in jobs if len(job) > 1} == {"one"}
+
+
+def noisy(flat_from: int, noise: float):
+    """Return what measures a trial whose FPS stop growing at `flat_from` environments, with noise between blocks of points."""
+
+    def measure(request: Request):
+        throw = dice(request.number, "noise")
+        fps = 100.0 * min(request.num_envs, flat_from) * (1 + throw.gauss(0, noise))
+        return measured(request, status="skipped" if request.skip else None, fps=fps)
+
+    return measure
+
+
+def test_repeats_end_once_every_series_is_decided():
+    one = study(repeats=13, until_decided={"delta": 0.15})
+    requests, records = play(one, noisy(128, 0.01))
+    asked = {request.repeat for request in requests if request.skip is None}
+    assert asked == {0, 1, 2}
+    assert requests[-1].skip == "decided after 3 repeats" and records[len(requests) - 1].outcome.status == "skipped"
+    assert ask_again(one, requests, records) == requests
+    undecided, _ = play(study(repeats=5, until_decided={"delta": 0.15}), noisy(128, 0.5))
+    assert all(request.skip is None for request in undecided)
+
+
+def test_no_repeat_begins_that_would_outlast_the_time():
+    # Each trial takes 20 s, a block of nine 180 s: after two of them a third would end at 540 s.
+    requests, _ = play(study(repeats=5, time_limit_s=500), noisy(512, 0.01))
+    assert {request.repeat for request in requests if request.skip is None} == {0, 1}
+    assert requests[-1].skip == "time_limit_s 500: 2 repeats took 360 s, and another would take too long"
+    first_alone, _ = play(study(repeats=3, time_limit_s=1), noisy(512, 0.01))
+    assert {request.repeat for request in first_alone if request.skip is None} == {0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"block": 0}, "throughput.block.*expected 'all', or a whole number of points of at least 1, found 0"),
+        ({"block": "some"}, "throughput.block.*found 'some'"),
+        (
+            {"block": "all", "sampler": "tpe"},
+            "block is for samplers whose points are known beforehand .grid, random, sobol.",
+        ),
+        ({"block": 1, "sampler": "adaptive", "until_decided": {}}, "until_decided is for samplers"),
+        ({"time_limit_s": 0}, "throughput.time_limit_s"),
+    ],
+)
+def test_what_a_block_cannot_be_is_said(changes, said):
+    with pytest.raises(UserError, match=said):
+        study(**changes)
+
+
+def shared(**changes: Any) -> Shared:
+    plain: dict[str, Any] = {
+        "process": "host:1:0", "position": 1, "previous_num_envs": 64, "kept_torch_gb": 0.0, "kept_warp_gb": 0.0,
+        "kept_outside_gb": 0.0, "memory_counts": True,
+    }  # fmt: skip
+    return Shared(**plain | changes)
+
+
+def test_memory_counts_only_where_the_device_was_back_at_its_baseline():
+    def record(counts: bool) -> Record:
+        trial = a_trial(64, memory_gb=7.0)
+        outcome = trial.outcome.model_copy(update={"shared": shared(memory_counts=counts)})
+        return type(trial)(trial.request, trial.rows, outcome).record
+
+    assert record(True).memory_peak_gb == 7.0 and record(False).memory_peak_gb is None
+
+
+def test_turns_are_taken_one_after_the_other(tmp_path):
+    first, second = (turns.Turn(number=number, trial=tmp_path / "t", attempt=1) for number in range(2))
+    turns.name(tmp_path, first)
+    taken = turns.named(tmp_path)
+    assert next(taken) == first and turns.ended(tmp_path, first) is None
+    turns.end(tmp_path, first, None)
+    turns.name(tmp_path, second)
+    assert next(taken) == second
+    turns.end(tmp_path, second, "its last trial ended with oom")
+    ends = [turns.ended(tmp_path, turn) for turn in (first, second)]
+    assert [end and end.last_because for end in ends] == [None, "its last trial ended with oom"]

@@ -1,0 +1,123 @@
+"""A process that measures several trials: what each finds in it, and whether it may measure another.
+
+Input: the moments before and after a trial. Output: a `Shared` for its outcome, and why the next one needs a fresh process.
+
+The device is at its baseline again when no tensor and no array of the trial before is left. What stays are libraries: kernels,
+cuDNN, cuBLAS and their workspaces, which a fresh process loads, too, and which count in both peaks alike.
+Knows torch, Warp and NVML, and nothing of Isaac Lab.
+"""
+
+import ctypes
+import gc
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import torch
+import warp
+
+from envknee.machine.nvml import Gpu
+from envknee.record.schema import Outcome, Request, Shared
+
+GB = 1e9
+
+MOST_KEPT_GB = 0.15
+"""Of tensors and arrays: workspaces of cuBLAS, and Warp's own buffers, are a few MB each."""
+
+MOST_LIBRARIES_GB = 1.0
+"""Of everything else on a GPU beyond what the process used before its first trial: kernels and libraries that stay loaded."""
+
+MOST_RESIDENT_SHARE = 0.02
+"""Of the resident set on a CPU, beyond that after the first trial, which has loaded all libraries."""
+
+
+class SharedProcess:
+    """Watches one process on one device from before its first trial."""
+
+    def __init__(self, device: str, gpu: Gpu | None) -> None:
+        """Note what is in use before anything is simulated: on a GPU that is other processes."""
+        self._device = torch.device(device)
+        self._gpu = gpu
+        self.before_gb = gpu.used_gb() if gpu else None
+        """What others used of the GPU before this process had a context there."""
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+        self._measured = 0
+        self._previous: Request | None = None
+        self._baseline_resident_gb: float | None = None
+        """Of a CPU's process once its first trial is over."""
+        self._found: Shared | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no trial was measured in it."""
+        return self._measured == 0
+
+    def begin(self) -> None:
+        """Note what the trial that now begins finds, and let all peaks begin anew."""
+        torch_gb = warp_gb = 0.0
+        if self._device.type == "cuda":
+            outside_gb = 0.0
+            if not self.is_fresh:
+                torch_gb, warp_gb = self._held_gb()
+                outside_gb = self._outside_gb()
+                torch.cuda.reset_peak_memory_stats(self._device)
+            counts = max(torch_gb, warp_gb) <= MOST_KEPT_GB and outside_gb <= MOST_LIBRARIES_GB
+        else:
+            baseline_gb = self._baseline_resident_gb
+            outside_gb = 0.0 if baseline_gb is None else self._resident_gb() - baseline_gb
+            counts = baseline_gb is None or outside_gb <= MOST_RESIDENT_SHARE * baseline_gb
+            with suppress(OSError):  # a sandbox without it
+                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
+        self._found = Shared(
+            process=self._name,
+            position=self._measured,
+            previous_num_envs=self._previous.num_envs if self._previous else None,
+            kept_torch_gb=torch_gb,
+            kept_warp_gb=warp_gb,
+            kept_outside_gb=outside_gb,
+            memory_counts=counts,
+        )
+
+    def found(self) -> Shared:
+        """Return what the trial found, and how its GPU runs now."""
+        assert self._found is not None, "begin comes first"
+        return self._found.model_copy(update=self._gpu.clocks() if self._gpu else {})
+
+    def end(self, request: Request, outcome: Outcome) -> str | None:
+        """Free what the trial has left; return why this process must not measure another, or None."""
+        self._measured += 1
+        self._previous = request
+        if outcome.status not in ("ok", "target_reached", "timeout"):
+            return f"its last trial ended with {outcome.status}"
+        gc.collect()
+        if self._device.type != "cuda":
+            with suppress(OSError, AttributeError):  # not every C library has it
+                ctypes.CDLL(None).malloc_trim(0)
+            self._baseline_resident_gb = self._baseline_resident_gb or self._resident_gb()
+            return None
+        torch.cuda.synchronize(self._device)
+        torch.cuda.empty_cache()
+        torch_gb, warp_gb = self._held_gb()
+        if max(torch_gb, warp_gb) > MOST_KEPT_GB:
+            return f"{torch_gb:.2f} GB of tensors and {warp_gb:.2f} GB of Warp's arrays of its last trial are left"
+        outside_gb = self._outside_gb()
+        if outside_gb > MOST_LIBRARIES_GB:
+            return f"{outside_gb:.2f} GB beside tensors and arrays are left, and {MOST_LIBRARIES_GB:g} is the most"
+        return None
+
+    def _held_gb(self) -> tuple[float, float]:
+        """Return what PyTorch's tensors and Warp's arrays hold on the GPU."""
+        device = warp.device_from_torch(self._device)
+        pool = warp.get_mempool_used_mem_current(device) if warp.is_mempool_enabled(device) else 0
+        return torch.cuda.memory_allocated(self._device) / GB, pool / GB
+
+    def _outside_gb(self) -> float:
+        """Return what is in use on the GPU beyond the time before this process, PyTorch's cache left out."""
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
+        own = total_bytes - free_bytes - torch.cuda.memory_reserved(self._device)
+        return own / GB - (self.before_gb or 0.0)
+
+    def _resident_gb(self) -> float:
+        return psutil.Process().memory_info().rss / GB

@@ -1,0 +1,99 @@
+"""How a trial ended whose process did not say so itself: the outcome, or the error, that its end stands for.
+
+Input: exit status, time limit, hang, kernel's kills. Output: outcome.json, or a `UserError` after which the trial may be tried again.
+"""
+
+import shutil
+import time
+from typing import NamedTuple
+
+from envknee.record.read import read_rows
+from envknee.record.schema import Environment, Failure, Outcome, Request
+from envknee.record.status import Status
+from envknee.run import attempts, progress
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.paths import TrialFolder
+
+FULL_DISK_BYTES = 100_000
+"""With less room than this a trial cannot have written its rows."""
+
+
+class End(NamedTuple):
+    """What was seen of the end of a trial's processes."""
+
+    returncode: int | None
+    hang: str | None
+    """Which of several ranks hung."""
+    is_late: bool
+    """Whether `limit_s` was over."""
+    killed: bool
+    """Whether the kernel killed a process because host memory ran out."""
+    started: float
+    """When the trial began, by the monotonic clock."""
+    started_unix_s: float
+
+
+def conclude(trial: TrialFolder, request: Request, end: End) -> None:
+    """Write the outcome that an end stands for, unless the trial's own process wrote one.
+
+    Raises:
+        UserError: when it ended without a result.
+    """
+    if trial.outcome.exists():
+        return
+    if end.hang:
+        raise UserError(f"{progress.parameters(request)}: {end.hang}. All ranks were ended. See {trial.log}")
+    if end.is_late:
+        reason = f"still running after {request.limit_s:g} s (limit_s) and stopped"
+        finish(trial, "timeout", reason, end.started_unix_s, end.started)
+    elif end.killed:
+        reason = "the kernel killed the process: host memory ran out"
+        finish(trial, "oom", reason, end.started_unix_s, end.started)
+    else:
+        raise UserError(
+            f"{progress.parameters(request)}: ended without a result. {last_words(trial, request, end.returncode)}"
+        )
+
+
+def finish(
+    trial: TrialFolder, status: Status, reason: str, started_unix_s: float | None = None, started: float | None = None
+) -> None:
+    """Write the outcome of a trial whose own process could not, which began at `started` (monotonic), or never."""
+    machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+    if trial.metrics.exists():
+        sync(trial.metrics)
+    rows = read_rows(trial)
+    failure = Failure(iteration=len(rows), tensor=None, env_indices=[], dump=None) if status == "oom" else None
+    outcome = Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+        status=status,
+        reason=reason,
+        failure=failure,
+        environment=machine,
+        started_unix_s=time.time() if started_unix_s is None else started_unix_s,
+        setup_s=None,
+        total_s=0.0 if started is None else time.monotonic() - started,
+        num_mini_batches=None,
+        rollout_gb=None,
+        attempt=attempts.own_number(),
+    )
+    write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def last_words(trial: TrialFolder, request: Request, returncode: int | None) -> str:
+    """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
+    free_bytes = shutil.disk_usage(trial.root).free
+    if free_bytes < FULL_DISK_BYTES:
+        return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
+    lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
+    if said:  # the last thing that a trial says, over as many lines as it takes
+        return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
+    tail = "\n    ".join(line for line in lines[-5:] if line.strip())
+    again = "Run the sweep again to try once more."
+    if request.overrides:
+        changed = ", ".join(f"{name}: {value}" for name, value in request.overrides.items())
+        again += f" If it says the same again, look at what the study overrides ({changed})."
+    return f"Its exit status was {returncode}; the last lines of {trial.log}:\n    {tail}\n{again}"

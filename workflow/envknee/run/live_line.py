@@ -1,0 +1,34 @@
+"""The line on a terminal that says what the running trial does. Nothing where no person looks.
+
+Input: the trial's newest row. Output: one line of standard error, written over and over.
+"""
+
+import os
+import sys
+
+from envknee.record.schema import Request, Row
+from envknee.run import progress
+from envknee.study.paths import TrialFolder
+
+
+def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
+    """Say how far a trial is."""
+    if not sys.stderr.isatty():
+        return
+    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
+    width = os.get_terminal_size(sys.stderr.fileno()).columns
+    print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def clear() -> None:
+    """Remove the line."""
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _whole_rows(trial: TrialFolder) -> list[Row]:
+    """Return the newest row of a trial that still writes, as a list of at most one."""
+    if not trial.metrics.exists():
+        return []
+    *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
+    return [Row.model_validate_json(newest)] if newest else []
