@@ -103,12 +103,19 @@ def noisy(flat_from: int, noise: float):
 def test_repeats_end_once_every_series_is_decided():
     one = study(repeats=13, until_decided={"delta": 0.15})
     requests, records = play(one, noisy(128, 0.01))
-    asked = {request.repeat for request in requests if request.skip is None}
-    assert asked == {0, 1, 2}
+    assert {request.repeat for request in requests if request.skip is None} == {0, 1, 2}
     assert requests[-1].skip == "decided after 3 repeats" and records[len(requests) - 1].outcome.status == "skipped"
     assert ask_again(one, requests, records) == requests
     undecided, _ = play(study(repeats=5, until_decided={"delta": 0.15}), noisy(128, 0.5))
-    assert all(request.skip is None for request in undecided)
+    assert not any("decided" in (request.skip or "") for request in undecided)
+
+
+def test_later_repeats_measure_what_the_verdict_hangs_on():
+    # FPS double up to 256 environments and stay: 64 gains 100% for certain, so no repeat of it is needed.
+    requests, _ = play(study(horizon=[8], repeats=3, until_decided={"delta": 0.15}), noisy(256, 0.01))
+    measured_again = {request.num_envs for request in requests if request.repeat and request.skip is None}
+    assert measured_again == {256, 512}
+    assert {request.num_envs for request in requests if request.repeat == 0} == set(SIZES)
 
 
 def test_no_repeat_begins_that_would_outlast_the_time():

@@ -107,6 +107,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         gpus=arm.gpus,
         warmup_iterations=sweep.warmup_iterations,
         iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
+        precision=sweep.precision if isinstance(sweep, Throughput) else None,
         target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
         target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
         budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
@@ -159,7 +160,7 @@ def _next(
         point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
     else:
         point = _sampler(POINT_SAMPLERS, question).new_point(question)
-    skip = enough.why(question)
+    skip = enough.why(question, point)
     return request_for(study, slot, point, None if skip else memory.refusal(point), skip)
 
 

@@ -1,21 +1,25 @@
-"""When a section has repeats enough: every series is decided, or its time is over. Pure.
+"""When a section has repeats enough: every series is decided, its time is over, or a point decides nothing. Pure.
 
-Looks are few and fixed (`LOOKS`), so that stopping at the first success keeps the promised error (docs/verdicts.md).
+The first repeat measures every point. Later ones measure those on which the verdict hangs: the largest doubling, and each that may gain
+less than delta for all that is known. Looks are few and fixed (`LOOKS`), so that stopping at the first success keeps the promised
+error (docs/verdicts.md).
 """
 
+import math
 from collections.abc import Sequence
 
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
+from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 
 LOOKS = (3, 5, 8, 13)
 """Repeats after which a section may be found decided."""
 
 
-def why(question: Question) -> str | None:
-    """Return why no further trial of this section is needed, or None."""
+def why(question: Question, point: Point) -> str | None:
+    """Return why a trial at `point` is not needed, or None."""
     sweep, slot = question.sweep, question.slot
     own = [
         record
@@ -30,6 +34,8 @@ def why(question: Question) -> str | None:
         repeats = len({record.request.repeat for record in measured})
         if repeats and spent_s * (repeats + 1) / repeats > sweep.time_limit_s:
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
+    if sweep.until_decided and slot.repeat and slot.kind == "throughput" and _is_clear(own, point, sweep.until_decided):
+        return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
     return None
 
 
@@ -54,3 +60,32 @@ def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecide
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
     return all(limit.state != "undecided" for limit in analyse(list(records), decide))
+
+
+def _is_clear(records: Sequence[Record], point: Point, rule: UntilDecided) -> bool:
+    """Tell whether every doubling that a point has a part in is known to gain more, and none of them is the largest."""
+    from envknee.verdict import noise, throughput
+
+    for limit in throughput.analyse(list(records), Decide(delta=rule.delta, confidence=rule.confidence)):
+        if (limit.horizon, limit.batch_size) != (point.horizon, point.batch_size) or not limit.gains:
+            continue
+        repeats = {measured.num_envs: len(measured.fps_repeats) for measured in limit.points}
+        half = limit.law.half_saturation_num_envs if limit.law else None
+        on_cpu = any(
+            record.outcome.environment and record.outcome.environment.device.type == "cpu" for record in records
+        )
+
+        def cv(size: int, repeats: dict[int, int] = repeats, half: float | None = half, on_cpu: bool = on_cpu) -> float:
+            return (noise.CPU_CV if on_cpu else noise.assumed_cv(size, half)) / math.sqrt(repeats[size])
+
+        clear = {
+            gain.num_envs: noise.gain_interval(
+                math.log1p(gain.gain), (cv(gain.num_envs), cv(gain.doubled)), rule.confidence
+            )[0]
+            > math.log1p(rule.delta)
+            for gain in limit.gains
+        }
+        clear[max(clear)] = False
+        own = [is_clear for size, is_clear in clear.items() if point.num_envs in (size, 2 * size)]
+        return bool(own) and all(own)
+    return False

@@ -19,7 +19,7 @@ from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks, beat_file
-from envknee.measure.rows import Collected, Part, parts_of_collectors, whole_row
+from envknee.measure.rows import Collected, Part, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import Watch
 from envknee.record.build import reward_average
 from envknee.record.schema import (
@@ -114,7 +114,7 @@ class Meter:
         """What gives back what the trial has made, once its result is safe and its process measures another."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
-        self._load = LoadWatch(gpu)
+        self._load = LoadWatch(gpu, is_alone=ranks.world_size == 1)
         self._on_first_step = on_first_step
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
         self._stage_began = time.monotonic() - age_s() if began_s is None else began_s
@@ -364,7 +364,8 @@ class Meter:
     def _end_when_done(self, row: Row) -> None:
         request = self.request
         if request.kind == "throughput":
-            if len(self.rows) == request.untimed_iterations + (request.iterations or 0):
+            timed = [row.fps_total for row in self.rows[request.untimed_iterations :]]
+            if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
                 raise TrialDone("ok")
             return
         average = reward_average(self.rows, request.target_episodes or 1)

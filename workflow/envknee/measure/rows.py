@@ -1,5 +1,6 @@
 """The row of an iteration, from what each rank measured in it. Pure."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -126,3 +127,13 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
         return None
     own, shared = (statistics.fmean(column) for column in zip(*told, strict=True))
     return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(told), rank_mean=own, shared=shared)
+
+
+def is_known_within(fps: Sequence[float], share: float | None) -> bool:
+    """Tell whether the median of the timed iterations is known: its standard error is at most `share` of it.
+
+    Two iterations are the least. The error of a median is 1.2533 times that of a mean, where noise is normal.
+    """
+    if share is None or len(fps) < 2:
+        return False
+    return 1.2533 * statistics.stdev(fps) / math.sqrt(len(fps)) <= share * statistics.median(fps)

@@ -78,6 +78,8 @@ class Request(Frozen):
     """A drill: what breaks the simulation on purpose. Its results are none."""
     strategy: StrategyName = Field(default="in_turns", exclude_if=lambda value: value == "in_turns")
     sync_every: int = Field(default=1, exclude_if=lambda value: value == 1)
+    precision: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of a throughput trial: it may end before its last iteration once its median is known within this share."""
     block: int | None = Field(default=None, exclude_if=lambda value: value is None)
     """Which of the study's blocks measures it, by the number of the block's first trial; None: a process of its own."""
     position: int = Field(default=0, exclude_if=lambda value: value == 0)
@@ -147,6 +149,10 @@ class Load(Frozen):
     """Share of the time in which the GPU ran some kernel: a mean of what NVML says of up to a second."""
     gpu_power_w: Annotated[float | None, Metric("sum", system="gpu_{gpu}_power_usage_watts")] = None
     """What the GPU draws, a mean; None where NVML does not tell."""
+    others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    """CPU time that went to all other processes of the machine: 100 is one core."""
 
 
 class RankIteration(Frozen):

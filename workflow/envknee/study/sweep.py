@@ -149,7 +149,12 @@ class Throughput(Sweep):
     """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
 
     repeats: Positive = 3
-    iterations: Positive = Field(default=5, description="Timed iterations after the warm-up.")
+    iterations: Positive = Field(default=5, description="Timed iterations after the warm-up, at most.")
+    precision: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] | None = Field(
+        default=None,
+        description="End a trial once the standard error of its median FPS is below this share, after two timed iterations or more.",
+        exclude_if=lambda value: value is None,
+    )
     limit_s: Seconds = 600.0
 
 

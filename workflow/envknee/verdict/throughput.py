@@ -17,6 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
+from envknee.verdict import disturbed
 from envknee.verdict.blocks import machine_blocks
 from envknee.verdict.rule import doublings, union
 from envknee.verdict.rule.contrasts import within_blocks
@@ -151,6 +152,13 @@ def limit_of(
 def _limit(
     series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure
 ) -> ThroughputLimit:
+    out = disturbed.disturbed([record for records in by_size.values() for record in records])
+    said = disturbed.note([record for records in by_size.values() for record in records])
+    by_size = {
+        size: kept
+        for size, records in by_size.items()
+        if (kept := [record for record in records if record.request.number not in out])
+    }
     fps: dict[int, list[float]] = {}
     timed: dict[int, list[Record]] = {}
     failures: dict[int, Counter[str]] = {}
@@ -164,10 +172,11 @@ def _limit(
             fps[num_envs] = values
             timed[num_envs] = [record for record in records if record.outcome.status == "ok"]
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
-    return limit_of(
+    limit = limit_of(
         series, fps, failures, settings,
         not_counted=not_counted, ranks=ranks, measure=measure, blocks=machine_blocks(timed),
     )  # fmt: skip
+    return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
 
 
 def _fps(record: Record, measure: Measure) -> float:

@@ -1,0 +1,41 @@
+"""What other processes took of the machine: said, and not counted where it is far more than usual."""
+
+from collections.abc import Sequence
+
+from envknee.record.schema import Record, Spread
+from envknee.study.model import Decide
+from envknee.verdict import disturbed, throughput
+from records import a_trial
+
+
+def records(cores: Sequence[float], num_envs: int = 64, first: int = 0, fps: float = 1000.0) -> list[Record]:
+    def spread(percent: float) -> Spread:
+        return Spread(median=percent, lower_quartile=percent, upper_quartile=percent, iterations=2)
+
+    made = [
+        a_trial(num_envs, number=first + place, fps=fps * (1 + 0.001 * place)).record for place in range(len(cores))
+    ]
+    return [
+        record.model_copy(update={"metrics": {"others_cpu_percent": spread(100 * one)}})
+        for record, one in zip(made, cores, strict=True)
+    ]
+
+
+def test_a_trial_beside_a_busy_neighbour_is_not_counted():
+    small = records([0.0, 0.1, 0.0, 0.9])
+    large = records([0.1, 0.0, 0.1], num_envs=128, first=10, fps=1900.0)
+    assert disturbed.disturbed([*small, *large]) == {3}
+    limit = throughput.analyse([*small, *large], Decide())[0]
+    assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
+    assert limit.notes[-1] == "Not counted: 1 of 7 trials, of which others took half a core more than of the rest."
+
+
+def test_a_neighbour_who_is_always_there_is_said():
+    limit = throughput.analyse([*records([1.0] * 3), *records([0.9] * 3, 128, 10)], Decide())[0]
+    assert limit.notes[-1] == "Other processes kept 0.9 cores busy meanwhile: this holds for a machine that busy."
+    assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
+
+
+def test_where_it_was_not_measured_nothing_is_said():
+    plain = [a_trial(64, number=number).record for number in range(3)]
+    assert disturbed.note(plain) is None and disturbed.disturbed(plain) == set()
