@@ -135,10 +135,10 @@ def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | 
 
 def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
     """Return the arms for each shape that some trial asks for, the smallest first."""
-    found: dict[Shape, list[str]] = {}
+    arms: dict[Shape, list[str]] = {}
     for arm in sorted(study.arms):
-        found.setdefault(shape_of(study, arm), []).append(arm)
-    return dict(sorted(found.items()))
+        arms.setdefault(shape_of(study, arm), []).append(arm)
+    return dict(sorted(arms.items()))
 
 
 def check_one_node(study: Study) -> None:
