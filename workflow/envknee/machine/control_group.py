@@ -59,5 +59,5 @@ def _read(path: Path) -> str | None:
 
 
 def _oom_kill_of(text: str | None) -> int | None:
-    found = [int(line.split()[1]) for line in (text or "").splitlines() if line.startswith("oom_kill ")]
-    return found[0] if found else None
+    counts = [int(line.split()[1]) for line in (text or "").splitlines() if line.startswith("oom_kill ")]
+    return counts[0] if counts else None

@@ -74,12 +74,12 @@ class HangWatch:
 
 def beats_here(folder: Path) -> dict[int, Beat]:
     """Return the newest beat of each rank on this machine, whose files lie in `folder`."""
-    found = {}
+    beats = {}
     for path in folder.glob("rank-*.beat"):
         text = path.read_text(encoding="ascii").strip()
         rank = int(path.stem.removeprefix("rank-"))
-        found[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
-    return found
+        beats[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
+    return beats
 
 
 def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:

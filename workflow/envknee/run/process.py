@@ -112,7 +112,7 @@ def run(trial: TrialFolder, this: Ranks) -> tuple[Outcome, Meter]:
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
         warnings=meter.warnings,
         attempt=attempts.own_number(),
-        ranks=[one.model_copy(update={"status": end.status}) for one in collectors] or None,
+        ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
     )
     return outcome, meter

@@ -65,10 +65,10 @@ def around(
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
         if before is not None:
             before(*arguments)
-        found = original(*arguments, **keywords)
+        result = original(*arguments, **keywords)
         if after is not None:
             after(*arguments)
-        return found
+        return result
 
     setattr(owner, method, wrapped)
 

@@ -51,13 +51,13 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
         )
     if runtime == "docker":
         pinned = docker.read_pinned(given)
-        program, found = docker.find(pinned.image.content_sha256)
-        apptainer.check_fits(pinned.name, found, docker.BUILD)
-        return Entrance(found, program)
+        program, image = docker.find(pinned.image.content_sha256)
+        apptainer.check_fits(pinned.name, image, docker.BUILD)
+        return Entrance(image, program)
     apptainer.require_apptainer()
-    found = apptainer.describe(given)
-    apptainer.check_fits(given, found)
-    return Entrance(found, given)
+    image = apptainer.describe(given)
+    apptainer.check_fits(given, image)
+    return Entrance(image, given)
 
 
 def shown(named: str) -> Path:
