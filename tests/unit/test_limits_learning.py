@@ -16,7 +16,7 @@ from scipy.stats import trim_mean
 
 from benchmarks import prove
 
-STUDIES = 1000
+STUDIES = 400
 
 SIZES = prove.LEARNING_SIZES
 

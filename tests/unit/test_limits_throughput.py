@@ -18,7 +18,7 @@ from records import GPU, Trial, a_trial, fps_trials, records_of
 from benchmarks import prove
 from benchmarks.prove import ALL_AT_DELTA, FALLING, SIZES, Noise, normal
 
-STUDIES = 1000
+STUDIES = 400
 
 DELTA = prove.DELTA
 

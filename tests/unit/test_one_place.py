@@ -15,6 +15,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "workflow/envknee"
 
 
+def example(heading: str) -> str:
+    """Return what docs/extending.md shows under a heading."""
+    section = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    return section.partition("```python\n")[2].partition("```")[0]
+
+
 def add(copy: Path, file: str, before: str, line: str) -> None:
     """Put one line into a file, in front of a line that is there once."""
     path = copy / file
@@ -28,22 +34,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project")
     for folder in ("workflow", "config"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    gpu_power = '    gpu_power_w: Annotated[float | None, Metric("sum"'
+    add(copy, f"{PACKAGE}/record/schema.py", gpu_power, example("A metric"))
+    add(copy, f"{PACKAGE}/slurm/site.py", "    scratch: str | None = None\n", example("An option of SLURM"))
     add(
-        copy, f"{PACKAGE}/record/schema.py", '    gpu_power_w: Annotated[float | None, Metric("sum"',
-        '    gpu_temperature_c: Annotated[float | None, Metric("largest", recorded=True, system="gpu_{gpu}_temperature")] = None\n',
-    )  # fmt: skip
-    add(
-        copy, f"{PACKAGE}/slurm/site.py", "    scratch: str | None = None\n",
-        '    reservation: Annotated[Name | None, Slurm("--reservation")] = None\n',
-    )  # fmt: skip
-    add(
-        copy, f"{PACKAGE}/show/figures/registry.py", '    Entry("memory", THRESHOLDS',
-        '    Entry("temperature", THRESHOLDS, "temperature:draw_temperature", lambda _: True),\n',
-    )  # fmt: skip
-    add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
-    (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(
-        '"""The largest points first."""\n\n\ndef new_point(question):\n    return max(question.new(question.points))\n'
+        copy,
+        f"{PACKAGE}/show/figures/registry.py",
+        '    Entry("memory", THRESHOLDS',
+        f"{example('A figure').rstrip()},\n",
     )
+    add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
+    (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(example("A sampler"))
     (copy / f"{PACKAGE}/show/figures/temperature.py").write_text(
         "from matplotlib.figure import Figure\n\n\ndef draw_temperature(evidence):\n    return Figure()\n"
     )

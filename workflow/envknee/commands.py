@@ -1,4 +1,4 @@
-"""Every command of envknee: its name, the module that runs it, and one line of what it does.
+"""Every command of envknee: name, module and a line of what it does.
 
 `envknee NAME ...` runs one. The names of earlier versions (`python -m envknee.compare ...`) still answer: Python finds their modules
 through this table.

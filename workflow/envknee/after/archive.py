@@ -1,4 +1,4 @@
-"""A study as one file that another machine can check, read and run again.
+"""A study as one file that another machine can check, then run again.
 
 Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock
 files and image hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).

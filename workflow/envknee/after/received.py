@@ -1,4 +1,4 @@
-"""An archive that came from elsewhere: checked, and unpacked where nothing in it can do harm.
+"""An archive from elsewhere: unpacked only where nothing in it can do harm.
 
 Input: a zip file that anybody may have made. Output: results/archives/<study>/, or nothing at all.
 

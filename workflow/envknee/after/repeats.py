@@ -1,4 +1,4 @@
-"""Whether two runs of the same trials learned the same, bit for bit; and if not, from when on and by how much.
+"""Whether two runs of the same trials learned the same, bit for bit.
 
 Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 where
 something differs.

@@ -1,4 +1,4 @@
-"""The search for the threshold of one series: which num_envs tells most, and when it is decided.
+"""The search for the threshold of one series: which num_envs tells most.
 
 Input: what is known of each num_envs of a (horizon, batch_size). Output: the num_envs to run next, or why none. Pure.
 

@@ -1,4 +1,4 @@
-"""Where and with what a trial runs: host, device, versions, git.
+"""Where a trial runs: host, device, versions, git.
 
 Input: the machine. Output: an `Environment` for the record.
 """

@@ -1,4 +1,4 @@
-"""Which commit the code is that runs, and whether it was changed since.
+"""Which commit the running code is, changed or not.
 
 Input: the checkout that this package lies in, or ENVKNEE_GIT_COMMIT. Output: commit, whether it was changed, branch.
 """

@@ -1,4 +1,4 @@
-"""Which episodes ended in a rollout, whole ones alone, and what they earned. Knows torch, and nothing of Isaac Lab."""
+"""Which whole episodes ended in a rollout, with what they earned. Knows torch, not Isaac Lab."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""How much memory a trial uses, and what for: figures for each row, and a map at the end or when memory ran out.
+"""How much memory a trial uses, by purpose: a figure per row, a map at the end or when memory ran out.
 
 Input: the moments of a trial (environment made, learner made, learning begins and ends). Output: `MemoryUse`, `MemoryMap`.
 Knows torch, Warp and NVML, and nothing of Isaac Lab.

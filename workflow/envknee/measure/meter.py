@@ -1,4 +1,4 @@
-"""Clocks, episodes and memory while a trial runs: one row per iteration, appended to metrics.jsonl.
+"""What trainers report to: one row per iteration, appended to metrics.jsonl.
 
 Input: the begin and end of every step and iteration, from a trainer. Output: rows, and the signal that ends the trial.
 The same meter serves every trainer; it knows torch, and nothing of Isaac Lab.

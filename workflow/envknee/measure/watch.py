@@ -1,4 +1,4 @@
-"""Which number of a simulation broke first: in which environments, at which step, and the last good state.
+"""Which number of a simulation broke first: in which environments, at which step, from which last good state.
 
 Input: the tensors of every environment step, as they come. Nothing here waits for the device until a rollout ends.
 """

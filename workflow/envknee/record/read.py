@@ -1,4 +1,4 @@
-"""Records and rows as they lie in a results folder."""
+"""Records in a results folder, read with their rows."""
 
 import argparse
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a trial takes: GPUs, seconds, joules, and what SLURM says of its job.
+"""What a trial takes: GPUs, seconds, joules, time in a queue.
 
 Input: the trial's GPUs. Output: a `Cost`. Asked from outside the trial's processes, before and after them.
 """

@@ -1,4 +1,4 @@
-"""Tells when ranks that should train hang, which, and where.
+"""Finds the rank that hangs, with where it does.
 
 Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes; of several machines,
 what each has read there (see nodes). Output: words.

@@ -1,4 +1,4 @@
-"""A trial on several machines of a SLURM job: one srun starts this module on each, and each runs its part of the ranks.
+"""A trial on several machines of a SLURM job: one srun starts this module on each, for its part of the ranks.
 
 Input: a trial whose request says `nodes: 2`, inside a job that has as many. Output: as of every trial; until it ends, in a folder
 that all nodes see, what each node knows of its ranks (a line a second) and what they cost there.

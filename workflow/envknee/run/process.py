@@ -1,4 +1,4 @@
-"""The process of one trial: device, trainer and meter put together, and how it ended.
+"""The process of one trial: trainer and meter put together on a device.
 
 Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
 is there, what `envknee.measure.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A

@@ -1,4 +1,4 @@
-"""What a job asks SLURM for: GPUs from its arm, cores and memory for each of those, time from its trial's limit. Pure.
+"""What a job asks SLURM for: GPUs, cores, memory, time. Pure.
 
 Input: a site, a study, which trial and which attempt. Output: a `Job`; its resources under the names that Snakemake's executor
 plugin knows.

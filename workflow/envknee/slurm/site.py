@@ -1,4 +1,4 @@
-"""A cluster as its user describes it, parsed once: partition, account, kind of GPU and the rest of site.yaml.
+"""A cluster as its user describes it in site.yaml, parsed once.
 
 Input: workflow/profiles/slurm/site.yaml, or another file in its place. Output: a `Site`.
 """

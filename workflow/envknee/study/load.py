@@ -1,4 +1,4 @@
-"""Study files, read into `Study`; errors name the key, the value and what is legal."""
+"""Study files, read into `Study`."""
 
 import argparse
 import json

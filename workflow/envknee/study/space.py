@@ -1,4 +1,4 @@
-"""The legal points of a sweep, and every size derived from a point, each computed in one function.
+"""The legal points of a sweep. Computes every size that follows from a point, each in one function.
 
 Input: the sizes listed in a study. Output: `Point`s. Pure.
 """

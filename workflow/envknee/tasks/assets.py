@@ -1,4 +1,4 @@
-"""Which files a task's scene is made of, and where they come from.
+"""Which files a task's scene is made of, wherever they come from.
 
 Input: an environment's configuration. Output: the same, with files of this machine where the project has them or a study names
 them, and an error that lists the others before anything would be fetched.

@@ -1,4 +1,4 @@
-"""What each remedy against too little memory buys: arms beside a baseline, by what fits and by FPS, and advice for the card.
+"""What each remedy against too little memory buys: arms beside a baseline, by what fits, by FPS.
 
 Input: records and arms of a study that names a baseline (`decide.baseline`), and the memory limits of its arms. Output:
 `Remedies`, the best first. Pure.

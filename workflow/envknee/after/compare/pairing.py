@@ -1,4 +1,4 @@
-"""Which trial of one side is compared with which of the other, how both ended, and whether one machine ran both.
+"""Which trial of one side is compared with which of the other.
 
 Input: records of two sides, each of one arm. Output: pairs by point, those without a counterpart, and what a reader must know of
 them. Pure.

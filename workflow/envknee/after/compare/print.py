@@ -1,4 +1,4 @@
-"""Two studies, or parts of them, side by side: what is faster, by how much, whether that is more than noise, and in which phase.
+"""A comparison in the terminal: what is faster, by how much, beyond noise or not, and in which phase.
 
 Input: two folders of results, each with an arm where it holds several; where none is named, each arm that both have is compared.
 Output: tables in the terminal, and with --output a file with a list of comparisons. It serves as a gate (`gate`): exit 0 where a

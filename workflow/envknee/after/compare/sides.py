@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which trials each has, and where it is named by folder, arm and commit."""
+"""The two sides of a comparison: which trials a folder, an arm or a commit has."""
 
 from collections import Counter
 from collections.abc import Sequence

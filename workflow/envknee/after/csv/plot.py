@@ -1,4 +1,4 @@
-"""FPS of a person's own table against num_envs, with the law and the limit.
+"""FPS of a person's own table against num_envs, with its law.
 
 Input: a `TableVerdict`. Output: one figure.
 """

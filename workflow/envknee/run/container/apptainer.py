@@ -1,4 +1,4 @@
-"""The image that trials run in with `runtime: apptainer`: what it is, whether it fits, and how a command runs in it.
+"""The image of `runtime: apptainer`: what it is, whether it fits, how a command runs in it.
 
 For `runtime: docker` see docker.py; what both have in common is here.
 

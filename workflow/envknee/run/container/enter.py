@@ -1,4 +1,4 @@
-"""How a trial's command enters the image that its study says: what it is told, may read and may write.
+"""How a trial's command enters its study's image: which variables and files it gets.
 
 Input: the image that the workflow hands to the launcher, a request and a command. Output: the command line around it.
 """

@@ -1,4 +1,4 @@
-"""Collectors in processes of Ray, on this machine or on several, each with a simulation of its own, and one learner.
+"""Collectors in processes of Ray, each with a simulation of its own, for one learner.
 
 Input: a request with `strategy: ray`. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1
 (collectors/distributed/ray.py), Ray 2.60.0.
