@@ -16,7 +16,7 @@ from scipy.stats import trim_mean
 
 from benchmarks import prove
 
-STUDIES = 400
+STUDIES = 1000
 
 SIZES = prove.LEARNING_SIZES
 

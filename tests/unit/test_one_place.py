@@ -15,6 +15,17 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "workflow/envknee"
 
 
+TWICE = """
+from envknee.ask.question import Choice
+
+
+def choose(question):
+    asked = len(question.requests)
+    return Choice(min(question.points), asked, "enough" if asked > 1 else None)
+"""
+"""A sampler that chooses trials: the smallest point twice, then no more."""
+
+
 def example(heading: str) -> str:
     """Return what docs/extending.md shows under a heading."""
     section = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
@@ -45,6 +56,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
     (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(example("A sampler"))
+    (copy / f"{PACKAGE}/ask/samplers/trials/twice.py").write_text(TWICE)
     (copy / f"{PACKAGE}/show/figures/temperature.py").write_text(
         "from matplotlib.figure import Figure\n\n\ndef draw_temperature(evidence):\n    return Figure()\n"
     )
@@ -92,18 +104,22 @@ print(json.dumps({
     assert found["mlflow"] == ["system/gpu_0_temperature"] and found["unchanged"] == {}
 
 
-def test_a_sampler_is_a_file(copy: Path):
-    found = in_copy(copy, """
+@pytest.mark.parametrize(
+    ("sampler", "expected"), [("largest", [[32, 128, None]]), ("twice", [[16, 64, None]] * 2 + [[16, 64, "enough"]])]
+)
+def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int | str | None]]):
+    sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 3, "sampler": sampler}
+    found = in_copy(copy, f"""
 import json
-from pathlib import Path
 from envknee.ask.ask import ask
-from envknee.study.load import json_schema, read_study
-study = read_study(Path("config/config.yaml"))
-sweep = study.throughput.model_copy(update={"sampler": "largest"})
-study = study.model_copy(update={"throughput": sweep, "learning": None})
-print(json.dumps({"num_envs": ask(study, 0, [], {}).num_envs, "largest": max(sweep.num_envs), "legal": '"largest"' in json_schema()}))
+from envknee.study.load import json_schema, parse_study
+study = parse_study({{"study": "own", "throughput": {sweep}}})
+asked = []
+for number in range({len(expected)}):
+    asked.append(ask(study, number, asked, {{}}))
+print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in json_schema()}}))
 """)  # fmt: skip
-    assert found["num_envs"] == found["largest"] and found["legal"]
+    assert found == {"asked": expected, "legal": True}
 
 
 def test_a_figure_is_a_module_a_caption_and_an_entry(copy: Path):
