@@ -210,13 +210,13 @@ def test_nothing_but_the_visible_past_has_a_say(study: Study, data: st.DataObjec
 def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None:
     study = a_study(throughput=CARD | {"sampler": "tpe", "points": 24}, window=3)
     requests, known = play(study, peak)
-    told = {"visible": 0, "hidden": 0}
+    answers = {"visible": 0, "hidden": 0}
     for number in range(8 + 3, len(requests)):
         for name, newest in (("visible", number - 3), ("hidden", number - 2)):
             changed = known | {newest: measured(requests[newest], fps=1e6, device=GPU).record}
-            told[name] += ask(study, number, requests[:number], changed) != requests[number]
-    assert told["hidden"] == 0
-    assert told["visible"] >= 5
+            answers[name] += ask(study, number, requests[:number], changed) != requests[number]
+    assert answers["hidden"] == 0
+    assert answers["visible"] >= 5
 
 
 def test_a_trial_without_a_record_is_shown_as_running() -> None:

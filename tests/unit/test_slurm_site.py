@@ -163,8 +163,12 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
 
 def test_slurms_own_words_are_read():
     partitions = facts.parse_partitions(PARTITIONS)
-    assert {name: one.max_minutes for name, one in partitions.items()} == {"gpu": 2190, "debug": 10, "old": None}
-    assert [name for name, one in partitions.items() if one.is_up] == ["gpu", "debug"]
+    assert {name: partition.max_minutes for name, partition in partitions.items()} == {
+        "gpu": 2190,
+        "debug": 10,
+        "old": None,
+    }
+    assert [name for name, partition in partitions.items() if partition.is_up] == ["gpu", "debug"]
     nodes = {node.name: node for node in facts.parse_nodes(NODES)}
     assert nodes["n1"].gpus == (("h100", 4),) and nodes["n2"].count("a100") == 8 and nodes["n3"].gpus == ()
     assert nodes["n2"].count(None) == 8 and nodes["n2"].count("h100") == 0 and nodes["n2"].mem_mb == 1024000
