@@ -42,6 +42,7 @@ PROFILE = {"slurm-init-seconds-before-status-checks": "1", "latency-wait": "5"}
 SNAKEMAKE = f"""#!{sys.executable}
 from snakemake.cli import main
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+assert isinstance(RemoteExecutor.next_seconds_between_status_checks, property)
 RemoteExecutor.next_seconds_between_status_checks = property(lambda executor: 2, lambda executor, seconds: None)
 main()
 """
