@@ -111,10 +111,17 @@ gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
 
 check: setup ## format, lint and types (those of every trainer: make setup TRAINERS=ray first)
-	@ruff format --check .
-	@ruff check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style
+
+# Types take as long as all the rest.
+.PHONY: types style
+types:
 	@pyright || { echo "envknee: every trainer's types are checked; imports that could not be resolved come with" \
 		"make setup TRAINERS=ray" >&2; exit 1; }
+
+style:
+	@ruff format --check .
+	@ruff check .
 	@PYTHONPATH=workflow lint-imports --no-logo --no-cache
 	@snakefmt --check Snakefile workflow/rules
 	@snakemake --lint

@@ -153,13 +153,13 @@ def main() -> None:
         variants = variants_of(num_envs, pixels, frames, device)
         times: list[list[float]] = [[] for _ in variants]
         for _ in range(arguments.rounds + 2):  # two to warm up
-            for variant, found in zip(variants, times, strict=True):
-                found.append(seconds_of(variant.run, device))
+            for variant, times_s in zip(variants, times, strict=True):
+                times_s.append(seconds_of(variant.run, device))
         table = Table(title=f"{num_envs:,} environments, {pixels} x {pixels} pixels, {frames} frames")
         for column in ("work", "by", "ms", "x floor", "floor ms"):
             table.add_column(column, justify="right" if column not in ("work", "by") else "left")
-        for variant, found in zip(variants, times, strict=True):
-            median, floor = statistics.median(found[2:]), variant.bytes / speed
+        for variant, times_s in zip(variants, times, strict=True):
+            median, floor = statistics.median(times_s[2:]), variant.bytes / speed
             table.add_row(
                 variant.work, variant.name, f"{1e3 * median:.3f}", f"{median / floor:.1f}", f"{1e3 * floor:.3f}"
             )

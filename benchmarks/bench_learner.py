@@ -72,24 +72,24 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
         channels_last=True, fused=False, fused_adam=True, cuda_graph=on_gpu, rate_on_device=schedule == "adaptive"
     )
     taken = [field.name for field in fields(every) if getattr(every, field.name) != getattr(NONE, field.name)]
-    found: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE, "all": every}
+    variants: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE, "all": every}
     for name in taken:
-        found[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
+        variants[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
     if on_gpu:
         together = replace(
             NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device, images_at_once=AT_ONCE
         )
-        found["fused"] = replace(together, fused_adam=False)
-        found["fused + fused_adam"] = together
-        found["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
-        found[f"fused + fused_adam + cuda_graph, images_at_once {PART}"] = replace(
+        variants["fused"] = replace(together, fused_adam=False)
+        variants["fused + fused_adam"] = together
+        variants["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
+        variants[f"fused + fused_adam + cuda_graph, images_at_once {PART}"] = replace(
             together, cuda_graph=True, images_at_once=PART
         )
-    found[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
-    found[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
+    variants[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
+    variants[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:
-        found[f"all - {name}"] = replace(every, **{name: getattr(NONE, name)})
-    return found
+        variants[f"all - {name}"] = replace(every, **{name: getattr(NONE, name)})
+    return variants
 
 
 def an_algorithm(sizes: Sizes, device: str, steps: LearnerSteps | None, storage: Any) -> Any:
@@ -175,7 +175,7 @@ class Bench:
         self.stock: Any = None
         self._made: dict[str, tuple[Any, float]] = {}
 
-    def update(self, name: str, steps: LearnerSteps | None, found: dict[str, Any]) -> None:
+    def update(self, name: str, steps: LearnerSteps | None, figures: dict[str, Any]) -> None:
         """Time one update of a variant, after two that warm it up, and add what it took to `found`."""
         if name not in self._made:
             self.lean = self.lean or lean_rollout(self.sizes, self.device)
@@ -184,7 +184,7 @@ class Bench:
             before = self._allocated()
             algorithm = an_algorithm(self.sizes, self.device, steps, self.stock if steps is None else self.lean)
             torch.manual_seed(1)
-            found["losses"] = algorithm.update()
+            figures["losses"] = algorithm.update()
             algorithm.update()
             kept = self._allocated() - before
             self._made[name] = algorithm, kept
@@ -204,8 +204,8 @@ class Bench:
         elapsed_s = time.perf_counter() - began
         if self.device != "cpu":
             peak = torch.cuda.max_memory_allocated() - before + kept + rollout_bytes(algorithm.storage)
-            found["peak_gb"] = max(found.get("peak_gb", 0.0), peak / 1e9)
-        found.setdefault("seconds", []).append(elapsed_s)
+            figures["peak_gb"] = max(figures.get("peak_gb", 0.0), peak / 1e9)
+        figures.setdefault("seconds", []).append(elapsed_s)
         if has_graph:
             # A graph keeps the memory of a mini-batch: nine variants with theirs and stock's rollout do not fit a device.
             algorithm._captured.clear()
@@ -245,20 +245,20 @@ def table_of(kept: dict[str, Any], variants: dict[str, LearnerSteps | None]) -> 
     measured = kept["variants"]
     stock = measured.get("stock", {})
     for name in variants:
-        found = measured.get(name)
-        if found is None:
+        figures = measured.get(name)
+        if figures is None:
             continue
-        times = found.get("seconds", [])
-        if "failed" in found or not times:
-            rows.append([name, "failed", found.get("failed", "")[:70], "", "", "0", ""])
+        times = figures.get("seconds", [])
+        if "failed" in figures or not times:
+            rows.append([name, "failed", figures.get("failed", "")[:70], "", "", "0", ""])
             continue
         median = statistics.median(times)
         faster = f"{statistics.median(stock['seconds']) / median:.2f}" if stock.get("seconds") else ""
         apart = ""
         if stock.get("losses") and name != "stock":
-            pairs = [(found["losses"][loss], stock["losses"][loss]) for loss in ("value", "surrogate")]
-            apart = ", ".join(f"{one - other:+.1e}" for one, other in pairs)
-        memory = f"{found['peak_gb']:.2f}" if "peak_gb" in found else ""
+            pairs = [(figures["losses"][loss], stock["losses"][loss]) for loss in ("value", "surrogate")]
+            apart = ", ".join(f"{mine - other:+.1e}" for mine, other in pairs)
+        memory = f"{figures['peak_gb']:.2f}" if "peak_gb" in figures else ""
         rows.append(
             [name, f"{median:.4f}", f"{min(times):.4f}..{max(times):.4f}", faster, memory, str(len(times)), apart]
         )
@@ -317,23 +317,23 @@ def main() -> None:
     for number in range(arguments.rounds):
         for name in chosen:
             steps = variants[name]
-            found = kept["variants"].setdefault(name, {"steps": asdict(steps) if steps else None})
+            figures = kept["variants"].setdefault(name, {"steps": asdict(steps) if steps else None})
             if (
-                "failed" in found
-                or len(found.get("seconds", [])) > number
+                "failed" in figures
+                or len(figures.get("seconds", [])) > number
                 or time.monotonic() - began > arguments.seconds
             ):
                 continue
             try:
-                bench.update(name, steps, found)
+                bench.update(name, steps, figures)
             except (RuntimeError, torch.cuda.OutOfMemoryError) as error:
-                found["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-                console.print(f"{name}: {found['failed']} (take it out of {path} to try again)")
+                figures["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                console.print(f"{name}: {figures['failed']} (take it out of {path} to try again)")
             write_atomically(path, json.dumps(kept, indent=1) + "\n")
             write_atomically(path.with_suffix(".md"), markdown(kept, table_of(kept, variants)))
-            if found.get("seconds"):
+            if figures.get("seconds"):
                 console.print(
-                    f"{time.monotonic() - began:5.0f} s  round {number + 1}  {name}: {found['seconds'][-1]:.4f} s"
+                    f"{time.monotonic() - began:5.0f} s  round {number + 1}  {name}: {figures['seconds'][-1]:.4f} s"
                 )
     rows = table_of(kept, variants)
     for name in arguments.profile:

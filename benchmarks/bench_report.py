@@ -61,7 +61,7 @@ def made_up(study: Study, trials: int) -> list[Trial]:
     """Return trials as a sweep would ask for them; one in ten learning trials spends its budget first."""
     requests: list[Request] = []
     records: dict[int, Record] = {}
-    found = []
+    made = []
     for number in range(trials):
         request = ask.ask(study, number, requests, records)
         noise = 1 + number % 7 / 100
@@ -74,8 +74,8 @@ def made_up(study: Study, trials: int) -> list[Trial]:
         trial = Trial(request, trial.rows, trial.outcome)
         requests.append(request)
         records[number] = trial.record
-        found.append(trial)
-    return found
+        made.append(trial)
+    return made
 
 
 def opened_s(report: Path, folder: Path) -> float:

@@ -44,7 +44,7 @@ def made_up(study: Study, trials: int) -> tuple[list[Trial], float]:
     """Return trials as a sweep would ask for them, and the seconds that asking took altogether."""
     requests: list[Request] = []
     records: dict[int, Record] = {}
-    found = []
+    made = []
     asking_s = 0.0
     for number in range(trials):
         began = time.perf_counter()
@@ -55,8 +55,8 @@ def made_up(study: Study, trials: int) -> tuple[list[Trial], float]:
         trial = Trial(request, trial.rows, trial.outcome)
         requests.append(request)
         records[number] = trial.record
-        found.append(trial)
-    return found, asking_s
+        made.append(trial)
+    return made, asking_s
 
 
 def timed(run: Callable[[], "subprocess.CompletedProcess[str]"]) -> float:
@@ -87,8 +87,8 @@ def here(trials: int, folder: Path) -> list[str]:
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     study = read_study(path)
     dry_run_s, peak_gb = dry_run(workspace, path)
-    found, _ = made_up(study, trials)
-    results = write_study(workspace.results("bench").root, study, found)
+    records, _ = made_up(study, trials)
+    results = write_study(workspace.results("bench").root, study, records)
     results.trial(trials - 1).request.unlink()
     last = ["--study-file", str(results.study), "--folder", str(results.root), "--number", str(trials - 1)]
     first_s = timed(lambda: workspace.module("ask", *last[:-1], "0"))

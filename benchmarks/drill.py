@@ -72,12 +72,12 @@ class Drill:
 
     def processes(self) -> list[psutil.Process]:
         """Return everything that runs in this folder."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if Path(process.cwd()).is_relative_to(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
     def kill_one(self) -> str | None:
         """Kill a process of a kind that is drawn among those that run, and return the kind."""

@@ -97,20 +97,20 @@ def answers_of(study: Study, kind: Kind, records: Iterable[Record]) -> Answers:
     if sweep is None:
         raise UserError(f"study {study.study} has no {kind} trials. Name another --kind or study")
     ordered = sorted(without_skipped(records), key=lambda record: record.request.number)
-    found: dict[tuple[str, Point], list[Record]] = {
+    answers: dict[tuple[str, Point], list[Record]] = {
         (arm, point): [] for arm in study.arms for point in space.legal_points(sweep, study.world_sizes)
     }
     for record in ordered:
         if record.request.kind == kind:
-            found[record.request.arm, point_of(record.request)].append(record)
-    fewest = min(found, key=lambda place: len(found[place]))
-    if len(found[fewest]) < 2:
+            answers[record.request.arm, point_of(record.request)].append(record)
+    fewest = min(answers, key=lambda place: len(answers[place]))
+    if len(answers[fewest]) < 2:
         arm, point = fewest
         raise UserError(
-            f"{arm}: {point} has {len(found[fewest])} record(s), and a whole grid with at least 2 of each point is needed"
+            f"{arm}: {point} has {len(answers[fewest])} record(s), and a whole grid with at least 2 of each point is needed"
             " to ask it again in another order. Finish the study first, or name one that has sampler: grid"
         )
-    return found
+    return answers
 
 
 def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
@@ -129,9 +129,9 @@ def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
             wider = math.sqrt(len(logs) / (len(logs) - 1))
             differences += [wider * (value - means[place]) for value in logs]
     draw = numpy.random.default_rng(seed)
-    found = {}
+    drawn = {}
     for place, records in answers.items():
-        found[place] = list(records[:repeats])
+        drawn[place] = list(records[:repeats])
         for number in range(len(records), repeats):
             source = records[number % len(records)]
             fps = source.fps_total
@@ -143,8 +143,8 @@ def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
                     upper_quartile=ratio * fps.upper_quartile,
                     iterations=fps.iterations,
                 )
-            found[place].append(source.model_copy(update={"fps_total": fps}))
-    return found
+            drawn[place].append(source.model_copy(update={"fps_total": fps}))
+    return drawn
 
 
 def thresholds(records: Sequence[Record], study: Study) -> Thresholds:
@@ -178,24 +178,26 @@ def main() -> None:
             raise UserError(f"--repeats {arguments.repeats}: expected 2 or more, for a verdict needs two of a point")
         caption += f"\n{min(map(len, answers.values()))} repeats of each point or more are measured, the rest drawn"
         answers = with_drawn(answers, arguments.repeats, arguments.seed)
-    found = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]
-    grid = found[0]
+    replays = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]
+    grid = replays[0]
     table = Table(title=f"{study.study}: {arguments.kind}", caption=caption)
     for heading in ("sampler", "trials", "all", "until settled"):
         table.add_column(heading, justify="left" if heading == "sampler" else "right")
     for series in grid.thresholds:
         table.add_column(f"{series.arm}\n{series}" if len(study.arms) > 1 else str(series))
-    for one in found:
-        spent = [f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in (one.device_s, one.settled_s)]
-        said = [_said(one.thresholds.get(series)) for series in grid.thresholds]
-        table.add_row(one.sampler, str(one.trials), *spent, *said)
+    for replayed in replays:
+        spent = [
+            f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in (replayed.device_s, replayed.settled_s)
+        ]
+        said = [_said(replayed.thresholds.get(series)) for series in grid.thresholds]
+        table.add_row(replayed.sampler, str(replayed.trials), *spent, *said)
     Console().print(table)
 
 
-def _said(found: tuple[str, int | None] | None) -> str:
-    if found is None:
+def _said(answer: tuple[str, int | None] | None) -> str:
+    if answer is None:
         return "not measured"
-    state, threshold = found
+    state, threshold = answer
     return state if threshold is None else f"{threshold:,}"
 
 

@@ -124,13 +124,13 @@ def write_result(
         f"{TRIAL} / {STOCK}": [trial / stock for trial, stock in zip(fps[TRIAL], fps[STOCK], strict=True)],
         "phases: sampled / off": [on / off for on, off in zip(fps[TRIAL], fps[UNRESOLVED], strict=True)],
     }
-    spreads = {name: found for name, values in ratios.items() if (found := spread(values))}
+    spreads = {name: of_ratio for name, values in ratios.items() if (of_ratio := spread(values))}
     result = {
         "request": request.model_dump(mode="json"),
         "environment": machine.model_dump(mode="json"),
         "fps": fps,
         "ratios": ratios,
-        "spreads": {name: found.model_dump() for name, found in spreads.items()},
+        "spreads": {name: of_ratio.model_dump() for name, of_ratio in spreads.items()},
     }
     write_atomically(folder / "overhead.json", json.dumps(result, indent=2) + "\n")
     return spreads
@@ -188,10 +188,10 @@ def main() -> None:
     for pair, values in enumerate(zip(*(fps[side] for side in SIDES), strict=True), start=1):
         table.add_row(str(pair), *(f"{value:,.0f}" for value in values), f"{values[1] / values[0]:.3f}")
     Console().print(table)
-    for name, found in spreads.items():
+    for name, of_ratio in spreads.items():
         print(
-            f"{name}: median {found.median:.3f} (quartiles {found.lower_quartile:.3f} to {found.upper_quartile:.3f},"
-            f" {found.iterations} pairs; 1 means that it costs nothing)"
+            f"{name}: median {of_ratio.median:.3f} (quartiles {of_ratio.lower_quartile:.3f} to {of_ratio.upper_quartile:.3f},"
+            f" {of_ratio.iterations} pairs; 1 means that it costs nothing)"
         )
     print(folder / "overhead.json")
 

@@ -210,13 +210,13 @@ def test_nothing_but_the_visible_past_has_a_say(study: Study, data: st.DataObjec
 def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None:
     study = a_study(throughput=CARD | {"sampler": "tpe", "points": 24}, window=3)
     requests, known = play(study, peak)
-    told = {"visible": 0, "hidden": 0}
+    answers = {"visible": 0, "hidden": 0}
     for number in range(8 + 3, len(requests)):
         for name, newest in (("visible", number - 3), ("hidden", number - 2)):
             changed = known | {newest: measured(requests[newest], fps=1e6, device=GPU).record}
-            told[name] += ask(study, number, requests[:number], changed) != requests[number]
-    assert told["hidden"] == 0
-    assert told["visible"] >= 5
+            answers[name] += ask(study, number, requests[:number], changed) != requests[number]
+    assert answers["hidden"] == 0
+    assert answers["visible"] >= 5
 
 
 def test_a_trial_without_a_record_is_shown_as_running() -> None:
@@ -453,39 +453,6 @@ def test_sobol_order_goes_on_until_eight_results_are_known(window: int, start: i
 
 
 # Fixed designs
-
-
-def test_a_sampler_is_one_file(tmp_path: Path) -> None:
-    package = tmp_path / "envknee"
-    shutil.copytree(REPOSITORY / "workflow/envknee", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "ask/samplers/points/largest.py").write_text(
-        "def new_point(question):\n    return max(question.new(question.points))\n", encoding="utf-8"
-    )
-    (package / "ask/samplers/trials/twice.py").write_text(
-        "from envknee.ask.question import Choice\n\n\n"
-        "def choose(question):\n"
-        "    asked = len(question.requests)\n"
-        "    return Choice(min(question.points), asked, 'enough' if asked > 1 else None)\n",
-        encoding="utf-8",
-    )
-    file = tmp_path / "study.yaml"
-    sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 2}
-    for sampler, expected in (("largest", [(32, 128, None)]), ("twice", [(16, 64, None)])):
-        file.write_text(json.dumps({"study": sampler, "throughput": sweep | {"sampler": sampler}}), encoding="utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "envknee",
-            "ask",
-            "--study-file",
-            str(file),
-            "--folder",
-            str(tmp_path / sampler),
-        ]
-        subprocess.run([*command, "--number", "0"], env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=True)
-        written = (tmp_path / sampler / "trials/0000/request.json").read_text(encoding="utf-8")
-        request = Request.model_validate_json(written)
-        assert [(request.num_envs, request.batch_size, request.skip)] == expected
 
 
 def test_arms_and_kinds_share_no_more_than_they_should() -> None:

@@ -46,7 +46,7 @@ def found_in(a: list[Trial], b: list[Trial], margin: float = 0.05) -> compare.Co
 
 
 def overall(found: compare.Comparison, measure: str) -> Ratio:
-    return next(one for one in found.overall if one.measure == measure)
+    return next(ratio for ratio in found.overall if ratio.measure == measure)
 
 
 def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
@@ -66,7 +66,7 @@ def test_two_runs_of_the_same_are_called_different_in_one_of_twenty_at_most():
     shown = 0
     for seed in range(100):
         found = found_in(fps_trials(noisy(1.0, seed, 0.05)), fps_trials(noisy(1.0, 1000 + seed, 0.05)))
-        shown += any(one.change != "none shown" for one in found.overall)
+        shown += any(ratio.change != "none shown" for ratio in found.overall)
     assert shown <= 10, "5 expected"
 
 
@@ -75,10 +75,10 @@ def test_intervals_of_few_pairs_cover():
     covered = 0
     for _ in range(1000):
         strata = [[0.3 + rng.gauss(0, scale) for _ in range(3)] for scale in (0.01, 0.05, 0.02)]
-        one = stratified(strata)
-        assert one.error is not None
-        width = doublings.half_width(one.error**2, one.degrees, 0.025)
-        covered += abs(one.mean - 0.3) <= width
+        pooled = stratified(strata)
+        assert pooled.error is not None
+        width = doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
+        covered += abs(pooled.mean - 0.3) <= width
     assert covered >= 930
 
 
@@ -88,20 +88,20 @@ def test_points_of_one_pair_borrow_a_variance_and_no_degrees_of_freedom(sizes: t
     rng = random.Random(5)  # noqa: S311
     covered = 0
     for _ in range(1500):
-        one = stratified([[0.3 + rng.gauss(0, 0.03) for _ in range(size)] for size in sizes])
-        assert one.error is not None
-        covered += abs(one.mean - 0.3) <= doublings.half_width(one.error**2, one.degrees, 0.025)
+        pooled = stratified([[0.3 + rng.gauss(0, 0.03) for _ in range(size)] for size in sizes])
+        assert pooled.error is not None
+        covered += abs(pooled.mean - 0.3) <= doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
     assert 0.935 <= covered / 1500 <= 0.99, "0.95, and by Satterthwaite's approximation rather more"
 
 
 def test_a_point_of_one_pair_by_hand():
     # Variances 2 (two values) and 1 (three values): pooled (1 x 2 + 2 x 1) / 3 = 4/3. Error variance of the mean of three means:
     # (2/2 + 1/3 + (4/3)/1) / 9 = (8/3) / 9.
-    one = stratified([[0.0, 2.0], [1.0, 2.0, 3.0], [6.0]])
-    assert one.mean == pytest.approx(3.0) and one.error is not None
-    assert one.error**2 == pytest.approx(8 / 27)
+    pooled = stratified([[0.0, 2.0], [1.0, 2.0, 3.0], [6.0]])
+    assert pooled.mean == pytest.approx(3.0) and pooled.error is not None
+    assert pooled.error**2 == pytest.approx(8 / 27)
     # The same by stratum: 2 (1/2 + 1/3) = 5/3 with 1 degree of freedom, 1 (1/3 + 2/3) = 1 with 2.
-    assert one.degrees == pytest.approx((8 / 3) ** 2 / ((5 / 3) ** 2 + 1 / 2))
+    assert pooled.degrees == pytest.approx((8 / 3) ** 2 / ((5 / 3) ** 2 + 1 / 2))
 
 
 def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_sample():
@@ -117,7 +117,7 @@ def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, mo
     assert command(monkeypatch, a.root, b.root) == compare.INCONCLUSIVE
     assert "inconclusive: FPS, total: one pair tells no noise" in capsys.readouterr().out
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
-    (fps,) = [one for one in gate.bounds if one.measure == "FPS, total"]
+    (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
     assert gate.answer == "inconclusive" and not fps.passes
     assert (
         fps.power is not None and 0.2 < fps.power < 0.7 and fps.pairs_for_power is not None and fps.pairs_for_power > 9
@@ -137,9 +137,11 @@ def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_eve
 
 def test_a_bound_by_hand():
     # ln(B/A) = -0.02 with error 0.01 and 8 degrees of freedom: t is 1.860, so the loss is up to 1 - exp(-0.0386).
-    one = bound("FPS, total", -0.02, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05)
+    bounded = bound("FPS, total", -0.02, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05)
     assert (
-        one.loss == pytest.approx(0.0198, abs=1e-4) and one.loss_upper == pytest.approx(0.0379, abs=1e-4) and one.passes
+        bounded.loss == pytest.approx(0.0198, abs=1e-4)
+        and bounded.loss_upper == pytest.approx(0.0379, abs=1e-4)
+        and bounded.passes
     )
     assert not bound("FPS, total", -0.04, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05).passes
 
@@ -154,7 +156,7 @@ def test_the_phase_that_changed_is_named():
     found = found_in(of(1.0), of(2.0))
     assert found.phases[0].phase == "observation"
     assert found.phases[0].share == pytest.approx(0.25)
-    assert {one.phase: one.share for one in found.phases}["learning"] == pytest.approx(0.0)
+    assert {phase.phase: phase.share for phase in found.phases}["learning"] == pytest.approx(0.0)
 
 
 def test_phases_are_those_of_the_pairs():
@@ -166,7 +168,7 @@ def test_phases_are_those_of_the_pairs():
 
     found = found_in(of(2.0, 2.0, 3.0, 3.0), of(2.0, 2.0))
     assert (overall(found, "FPS, total").ratio, overall(found, "FPS, total").pairs) == (1.0, 2)
-    assert [one.share for one in found.phases] == [0.0] * len(PHASES)
+    assert [phase.share for phase in found.phases] == [0.0] * len(PHASES)
 
 
 def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_others():
@@ -187,7 +189,7 @@ def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_surv
     a = learning_trials({64: [40.0, 42.0, 44.0, 46.0, 48.0]})
     b = learning_trials({64: [38.0, 40.0, None, None, None]})
     found = found_in(a, b)
-    assert not any(one.measure.endswith("to target") for one in [*found.overall, *found.by_place])
+    assert not any(ratio.measure.endswith("to target") for ratio in [*found.overall, *found.by_place])
     (line,) = [reason for reason in found.gate.reasons if reason.startswith("in outcomes")]
     assert line.startswith(
         "in outcomes: learning, 64 environments, horizon 8, batch 128: 5 of 5 target_reached, then 2 of 5 (3 timeout);"
@@ -295,7 +297,7 @@ def test_pairs_across_machines_and_gpus_are_counted():
 def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, capsys):
     trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
     a = write_study(tmp_path / "a", a_study(), trials)
-    b = write_study(tmp_path / "b", a_study(), [moved(one, uuid="GPU-2", host="node2") for one in trials])
+    b = write_study(tmp_path / "b", a_study(), [moved(trial, uuid="GPU-2", host="node2") for trial in trials])
     written = tmp_path / "found.json"
     assert command(monkeypatch, a.root, b.root, "--output", written) == compare.INCONCLUSIVE
     note = "pairs across machines: 2 of 2"
@@ -366,7 +368,7 @@ def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, 
         assert command(monkeypatch, f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
         assert "commit: 1a2b3c4d1a → 5d6e7f805d" in capsys.readouterr().out
         (found,) = json.loads((tmp_path / "found.json").read_text())
-        fps = next(one for one in found["overall"] if one["measure"] == "FPS, total")
+        fps = next(ratio for ratio in found["overall"] if ratio["measure"] == "FPS, total")
         assert (fps["pairs"], fps["points"]) == (9, 3) and fps["lower"] < 0.8 < fps["upper"]
     with pytest.raises(UserError, match=r"'9999' fits none .*, 1a2b3c4d1a2b \(9 trials\)"):
         command(monkeypatch, f"{folder}@9999", f"{folder}@5d6e")

@@ -142,11 +142,11 @@ def test_arms_and_verdict_are_summed():
         "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
     )
     records.append(with_cost(Cost(gpus=1, held_s=0.0, energy_j=None, slurm=SlurmJob(job_id="8", energy_j=7.2e6)), 2))
-    told = spending.analyse(records, ["stock"])[-1]
-    assert (told.energy_kwh, told.job_energy_kwh, told.job_energy_trials) == (pytest.approx(0.5), 2.0, 1)
-    assert "in 3 trials, 0.50 kWh in 1 of them, 2.00 kWh by whole nodes in 1 of them; a job" in told.statement
+    together = spending.analyse(records, ["stock"])[-1]
+    assert (together.energy_kwh, together.job_energy_kwh, together.job_energy_trials) == (pytest.approx(0.5), 2.0, 1)
+    assert "in 3 trials, 0.50 kWh in 1 of them, 2.00 kWh by whole nodes in 1 of them; a job" in together.statement
     cpu = decide(records_of([a_trial(16)]), a_study()).spending
-    assert [one.gpu_hours for one in cpu] == [0.0, 0.0]
+    assert [record.gpu_hours for record in cpu] == [0.0, 0.0]
     assert "hours without a GPU in 1 trial" in cpu[-1].statement
 
 

@@ -204,7 +204,7 @@ def test_a_grid_asked_again_gives_the_same_verdict_for_less():
         sampler: economy_replay.replay(study, "throughput", answers(study, records), sampler)
         for sampler in economy_replay.SAMPLERS
     }
-    assert len({tuple(one.thresholds.values()) for one in found.values()}) == 1
+    assert len({tuple(replayed.thresholds.values()) for replayed in found.values()}) == 1
     assert found["grid"].trials == found["tpe"].trials == 45
     assert found["adaptive"].device_s < 0.4 * found["grid"].device_s
     assert found["adaptive"].device_s <= found["tpe"].settled_s

@@ -88,12 +88,12 @@ def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pyt
 
 def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
     words = [sys.executable, str(apptainer.ROOT / "containers/sbom.py"), "isaaclab"]
-    told = [
+    bills = [
         subprocess.run(words, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
         for seed in "12"
     ]
-    assert told[0] == told[1]
-    bill = json.loads(told[0])
+    assert bills[0] == bills[1]
+    bill = json.loads(bills[0])
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.5", 1)
     listed = {component["purl"] for component in bill["components"] if component["type"] == "library"}
     assert f"pkg:pypi/pydantic@{version('pydantic')}" in listed and len(listed) > 50

@@ -77,7 +77,7 @@ def test_a_figure_of_scaling_is_kept_only_where_there_is_one_gpu_to_scale_from(t
         trials = [
             a_trial(16, number=number, arm=arm, gpus=arms[arm]["gpus"], device=GPU) for number, arm in enumerate(given)
         ]
-        trials = [replace(one, request=one.request.model_copy(update={"study": name})) for one in trials]
+        trials = [replace(trial, request=trial.request.model_copy(update={"study": name})) for trial in trials]
         kept = keep(with_verdict(write_study(tmp_path / "results" / name, study, trials)), tmp_path / "published")
         page = (kept.root / "README.md").read_text()
         assert ((kept.root / "scaling.svg").exists(), "(scaling.svg)" in page) == (len(given) == 2,) * 2

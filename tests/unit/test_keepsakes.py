@@ -54,12 +54,12 @@ def test_a_rollout_of_one_value_is_black():
 def test_each_camera_has_a_sheet_one_below_the_other():
     side, jaw = a_rollout(), a_rollout(num_envs=2, px=50)
     both = contact_sheets({"policy": side, "jaw": jaw}).convert("RGB")
-    one = contact_sheets({"policy": side}).convert("RGB")
+    sheet = contact_sheets({"policy": side}).convert("RGB")
     below = contact_sheet(jaw, "jaw")
-    assert both.size == (max(one.width, below.width), one.height + STEP_GAP_PX + below.height)
-    upper = numpy.asarray(both)[LABEL_PX : one.height, : one.width].astype(int)
-    assert abs(upper - numpy.asarray(one)[LABEL_PX:]).max() <= 4  # another palette
-    lower = numpy.asarray(both)[one.height + STEP_GAP_PX :, : below.width].astype(int)
+    assert both.size == (max(sheet.width, below.width), sheet.height + STEP_GAP_PX + below.height)
+    upper = numpy.asarray(both)[LABEL_PX : sheet.height, : sheet.width].astype(int)
+    assert abs(upper - numpy.asarray(sheet)[LABEL_PX:]).max() <= 4  # another palette
+    lower = numpy.asarray(both)[sheet.height + STEP_GAP_PX :, : below.width].astype(int)
     assert abs(lower[LABEL_PX:] - numpy.asarray(below)[LABEL_PX:]).max() <= 4
     assert (lower[:LABEL_PX] > 200).any()  # named
 

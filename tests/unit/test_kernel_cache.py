@@ -65,9 +65,9 @@ def test_once_compiled_nobody_waits(tmp_path):
 
 def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    one = OneCompiles("key", tmp_path / "file" / "below")
-    one.wait()
-    one.done()
+    turn = OneCompiles("key", tmp_path / "file" / "below")
+    turn.wait()
+    turn.done()
     assert "takes no lock" in capsys.readouterr().err
 
 

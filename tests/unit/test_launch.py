@@ -200,10 +200,10 @@ def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
     (tmp_path / "extras.py").write_text("print('ran')")
     variables = processes.environment_of(a_trial(16, gpus=0).request)
     for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
-        told = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
         )
-        assert (told.stdout == "ran\n") is ran and ("No module named extras" in told.stderr) is not ran
+        assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
 
 
 def test_a_second_signal_leaves_no_process_behind():

@@ -157,13 +157,13 @@ def test_noise_of_repeats_widens_the_interval_though_their_means_fit():
 def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     whole = grid(horizons=(8,), batches=(None,))
     parts = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
-    parts = [replace(one, outcome=one.outcome.model_copy(update={"micro_batches": 4})) for one in parts]
+    parts = [replace(trial, outcome=trial.outcome.model_copy(update={"micro_batches": 4})) for trial in parts]
     alone, both = analyse(whole), analyse([*whole, *parts])
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
     assert (
-        memory_model.predict([memory_sample.sample_of(one.record) for one in parts], Point(64, 8, None), 85.0, 1)
+        memory_model.predict([memory_sample.sample_of(trial.record) for trial in parts], Point(64, 8, None), 85.0, 1)
         is None
     )
 

@@ -90,7 +90,9 @@ def test_learning_trials_of_several_ranks_tell_it_point_by_point():
     for number, (num_envs, scale) in enumerate([(64, 500.0)] * 3 + [(128, 5_000.0)] * 3):
         trial = a_trial(num_envs, number=number, kind="learning", cpu_ranks=4, repeat=number % 3, seconds=20.0)
         squares = iterations(scale, len(trial.rows), seed=number)
-        rows = [row.model_copy(update={"gradients": one}) for row, one in zip(trial.rows, squares, strict=True)]
+        rows = [
+            row.model_copy(update={"gradients": gradients}) for row, gradients in zip(trial.rows, squares, strict=True)
+        ]
         records.append(replace(trial, rows=rows).record)
     alone = a_trial(256, number=9, kind="learning", seconds=20.0).record
     found = analyse([*records, alone], Decide())

@@ -14,7 +14,7 @@ from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaws
 from records import GPU, Trial, a_trial, fps_trials, phase_trials, records_of
 
-STUDIES = 500
+STUDIES = 250
 
 SIZES = [64, 128, 256, 512, 1024]
 

@@ -67,7 +67,7 @@ def found_in(measured: list[Trial], **decided) -> Remedies:
 
 
 def named(found: Remedies) -> dict[str, Remedy]:
-    return {one.arm: one for one in found.remedies}
+    return {remedy.arm: remedy for remedy in found.remedies}
 
 
 def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
@@ -96,11 +96,11 @@ def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
 
 
 def test_what_an_arm_differs_in_is_told_and_whether_it_is_the_same_task():
-    one = named(found_in(trials()))
-    assert one["lean"].differs_in == ["observations: lean"] and one["lean"].same_task
-    assert one["cleared"].differs_in == ["memory.clear_cache_every: 1"]
-    assert one["128-pixels"].differs_in == [f"{name}: 128" for name in PX] and not one["128-pixels"].same_task
-    assert one["one-camera"].differs_in == ["presets: one_camera"] and not one["one-camera"].same_task
+    remedies = named(found_in(trials()))
+    assert remedies["lean"].differs_in == ["observations: lean"] and remedies["lean"].same_task
+    assert remedies["cleared"].differs_in == ["memory.clear_cache_every: 1"]
+    assert remedies["128-pixels"].differs_in == [f"{name}: 128" for name in PX] and not remedies["128-pixels"].same_task
+    assert remedies["one-camera"].differs_in == ["presets: one_camera"] and not remedies["one-camera"].same_task
 
 
 def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
@@ -119,20 +119,20 @@ def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
 
 def test_single_repeats_of_two_sizes_show_nothing():
     found = found_in(trials(repeats=1, sizes=(8, 16)))
-    assert {one.room for one in found.remedies} == {"not shown"} and {one.speed for one in found.remedies} == {
-        "not shown"
-    }
+    assert {remedy.room for remedy in found.remedies} == {"not shown"} and {
+        remedy.speed for remedy in found.remedies
+    } == {"not shown"}
     assert "times, no interval" in named(found)["lean"].statement
 
 
 def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_shows():
     found = found_in(trials(noise=0.001, repeats=2, sizes=(8, 16, 64)))
-    one = named(found)
+    remedies = named(found)
     # The baseline fitted 8 and 16: how far its model is off from 16 to 33 nothing tells.
     assert all(
         remedy.fits is not None and (remedy.fits.lower, remedy.fits.upper) == (None, None) for remedy in found.remedies
     )
-    assert {name: (remedy.room, remedy.shown_at) for name, remedy in one.items()} == {
+    assert {name: (remedy.room, remedy.shown_at) for name, remedy in remedies.items()} == {
         "128-pixels": ("more", 64), "lean": ("more", 64), "one-camera": ("not shown", None), "cleared": ("not shown", None),
         "segments": ("not shown", None),
     }  # fmt: skip
@@ -144,7 +144,7 @@ def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_sho
         in found.statement
     )
     assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50%), " in found.statement
-    assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in one["lean"].statement
+    assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in remedies["lean"].statement
 
 
 def test_what_fits_the_baseline_alone_shows_less_room():

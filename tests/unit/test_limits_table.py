@@ -173,10 +173,10 @@ def test_any_text_is_a_table_or_a_user_error(text: str):
 
 
 def test_reached_is_the_verdict_of_the_same_records():
-    (one,) = verdict(repeats(REACHED)).series
+    (series,) = verdict(repeats(REACHED)).series
     (limit,) = throughput.analyse(records_of(fps_trials(REACHED, horizon=1, batch_size=None)), Decide())
-    assert one.throughput.model_copy(update={"arm": "stock"}) == limit
-    assert (limit.state, limit.threshold_num_envs, one.measure_next) == ("reached", 32, None)
+    assert series.throughput.model_copy(update={"arm": "stock"}) == limit
+    assert (limit.state, limit.threshold_num_envs, series.measure_next) == ("reached", 32, None)
 
 
 def test_learning_and_memory_are_those_of_the_same_records():
@@ -203,18 +203,18 @@ def test_learning_and_memory_are_those_of_the_same_records():
 
 def test_one_repeat_never_reaches_a_threshold_and_says_so():
     said = verdict(["num_envs,fps", "16,100", "32,100", "64,100", "128,100"])
-    (one,) = said.series
-    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("undecided", None)
-    assert "one repeat per point" in one.throughput.notes[0]
-    assert one.measure_next == (
+    (series,) = said.series
+    assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
+    assert "one repeat per point" in series.throughput.notes[0]
+    assert series.measure_next == (
         "Measure at least 3 repeats of each point (now 1): doubling 16 gains 0.0%, but nothing bounds it with one repeat."
     )
 
 
 def test_one_point_only():
-    (one,) = verdict(["num_envs,fps", "64,100"]).series
-    assert one.throughput.statement.endswith("one point (64 environments): a doubling needs two")
-    assert one.measure_next == (
+    (series,) = verdict(["num_envs,fps", "64,100"]).series
+    assert series.throughput.statement.endswith("one point (64 environments): a doubling needs two")
+    assert series.measure_next == (
         "Measure 128 environments (twice 64), and at least 3 repeats of each point (now 1): there is no doubling yet."
     )
 
@@ -226,10 +226,10 @@ def test_unsorted_rows_change_nothing():
 
 def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     lines = repeats({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
-    (one,) = verdict(lines).series
-    assert [(gain.num_envs, gain.doubled) for gain in one.throughput.gains] == [(100, 200)]
-    assert "300 environments: measured, but neither half nor double was; in no doubling" in one.throughput.notes
-    assert one.measure_next == "Measure 600 environments (twice 300): 300 is in no doubling yet."
+    (series,) = verdict(lines).series
+    assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
+    assert "300 environments: measured, but neither half nor double was; in no doubling" in series.throughput.notes
+    assert series.measure_next == "Measure 600 environments (twice 300): 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
     assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
     assert (alone.measure_next or "").startswith("Measure 700 environments (twice 350)")
@@ -238,9 +238,9 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
 def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
     lines = ["num_envs,fps,vram_gb", "100,10,1", "200,20,2", "400,oom,"]
     said = verdict(lines, device_gb=4.0)
-    (one,) = said.series
-    assert [(point.num_envs, point.oom) for point in one.throughput.infeasible] == [(400, 1)]
-    assert (one.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
+    (series,) = said.series
+    assert [(point.num_envs, point.oom) for point in series.throughput.infeasible] == [(400, 1)]
+    assert (series.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
     assert said.memory is not None and said.memory.walls[0].smallest_failed == 400
     lonely = verdict(["num_envs,fps", "100,10", "150,oom"]).series[0]
     assert (lonely.measure_next or "").startswith("Measure 50 environments (half of 100)")
@@ -288,8 +288,8 @@ def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(repea
                 for size, values in zip((256, 512, 1024), fps, strict=True)
                 for repeat, value in enumerate(values)
             ]
-            (one,) = verdict(["num_envs,repeat,fps", *rows]).series
-            wrong += one.throughput.state == "reached"
+            (series,) = verdict(["num_envs,repeat,fps", *rows]).series
+            wrong += series.throughput.state == "reached"
             studies += 1
     assert wrong / studies <= 0.05
 
@@ -300,7 +300,7 @@ def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
 
     coarse = verdict(rows(*["20000"] * 3, *["21000"] * 3))
     fine = verdict(rows("20000", "20001", "20002", "21000", "21001", "21002"))
-    assert [one.series[0].throughput.state for one in (coarse, fine)] == ["undecided", "reached"]
+    assert [table.series[0].throughput.state for table in (coarse, fine)] == ["undecided", "reached"]
     assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
     assert not any("multiple" in note for note in fine.notes)
     point = coarse.series[0].throughput.points[0]
@@ -309,7 +309,7 @@ def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
 
 def test_horizons_and_batches_are_series_of_their_own():
     said = verdict(["num_envs,fps,horizon,batch_size", "16,1,8,64", "32,2,8,64", "16,3,16,64", "16,4,8,"])
-    assert [(one.label, len(one.throughput.points)) for one in said.series] == [
+    assert [(series.label, len(series.throughput.points)) for series in said.series] == [
         ("horizon 8, library batch", 1), ("horizon 8, batch 64", 2), ("horizon 16, batch 64", 1)
     ]  # fmt: skip
 

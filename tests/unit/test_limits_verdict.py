@@ -85,9 +85,9 @@ def test_what_still_pays_recommends_the_largest_and_asks_for_more():
 def test_what_was_tried_in_vain_is_not_simply_asked_for(status: Status, words: str):
     headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status=status)])
     assert headline.num_envs == 64
-    told = headline.what_would_move_it
-    assert told.startswith(f"Measure 128 environments again, {words} (")
-    assert "): the last doubling measured, 32 to 64, still gained" in told
+    advice = headline.what_would_move_it
+    assert advice.startswith(f"Measure 128 environments again, {words} (")
+    assert "): the last doubling measured, 32 to 64, still gained" in advice
     one_of_two = [*fps_trials(CLIMB), a_trial(128, number=20, status=status), a_trial(128, number=21, fps=395.0)]
     assert "environments again" not in the_headline(one_of_two).what_would_move_it
 
@@ -278,12 +278,12 @@ def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_
 
 def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
     simulating = a_trial(16, gpus=1, device=GPU)
-    for name, told in {
+    for name, words in {
         GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
         "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
     }.items():
         found = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
-        assert hardware.hardware([Trial(simulating.request, simulating.rows, found).record]) == told
+        assert hardware.hardware([Trial(simulating.request, simulating.rows, found).record]) == words
 
 
 def test_csv_tells_ranks_apart():
@@ -379,8 +379,8 @@ def test_a_render_bound_series_is_told_to_render_less():
 
 def test_a_series_bound_by_observations_is_told_of_lean_frames_unless_it_has_them():
     trials = bound_by("observation")
-    told = "Try lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."
-    assert told in the_headline(trials).what_would_move_it
+    advice = "Try lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."
+    assert advice in the_headline(trials).what_would_move_it
     lean = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
     assert "Try fewer frames in a stack, or" in the_headline(trials, lean).what_would_move_it
 
@@ -412,10 +412,10 @@ def test_memory_that_binds_quotes_what_was_measured_of_the_other_settings():
 def test_the_recommended_points_saving_or_else_the_soonest_ones():
     at_the_point = learning_trials({32: [10.0, 10.1], 64: [20.0, 20.1]}, first=20, device=GPU)
     headline = the_headline([*fps_trials(PLATEAU, device=GPU), *at_the_point])
-    assert [(one.num_envs, one.against_num_envs) for one in headline.saves] == [(32, 64)]
+    assert [(saving.num_envs, saving.against_num_envs) for saving in headline.saves] == [(32, 64)]
     elsewhere = learning_trials({16: [10.0, 10.1], 32: [20.0, 20.1]}, horizon=4, first=20, device=GPU)
     headline = the_headline([*fps_trials(PLATEAU, device=GPU), *elsewhere])
-    assert [(one.num_envs, one.horizon, one.against_num_envs) for one in headline.saves] == [(16, 4, 32)]
+    assert [(saving.num_envs, saving.horizon, saving.against_num_envs) for saving in headline.saves] == [(16, 4, 32)]
     assert the_headline(fps_trials(PLATEAU)).saves == []
 
 

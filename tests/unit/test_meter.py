@@ -133,25 +133,25 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
             step(meter, dones=[1] * NUM_ENVS)
             step(meter, rewards=[reward] * NUM_ENVS, dones=[1, 0, 0, 0] if meter is collectors[0] else [1] * NUM_ENVS)
             step(meter)
-        told = [meter.end_rollout() for meter in collectors]
+        collected = [meter.end_rollout() for meter in collectors]
         took_s = time.perf_counter() - began
     learner.rollouts_gathered()
     with learner.timeline.phase("learning"):
         time.sleep(0.02)
-    learner.end_iteration({"value": 0.5}, learning_rate=1e-3, action_std=1.0, collected=told)
+    learner.end_iteration({"value": 0.5}, learning_rate=1e-3, action_std=1.0, collected=collected)
     (row,) = learner.rows
     assert row.frames == 2 * NUM_ENVS * HORIZON
     assert (row.episodes, row.reward_mean) == (5, (2.0 + 4 * 5.0) / 5)  # of all episodes, not of both means
-    assert row.ranks is not None and [one.episodes for one in row.ranks] == [1, 4]
-    assert all(0 < one.rollout_s <= took_s for one in told)
-    for one, part in zip(told, row.ranks, strict=True):
-        assert part.phases_s is not None and one.phases_s is not None
+    assert row.ranks is not None and [rank.episodes for rank in row.ranks] == [1, 4]
+    assert all(0 < rank.rollout_s <= took_s for rank in collected)
+    for rank, part in zip(collected, row.ranks, strict=True):
+        assert part.phases_s is not None and rank.phases_s is not None
         assert sum(part.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
-        assert part.phases_s["inference"] == one.phases_s["inference"] > 0
+        assert part.phases_s["inference"] == rank.phases_s["inference"] > 0
         # Each waited for the other.
-        assert part.phases_s["storage"] == pytest.approx(row.collect_s - one.rollout_s)
+        assert part.phases_s["storage"] == pytest.approx(row.collect_s - rank.rollout_s)
         assert part.phases_s["learning"] == row.learn_s >= 0.02
-    assert row.env_step_s == max(one.env_step_s for one in told)
+    assert row.env_step_s == max(rank.env_step_s for rank in collected)
 
 
 def test_a_throughput_trial_ends_after_its_timed_iterations(tmp_path):

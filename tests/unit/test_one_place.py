@@ -15,6 +15,23 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "workflow/envknee"
 
 
+TWICE = """
+from envknee.ask.question import Choice
+
+
+def choose(question):
+    asked = len(question.requests)
+    return Choice(min(question.points), asked, "enough" if asked > 1 else None)
+"""
+"""A sampler that chooses trials: the smallest point twice, then no more."""
+
+
+def example(heading: str) -> str:
+    """Return what docs/extending.md shows under a heading."""
+    section = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    return section.partition("```python\n")[2].partition("```")[0]
+
+
 def add(copy: Path, file: str, before: str, line: str) -> None:
     """Put one line into a file, in front of a line that is there once."""
     path = copy / file
@@ -28,22 +45,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project")
     for folder in ("workflow", "config"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    gpu_power = '    gpu_power_w: Annotated[float | None, Metric("sum"'
+    add(copy, f"{PACKAGE}/record/schema.py", gpu_power, example("A metric"))
+    add(copy, f"{PACKAGE}/slurm/site.py", "    scratch: str | None = None\n", example("An option of SLURM"))
     add(
-        copy, f"{PACKAGE}/record/schema.py", '    gpu_power_w: Annotated[float | None, Metric("sum"',
-        '    gpu_temperature_c: Annotated[float | None, Metric("largest", recorded=True, system="gpu_{gpu}_temperature")] = None\n',
-    )  # fmt: skip
-    add(
-        copy, f"{PACKAGE}/slurm/site.py", "    scratch: str | None = None\n",
-        '    reservation: Annotated[Name | None, Slurm("--reservation")] = None\n',
-    )  # fmt: skip
-    add(
-        copy, f"{PACKAGE}/show/figures/registry.py", '    Entry("memory", THRESHOLDS',
-        '    Entry("temperature", THRESHOLDS, "temperature:draw_temperature", lambda _: True),\n',
-    )  # fmt: skip
-    add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
-    (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(
-        '"""The largest points first."""\n\n\ndef new_point(question):\n    return max(question.new(question.points))\n'
+        copy,
+        f"{PACKAGE}/show/figures/registry.py",
+        '    Entry("memory", THRESHOLDS',
+        f"{example('A figure').rstrip()},\n",
     )
+    add(copy, f"{PACKAGE}/measure/out_of_memory.py", '"out of memory", ', '"no room left on device", ')
+    (copy / f"{PACKAGE}/ask/samplers/points/largest.py").write_text(example("A sampler"))
+    (copy / f"{PACKAGE}/ask/samplers/trials/twice.py").write_text(TWICE)
     (copy / f"{PACKAGE}/show/figures/temperature.py").write_text(
         "from matplotlib.figure import Figure\n\n\ndef draw_temperature(evidence):\n    return Figure()\n"
     )
@@ -91,18 +104,22 @@ print(json.dumps({
     assert found["mlflow"] == ["system/gpu_0_temperature"] and found["unchanged"] == {}
 
 
-def test_a_sampler_is_a_file(copy: Path):
-    found = in_copy(copy, """
+@pytest.mark.parametrize(
+    ("sampler", "expected"), [("largest", [[32, 128, None]]), ("twice", [[16, 64, None]] * 2 + [[16, 64, "enough"]])]
+)
+def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int | str | None]]):
+    sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 3, "sampler": sampler}
+    found = in_copy(copy, f"""
 import json
-from pathlib import Path
 from envknee.ask.ask import ask
-from envknee.study.load import json_schema, read_study
-study = read_study(Path("config/config.yaml"))
-sweep = study.throughput.model_copy(update={"sampler": "largest"})
-study = study.model_copy(update={"throughput": sweep, "learning": None})
-print(json.dumps({"num_envs": ask(study, 0, [], {}).num_envs, "largest": max(sweep.num_envs), "legal": '"largest"' in json_schema()}))
+from envknee.study.load import json_schema, parse_study
+study = parse_study({{"study": "own", "throughput": {sweep}}})
+asked = []
+for number in range({len(expected)}):
+    asked.append(ask(study, number, asked, {{}}))
+print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in json_schema()}}))
 """)  # fmt: skip
-    assert found["num_envs"] == found["largest"] and found["legal"]
+    assert found == {"asked": expected, "legal": True}
 
 
 def test_a_figure_is_a_module_a_caption_and_an_entry(copy: Path):

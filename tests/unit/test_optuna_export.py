@@ -31,7 +31,7 @@ def test_each_arm_and_kind_is_a_study_with_values_constraints_and_attributes(tmp
     ]
     path, counts = export(write_study(tmp_path / "demo", study, trials))
     studies = loaded(path)
-    assert {name: len(one.trials) for name, one in studies.items()} == counts
+    assert {name: len(journal.trials) for name, journal in studies.items()} == counts
     assert counts == {"demo/other/throughput": 1, "demo/stock/throughput": 5, "demo/stock/learning": 2}
 
     throughput = studies["demo/stock/throughput"]

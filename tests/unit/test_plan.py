@@ -41,8 +41,8 @@ def test_more_repeats_show_more_and_a_cpu_is_noisier():
 
 def test_one_size_is_no_doubling_and_points_that_are_left_out_are_named():
     assert "list at least two" in a_plan(sweep={"num_envs": 512})[-1]
-    told = a_plan(sweep={"num_envs": [24, 32], "batch_size": 1024})
-    assert any("1 of 2 points are not measured" in line for line in told)
+    lines = a_plan(sweep={"num_envs": [24, 32], "batch_size": 1024})
+    assert any("1 of 2 points are not measured" in line for line in lines)
 
 
 def test_earlier_studies_of_this_machine_say_how_large_noise_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

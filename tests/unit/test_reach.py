@@ -40,17 +40,17 @@ def test_the_projects_own_studies_reach_nowhere(file: Path):
 )
 def test_each_override_that_is_more_than_a_number_or_a_word_is_told(value: Any, does: str | None):
     study = a_study(arms={"a": {"overrides": {"agent.algorithm.class_name": value}}})
-    assert [one.does for one in reach_of(study)] == ([] if does is None else [does])
+    assert [reached.does for reached in reach_of(study)] == ([] if does is None else [does])
 
 
 def test_what_a_person_reads_holds_no_control_character():
-    (one,) = reach_of(a_study(task={"overrides": {"env.\x1b[2J": "\x1b]0;x:y"}}))
-    assert "\x1b" not in str(one)
+    (reached,) = reach_of(a_study(task={"overrides": {"env.\x1b[2J": "\x1b]0;x:y"}}))
+    assert "\x1b" not in str(reached)
 
 
 def test_a_tracking_store_and_a_server_of_assets_are_contacted():
     study = a_study(task={"asset": "nucleus"}, tracking={"uri": "http://there"})
-    assert [(one.does, one.field) for one in reach_of(study)] == [
+    assert [(reached.does, reached.field) for reached in reach_of(study)] == [
         ("contacts", "task.asset"),
         ("contacts", "tracking.uri"),
     ]

@@ -80,10 +80,10 @@ def phases_by_iteration(name: str) -> list[float]:
     """Return of each row after the first two the sum of phases over the iteration's seconds, of ranks where there are some."""
     rows = [row for record in records_of(name) for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]]
     return [
-        sum(one.phases_s.values()) / one.iteration_s
+        sum(part.phases_s.values()) / part.iteration_s
         for row in rows
-        for one in row.ranks or [row]
-        if one.phases_s is not None and one.iteration_s is not None
+        for part in row.ranks or [row]
+        if part.phases_s is not None and part.iteration_s is not None
     ]
 
 
@@ -151,11 +151,11 @@ def test_the_readme_says_what_the_studies_say():
 def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
     """Return by card what `788 (721 to 843)` stands for."""
     return {
-        one.card.partition(" (")[
+        card.card.partition(" (")[
             0
-        ]: f"{one.largest_num_envs:,} ({one.largest_num_envs_lower:,} to {one.largest_num_envs_upper:,})"
-        for one in limit.cards
-        if one.horizon == horizon
+        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
+        for card in limit.cards
+        if card.horizon == horizon
     }
 
 
@@ -202,10 +202,10 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  cards "))
     (arm,) = verdict_of("cartpole-one-gpu").arms
     assert arm.memory is not None
-    cards = [one for one in arm.memory.cards if one.batch_size is None]
+    cards = [own for own in arm.memory.cards if own.batch_size is None]
     assert len(cards) == len(memory_cards.CARDS_MIB) and "(no interval)" not in line
-    for card, told in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
-        assert f" {card}: {told}" in line
+    for card, words in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
+        assert f" {card}: {words}" in line
 
 
 def test_the_summary_says_where_cards_have_no_interval(capsys):
@@ -237,7 +237,7 @@ def uuid_of(record: Record) -> str | None:
 
 
 def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    return [one / other for one, other in zip(numerators, denominators, strict=True)]
+    return [numerator / other for numerator, other in zip(numerators, denominators, strict=True)]
 
 
 def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float], str, float]:
@@ -247,13 +247,13 @@ def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float]
         [seconds / 32 * 1e3 for seconds in of(f"{phase}_s", 4096)] for phase in ("observation", "render", "physics")
     )
     parts = {"frames take": frames, "rendering": render, "physics": physics}
-    told = ", ".join(f"{name} {one:.2f} and {other:.2f}" for name, (one, other) in parts.items())
-    return step_ms, told, step_ms[0] / (step_ms[0] - frames[0])
+    words = ", ".join(f"{name} {first:.2f} and {other:.2f}" for name, (first, other) in parts.items())
+    return step_ms, words, step_ms[0] / (step_ms[0] - frames[0])
 
 
 def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
     found = compare.compare(*pair, confidence=0.95, margin=0.05)
-    return next(one for one in found.overall if one.measure == measure)
+    return next(ratio for ratio in found.overall if ratio.measure == measure)
 
 
 def words_of(name: str) -> str:
@@ -329,9 +329,9 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     assert f"by pairs {found.ratio:.2f} times ({found.lower:.2f} to {found.upper:.2f} at 95%)" in docs
     stock_gb, lean_gb = of("memory_peak_gb", 4096)
     assert f"at 95%), {stock_gb:.2f} and {lean_gb:.2f} GB" in docs and lean_gb < stock_gb / 6
-    step_ms, told, free = in_parts(of)
+    step_ms, words, free = in_parts(of)
     assert (
-        f"took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there ({step_ms[0] / step_ms[1]:.2f} times as fast), in which {told}:"
+        f"took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there ({step_ms[0] / step_ms[1]:.2f} times as fast), in which {words}:"
         in docs
     )
     assert f"frames that cost nothing would gain {free:.2f} times. " in docs
@@ -370,27 +370,33 @@ def test_the_docs_say_what_a_second_camera_costs():
     assert f"rendering {render_ms[1]:.2f} instead of {render_ms[0]:.2f}" in docs
     assert f"learning takes {learn_s[1]:.2f} s instead of {learn_s[0]:.2f}" in docs
     (one, two), (one_gb, two_gb) = (one_and_two(column, 2048) for column in ("fps_total", "memory_peak_gb"))
-    told = f"with 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
-    assert told in words_of("README.md")
+    words = f"with 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
+    assert words in words_of("README.md")
 
 
 def test_the_docs_say_what_fits_a_small_card():
     docs = words_of("docs/two-cameras.md")
     found = verdict_of("cartpole-small-card").remedies
     assert found is not None and found.statement in docs
-    for one in found.remedies:
-        assert one.fits is not None and one.fps is not None and one.at_num_envs == 16 and one.peak_gb is not None
-        speed = f"{one.fps.value:+.0%} ({one.fps.lower:+.0%} to {one.fps.upper:+.0%})"
-        told = "not shown" if one.speed == "not shown" else speed
-        line = f"| `{one.arm}` | {one.largest_num_envs} | {1 + one.fits.value:.2f} | {told} | {one.peak_gb:.2f} |"
+    for remedy in found.remedies:
+        assert (
+            remedy.fits is not None
+            and remedy.fps is not None
+            and remedy.at_num_envs == 16
+            and remedy.peak_gb is not None
+        )
+        speed = f"{remedy.fps.value:+.0%} ({remedy.fps.lower:+.0%} to {remedy.fps.upper:+.0%})"
+        words = "not shown" if remedy.speed == "not shown" else speed
+        line = f"| `{remedy.arm}` | {remedy.largest_num_envs} | {1 + remedy.fits.value:.2f} | {words} | {remedy.peak_gb:.2f} |"
         assert line in docs
-        if one.arm == "lean":
-            told = f"with lean frames {one.shown_at} environments fit where the task's own ran out of memory"
-            assert f"{told} ({1 + one.fits.value:.2f} times as many by the model, which has no interval" in words_of(
-                "README.md"
+        if remedy.arm == "lean":
+            words = f"with lean frames {remedy.shown_at} environments fit where the task's own ran out of memory"
+            assert (
+                f"{words} ({1 + remedy.fits.value:.2f} times as many by the model, which has no interval"
+                in words_of("README.md")
             )
-        assert (one.fits.lower, one.fits.upper) == (None, None), "the table's heading says so"
-    shown = [(one.arm, one.room, one.shown_at) for one in found.remedies if one.room != "not shown"]
+        assert (remedy.fits.lower, remedy.fits.upper) == (None, None), "the table's heading says so"
+    shown = [(remedy.arm, remedy.room, remedy.shown_at) for remedy in found.remedies if remedy.room != "not shown"]
     assert shown == [("128-pixels", "more", 64), ("lean", "more", 64)]
     assert "64 environments ran out of memory with the baseline, and fitted with `128-pixels` and with `lean`" in docs
     of = medians_of("cartpole-small-card", "baseline", "lean")
@@ -417,8 +423,8 @@ def test_the_docs_say_how_lean_frames_learned():
     docs = words_of("docs/lean.md")
     assert f"{frames.ratio:.2f} of stock's frames ({frames.lower:.2f} to {frames.upper:.2f} at 95%)" in docs
     assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f}, four pairs" in docs
-    told = f"{seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f}), from {frames.ratio:.2f} of the frames"
-    assert f"| 1 | {told} ({frames.lower:.2f} to {frames.upper:.2f}) |" in words_of("README.md")
+    words = f"{seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f}), from {frames.ratio:.2f} of the frames"
+    assert f"| 1 | {words} ({frames.lower:.2f} to {frames.upper:.2f}) |" in words_of("README.md")
 
 
 def test_the_docs_say_what_the_first_layer_in_cuda_gains():
@@ -452,7 +458,7 @@ def test_the_docs_say_what_the_study_of_trainers_says():
         found.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
     for trainer, targets in found.items():
         seconds, frames = (sorted(values) for values in zip(*targets, strict=True))
-        each = ", ".join(f"{one:.0f}" for one in seconds)
+        each = ", ".join(f"{seed_s:.0f}" for seed_s in seconds)
         assert f"| `{trainer}` | {median(seconds):.0f} ({each}) | {median(frames):,} |" in docs
 
 
@@ -496,10 +502,10 @@ def test_the_docs_say_what_a_pipeline_gains():
             assert record.seconds_to_target is not None and record.frames_to_target is not None
             seconds.setdefault(record.request.arm, []).append(record.seconds_to_target)
             millions.setdefault(record.request.arm, []).append(record.frames_to_target / 1e6)
-    told = {
-        arm: tuple(" and ".join(f"{one:.1f}" for one in sorted(of[arm])) for of in (seconds, millions))
+    words = {
+        arm: tuple(" and ".join(f"{value:.1f}" for value in sorted(of[arm])) for of in (seconds, millions))
         for arm in seconds
     }
-    assert "took {} s and {} million frames (one seed".format(*told["pipeline"]) in docs
-    assert "in turns {} s and {} million".format(*told["in-turns"]) in docs
-    assert "(2,048 in all) {} s and {} million".format(*told["data-parallel"]) in docs
+    assert "took {} s and {} million frames (one seed".format(*words["pipeline"]) in docs
+    assert "in turns {} s and {} million".format(*words["in-turns"]) in docs
+    assert "(2,048 in all) {} s and {} million".format(*words["data-parallel"]) in docs

@@ -36,7 +36,7 @@ def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
     ]
     a, b = (write_study(tmp_path / name, a_study(), own) for name, own in (("a", trials), ("b", others)))
     found = repeats.compare(a, b)
-    assert [(one.first_different, one.quantity) for one in found] == [
+    assert [(repeat.first_different, repeat.quantity) for repeat in found] == [
         (None, None),
         (5, "action_std"),
         (9, "reward_mean"),
@@ -73,7 +73,7 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
 def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
     trials = [a_trial(16), a_trial(32, number=1)]
     broken = replace(trials[1], outcome=trials[1].outcome.model_copy(update={"status": "diverged"}))
-    for name, other, told in (
+    for name, other, words in (
         ("rows", replace(broken, rows=broken.rows[:2]), "ok after 4 iterations, then diverged after 2 iterations"),
         ("none", replace(broken, rows=[]), "ok after 4 iterations, then diverged after 0 iterations"),
     ):
@@ -82,9 +82,9 @@ def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
             for side, second in (("a", trials[1]), ("b", other))
         )
         found = repeats.compare(a, b)
-        assert [one.is_same for one in found] == [True, False]
+        assert [repeat.is_same for repeat in found] == [True, False]
         (line,) = repeats.lines(found)
-        assert "1 of 2 trials the same bit for bit" in line and f"trial 0001 ended as {told}" in line
+        assert "1 of 2 trials the same bit for bit" in line and f"trial 0001 ended as {words}" in line
 
 
 def test_a_value_that_one_side_alone_has_differs():

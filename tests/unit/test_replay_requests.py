@@ -67,12 +67,13 @@ def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is
     points = [space.Point(num_envs, 8, 128) for num_envs in (16, 32, 64)]
     why = [(None, None), ("it cannot fit", None), (None, "decided")]
     requests = [
-        ask.request_for(study, *one) for one in zip(space.plan(study), points, *zip(*why, strict=True), strict=True)
+        ask.request_for(study, *asked_at)
+        for asked_at in zip(space.plan(study), points, *zip(*why, strict=True), strict=True)
     ]
     made = [a_trial(16), a_trial(32, status="refused"), a_trial(64, status="skipped")]
-    trials = [Trial(request, one.rows, one.outcome) for request, one in zip(requests, made, strict=True)]
+    trials = [Trial(request, asked_at.rows, asked_at.outcome) for request, asked_at in zip(requests, made, strict=True)]
     _, folder = replay.prepare(write_study(tmp_path / "first", study, trials), "again")
-    assert [(one.refusal, one.skip) for one in asked(folder, range(3))] == [
+    assert [(asked_at.refusal, asked_at.skip) for asked_at in asked(folder, range(3))] == [
         (None, None),
         (None, None),
         (None, "decided"),

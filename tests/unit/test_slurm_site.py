@@ -57,7 +57,7 @@ def test_the_site_that_ships_is_legal_and_has_every_key():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("partion: gpu", ["partion: unknown key (did you mean 'partition'?)", "partition: missing"]),
+        ("partion: gpu", ["partion: unknown key (did you mean 'partition'?)", "partition: this key is needed"]),
         ("partition: gpu; rm -rf x", ["partition: expected a name", "'gpu; rm -rf x'"]),
         ("{partition: gpu, account: 1234}", ["account: expected a name", "in quotes", "1234"]),
         ("{partition: gpu, gpu_type: 'gpu:h100'}", ["gpu_type: expected a kind of GPU"]),
@@ -66,7 +66,7 @@ def test_the_site_that_ships_is_legal_and_has_every_key():
         ("{partition: gpu, slurm_extra: --gres=gpu:1}", ["--gres=gpu:1 is decided by other lines"]),
         ("{partition: gpu, slurm_extra: --gpus-per-node=4}", ["--gpus-per-node=4 is decided by other lines"]),
         ("{partition: gpu, slurm_extra: --mem-per-gpu=8G}", ["--mem-per-gpu=8G is decided by other lines"]),
-        ("{partition: gpu, max_gpus: 0}", ["max_gpus: input should be greater than or equal to 1 (got 0)"]),
+        ("{partition: gpu, max_gpus: 0}", ["max_gpus: expected greater than or equal to 1 (got 0)"]),
         ("partition: [", ["is not YAML"]),
         ("partition: gpu\nqos: long\npartition: urgent", ["is not YAML", "the key partition stands there twice", "line 3"]),
         ("", ["does not describe a cluster"]),
@@ -163,8 +163,12 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
 
 def test_slurms_own_words_are_read():
     partitions = facts.parse_partitions(PARTITIONS)
-    assert {name: one.max_minutes for name, one in partitions.items()} == {"gpu": 2190, "debug": 10, "old": None}
-    assert [name for name, one in partitions.items() if one.is_up] == ["gpu", "debug"]
+    assert {name: partition.max_minutes for name, partition in partitions.items()} == {
+        "gpu": 2190,
+        "debug": 10,
+        "old": None,
+    }
+    assert [name for name, partition in partitions.items() if partition.is_up] == ["gpu", "debug"]
     nodes = {node.name: node for node in facts.parse_nodes(NODES)}
     assert nodes["n1"].gpus == (("h100", 4),) and nodes["n2"].count("a100") == 8 and nodes["n3"].gpus == ()
     assert nodes["n2"].count(None) == 8 and nodes["n2"].count("h100") == 0 and nodes["n2"].mem_mb == 1024000

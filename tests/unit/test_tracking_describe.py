@@ -84,8 +84,8 @@ def test_a_process_on_the_cpu_has_a_load_and_memory():
 
 def test_a_trial_has_the_figures_of_its_own_gpus_only():
     row = a_trial(16, memory_gb=20.0, device=H100).rows[0]
-    one = system_metrics(row.model_copy(update={"gpu_percent": 90.0, "gpu_power_w": 500.0}), H100)
-    assert {name: value for name, value in one.items() if "gpu" in name} == {
+    shown = system_metrics(row.model_copy(update={"gpu_percent": 90.0, "gpu_power_w": 500.0}), H100)
+    assert {name: value for name, value in shown.items() if "gpu" in name} == {
         "system/gpu_0_utilization_percentage": 90.0,
         "system/gpu_0_power_usage_watts": 500.0,
         "system/gpu_0_memory_usage_megabytes": 20_000.0,

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import Workspace
 from envknee.record.read import load_records
+from envknee.study.errors import UserError
+from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 
 
@@ -41,7 +43,9 @@ def test_a_space_without_a_legal_point_says_what_would_be_one(workspace: Workspa
 def test_a_name_that_is_no_folder_name_is_refused(workspace: Workspace, name: str):
     path = workspace.study(study="tiny")
     path.write_text(path.read_text(encoding="utf-8").replace("study: tiny", f"study: {name!r}"), encoding="utf-8")
-    assert_refused(workspace.module("config", str(path)), repr(name), "lower-case letters, digits")
+    with pytest.raises(UserError, match="lower-case letters, digits") as error:
+        read_study(path)
+    assert repr(name) in str(error.value)
 
 
 def test_a_file_that_is_not_yaml_is_refused_with_its_line(workspace: Workspace):

@@ -65,10 +65,10 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace):
     folder = workspace.results()
     remedies = json.loads(folder.verdict.read_text(encoding="utf-8"))["remedies"]
     assert remedies["baseline"] == "two-cameras" and remedies["quantity"] == "resident set of the process"
-    (one,) = remedies["remedies"]
-    assert one["differs_in"] == ["presets: one_camera"] and not one["same_task"]
-    assert one["at_num_envs"] == 8 and one["fps"]["lower"] is None  # one repeat: nothing is shown
-    assert one["room"] != "more" and one["speed"] == "not shown"
+    (remedy,) = remedies["remedies"]
+    assert remedy["differs_in"] == ["presets: one_camera"] and not remedy["same_task"]
+    assert remedy["at_num_envs"] == 8 and remedy["fps"]["lower"] is None  # one repeat: nothing is shown
+    assert remedy["room"] != "more" and remedy["speed"] == "not shown"
     assert (
         "compared with two-cameras" in result.stdout
         and "on the CPU memory is the process's resident set" in result.stdout

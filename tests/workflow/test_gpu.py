@@ -78,7 +78,7 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
 
 
 def test_a_deterministic_trial_repeats_bit_for_bit_and_another_one_is_measured(tmp_path, gpu):
-    told, parameters = {}, set()
+    rows_by_name, parameters = {}, set()
     for deterministic in (True, False):
         trials = [
             a_trial(tmp_path / f"{deterministic}-{i}", **POINT, iterations=6, deterministic=deterministic)
@@ -86,13 +86,13 @@ def test_a_deterministic_trial_repeats_bit_for_bit_and_another_one_is_measured(t
         ]
         records = [launch.launch(trial) for trial in trials]
         assert {record.outcome.status for record in records} == {"ok"}
-        told[deterministic] = repeats.compare_rows(*map(read_rows, trials))
+        rows_by_name[deterministic] = repeats.compare_rows(*map(read_rows, trials))
         if deterministic:
             parameters = {record.outcome.parameters_sha256 for record in records}
     print(
-        f"first different iteration, in what, by which share: {told}"
+        f"first different iteration, in what, by which share: {rows_by_name}"
     )  # seen with pytest -s: what a GPU does without it
-    assert (told[True], len(parameters)) == ((None, None, 0.0), 1), told
+    assert (rows_by_name[True], len(parameters)) == ((None, None, 0.0), 1), rows_by_name
 
 
 def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):

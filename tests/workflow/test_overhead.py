@@ -2,8 +2,13 @@
 
 import json
 import re
+import sys
 
+import pytest
 from conftest import Workspace
+from envknee.study.errors import run_command
+
+from benchmarks import overhead
 
 
 def test_all_sides_run_and_are_compared(workspace: Workspace):
@@ -35,14 +40,23 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
     assert re.findall(r"Total steps: (\d+)", log)[-1] == str(3 * request["num_envs"] * request["horizon"])
 
 
-def test_what_cannot_be_compared_is_refused(workspace: Workspace):
-    study = str(workspace.study(learning=None))
-    for arguments, words in (
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         (["--horizon", "3"], "does not divide"),
         (["--arm", "lean"], "the study has no arm 'lean'; it has stock"),
         (["--pairs", "0"], "must be at least 1"),
         (["--num-envs", "0"], "--num-envs must be at least 1, and 0 was given"),
-    ):
-        result = workspace.module("overhead", study, *arguments)
-        assert result.returncode != 0 and words in result.stdout, result.stdout
-        assert "Traceback" not in result.stdout
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+):
+    monkeypatch.setattr(sys, "argv", ["overhead", str(workspace.study(learning=None)), *arguments])
+    with pytest.raises(SystemExit) as end:
+        run_command(overhead.main)
+    assert end.value.code == 2 and words in capsys.readouterr().err

@@ -75,16 +75,16 @@ def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
     assert record.rollout_gb == pytest.approx(rollout * (6 * 24 * 24 + 4) * 4 / 1e9)  # of all collectors
     for row in rows:
         assert row.ranks is not None and row.iteration_s is not None and row.phases_s is not None
-        assert [one.rank for one in row.ranks] == [0, 1]
-        assert row.episodes == sum(one.episodes for one in row.ranks)
-        assert row.env_step_s == max(one.env_step_s for one in row.ranks)
-        for phases_s in (row.phases_s, *(one.phases_s or {} for one in row.ranks)):
+        assert [rank.rank for rank in row.ranks] == [0, 1]
+        assert row.episodes == sum(rank.episodes for rank in row.ranks)
+        assert row.env_step_s == max(rank.env_step_s for rank in row.ranks)
+        for phases_s in (row.phases_s, *(rank.phases_s or {} for rank in row.ranks)):
             assert sum(phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
             assert min(phases_s.values()) > 0  # none is missing
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
         assert {"value", "surrogate", "entropy"} <= set(row.losses)
         assert row.pipeline is not None and row.pipeline.memory is not None and row.pipeline.staleness == 0
-        assert row.memory.peak_rss_gb >= max(one.memory.peak_rss_gb for one in row.ranks)
+        assert row.memory.peak_rss_gb >= max(rank.memory.peak_rss_gb for rank in row.ranks)
     # Of six steps each, in 24 steps.
     assert sum(row.episodes for row in rows) >= 2 * NUM_ENVS
     assert {row.episode_length_mean for row in rows if row.episodes} == {6.0}
@@ -92,9 +92,9 @@ def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
     assert rows[0].action_std == 1 and len({row.action_std for row in rows}) == 3
 
     assert record.outcome.ranks is not None
-    for one in record.outcome.ranks:
-        assert one.startup_s is not None and one.memory_map is not None and one.host
-        assert one.memory_map.rollout_gb * 2 == pytest.approx(record.rollout_gb, rel=0.02)
+    for rank in record.outcome.ranks:
+        assert rank.startup_s is not None and rank.memory_map is not None and rank.host
+        assert rank.memory_map.rollout_gb * 2 == pytest.approx(record.rollout_gb, rel=0.02)
     assert record.ranks is not None and len(record.ranks) == 2
     assert trial.frames.exists()
 

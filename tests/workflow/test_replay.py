@@ -47,11 +47,11 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
         assert record.outcome.environment is not None and record.outcome.environment.cpu_threads == 1
     # It could have come out different: another seed learns other parameters.
     assert records[0].outcome.parameters_sha256 != records[1].outcome.parameters_sha256
-    told = workspace.module("repeats", str(first.root), str(again.root))
-    assert told.returncode == 0, told.stdout
+    compared = workspace.module("repeats", str(first.root), str(again.root))
+    assert compared.returncode == 0, compared.stdout
     assert (
-        "stock, learning: 2 of 2 trials the same bit for bit" in told.stdout
-        and "in 2 also every parameter" in told.stdout
+        "stock, learning: 2 of 2 trials the same bit for bit" in compared.stdout
+        and "in 2 also every parameter" in compared.stdout
     )
-    assert all(one.is_same for one in repeats.compare(first, again))
+    assert all(repeat.is_same for repeat in repeats.compare(first, again))
     assert workspace.module("replay", "--verify", str(again.root)).returncode == 0

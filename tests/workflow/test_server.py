@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +18,14 @@ import pytest
 import requests
 from conftest import Workspace, wait_for
 from envknee.record.read import read_rows
-from envknee.study.errors import UserError
+from envknee.study.errors import UserError, run_command
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.database import check_database
 from envknee.tracking.guard import may_hold_files
 from envknee.tracking.live import LivePublisher
+from envknee.tracking.mlflow_server import Server as MLflowServer
 from envknee.tracking.publish import publish
+from envknee.tracking.server import main
 from envknee.tracking.sign_in import sign_in
 from envknee.tracking.store import locate_store
 from forked import follow_in_child
@@ -378,9 +381,21 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
         ({"port": "70000"}, "'70000' is no port"),
     ],
 )
-def test_bad_options_are_told(tmp_path: Path, options: dict[str, str], expected: str) -> None:
-    said = Server(tmp_path, None, **options).refused()
-    assert expected in said and "hunter2" not in said
+def test_bad_options_are_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, str],
+    expected: str,
+) -> None:
+    server = Server(tmp_path, None, **options)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", server.command[2:])
+    monkeypatch.setattr(MLflowServer, "become", lambda *_: pytest.fail("it would have started"))
+    with pytest.raises(SystemExit) as end:
+        run_command(main, "envknee server")
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and expected in said and "hunter2" not in said
 
 
 def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:

@@ -38,6 +38,15 @@ SITE = {"cpus_per_gpu": "1", "mem_gb_per_gpu": "1.5", "gpu_type": "h100", "max_g
 THROUGHPUT = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 2}
 PROFILE = {"slurm-init-seconds-before-status-checks": "1", "latency-wait": "5"}
 
+# Snakemake as it is, but for when it looks at its jobs: each look without news comes 10 s later than the one before.
+SNAKEMAKE = f"""#!{sys.executable}
+from snakemake.cli import main
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+assert isinstance(RemoteExecutor.next_seconds_between_status_checks, property)
+RemoteExecutor.next_seconds_between_status_checks = property(lambda executor: 2, lambda executor, seconds: None)
+main()
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -57,13 +66,17 @@ class Site(Workspace):
         self.started: list[subprocess.Popen[str]] = []
         bin_folder = ENVIRONMENT["PATH"].partition(os.pathsep)[0]
         self.environment = ENVIRONMENT | cluster.environment | {
-            "PATH": f"{bin_folder}{os.pathsep}{cluster.environment['PATH']}",
+            "PATH": os.pathsep.join([str(folder / "bin"), bin_folder, cluster.environment["PATH"]]),
             "PYTHONPATH": str(folder / "workflow"),
         }  # fmt: skip
         for name in ("config", "workflow"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("Snakefile", "Makefile", "profiles", "slurm"):
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last two are links
+        snakemake = folder / "bin/snakemake"
+        snakemake.parent.mkdir()
+        snakemake.write_text(SNAKEMAKE, encoding="utf-8")
+        snakemake.chmod(0o755)
         edit(folder / "slurm/config.yaml", **PROFILE)
         self.edit_site(**SITE)
 
@@ -73,10 +86,9 @@ class Site(Workspace):
     def make(self, study: Path) -> "subprocess.Popen[str]":
         """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
         (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
-        for name in ("python", "snakemake"):
+        for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
             program = self.folder / f".venv/bin/{name}"
             program.parent.mkdir(parents=True, exist_ok=True)
-            real = Path(sys.executable).parent / name
             program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
         sweep = subprocess.Popen(

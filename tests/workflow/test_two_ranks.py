@@ -88,16 +88,13 @@ def endless(folder: Path) -> Iterator[tuple[Future[Record], dict[int, psutil.Pro
                     process.kill()
 
 
-def test_ranks_listen_on_no_open_address(tmp_path):
-    with endless(tmp_path) as (_, ranks):
+def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_without_a_result(tmp_path):
+    with endless(tmp_path) as (future, ranks):
         torchrun = ranks[0].parent()
         assert torchrun is not None
         listening = [c for p in (torchrun, *ranks.values()) for c in p.net_connections("inet") if c.status == "LISTEN"]
         assert {connection.laddr.ip for connection in listening} <= {"127.0.0.1", "::1"}
 
-
-def test_a_rank_that_dies_ends_the_others_at_once_and_is_no_result(tmp_path):
-    with endless(tmp_path) as (future, ranks):
         ranks[1].kill()
         killed = time.monotonic()
         with pytest.raises(UserError, match=r"(?s)ended without a result.*rank +: 1 .*exitcode +: -9"):

@@ -70,9 +70,9 @@ def assert_whole(record: Record, rows: list[Row], observation_bytes: int) -> Non
     assert record.rollout_gb < found.rollout_gb < record.rollout_gb + 60 * request.num_envs * request.horizon / 1e9
 
 
-def assert_same_training(one: list[Row], other: list[Row]) -> None:
+def assert_same_training(rows: list[Row], other: list[Row]) -> None:
     """Check that two trials of one request learned the same."""
-    for row, again in zip(one, other, strict=True):
+    for row, again in zip(rows, other, strict=True):
         assert (row.losses, row.action_std, row.reward_mean, row.episodes) == (
             again.losses, again.action_std, again.reward_mean, again.episodes,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every command of envknee: its name, the module that runs it, and one line of what it does.
+"""Every command of envknee: name, module and a line of what it does.
 
 `envknee NAME ...` runs one. The names of earlier versions (`python -m envknee.compare ...`) still answer: Python finds their modules
 through this table.
@@ -36,6 +36,7 @@ COMMANDS = {
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
     "ask": Command("envknee.ask.ask", "write the next request of a study"),
     "launch": Command("envknee.run.launch", "run one trial and write its record"),
+    "trial": Command("envknee.run.process", "run one trial without launcher, time limit and record"),
     "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
     "verdict": Command("envknee.verdict.decide", "decide: verdict.json and records.csv", "envknee.limits.verdict"),
     "figures": Command("envknee.show.figures.draw", "draw every figure"),

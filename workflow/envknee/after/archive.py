@@ -1,4 +1,4 @@
-"""A study as one file that another machine can check, read and run again.
+"""A study as one file that another machine can check, then run again.
 
 Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock
 files and image hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).
@@ -98,9 +98,9 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
     started = min(record.outcome.started_unix_s for record in records)
     ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    packages = {item: version for one in environments for item, version in one.packages.items()}
-    commits = sorted({one.git_commit for one in environments if one.git_commit})
-    images = sorted({one.image.content_sha256 for one in environments if one.image})
+    packages = {package: version for item in environments for package, version in item.packages.items()}
+    commits = sorted({item.git_commit for item in environments if item.git_commit})
+    images = sorted({item.image.content_sha256 for item in environments if item.image})
     files = [
         {
             "@id": path,
@@ -112,8 +112,8 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
         for path, data in sorted(content.items())
     ]
     software = [
-        {"@id": f"#{item}", "@type": "SoftwareApplication", "name": item, "softwareVersion": version}
-        for item, version in sorted(packages.items())
+        {"@id": f"#{package}", "@type": "SoftwareApplication", "name": package, "softwareVersion": version}
+        for package, version in sorted(packages.items())
     ]
     action = {
         "@id": "#measurement",
@@ -121,7 +121,7 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
         "name": f"{len(records)} trials",
         "startTime": _iso(started),
         "endTime": _iso(ended),
-        "instrument": [{"@id": one["@id"]} for one in software],
+        "instrument": [{"@id": item["@id"]} for item in software],
         "object": {"@id": "study.json"},
         "result": {"@id": "./"},
         "description": "; ".join(
@@ -137,7 +137,7 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
         " larger batches stop paying: measured by envknee.",
         "datePublished": _iso(ended),
         "license": "Not stated: ask who measured it.",
-        "hasPart": [{"@id": one["@id"]} for one in files],
+        "hasPart": [{"@id": item["@id"]} for item in files],
         "mentions": {"@id": "#measurement"},
     }
     descriptor = {
@@ -170,8 +170,8 @@ def main() -> None:
         print(
             f"{given.check}: {len(check(given.check))} files, all as they were when it was made; by whom is not shown"
         )
-        for one in reach_of(study_in(given.check)):
-            print(f"  its study {one}")
+        for reached in reach_of(study_in(given.check)):
+            print(f"  its study {reached}")
     elif given.unpack:
         unpacked = unpack(given.unpack, given.into, trusted=os.environ.get("TRUST") == "1")
         hand_over_requests(unpacked)

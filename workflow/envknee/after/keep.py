@@ -1,4 +1,4 @@
-"""Keep a study: its measurements as small files that can be committed, and a page that says where they come from.
+"""Keeps the measurements of a study as small files that can be committed.
 
 Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each
 finished trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs, policies and

@@ -1,4 +1,4 @@
-"""An archive that came from elsewhere: checked, and unpacked where nothing in it can do harm.
+"""An archive from elsewhere: unpacked only where nothing in it can do harm.
 
 Input: a zip file that anybody may have made. Output: results/archives/<study>/, or nothing at all.
 
@@ -142,7 +142,7 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
 def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
     reach = reach_of(study)
     if reach and not trusted:
-        lines = "\n".join(f"  {one}" for one in reach)
+        lines = "\n".join(f"  {reached}" for reached in reach)
         raise UserError(
             f"{path} holds a study that does more than simulate:\n{lines}\nNothing was unpacked. If you know who made it and want"
             " all of this, run the same command with TRUST=1 before it (TRUST=1 make sweep FROM=...)"

@@ -1,4 +1,4 @@
-"""Whether two runs of the same trials learned the same, bit for bit; and if not, from when on and by how much.
+"""Whether two runs of the same trials learned the same, bit for bit.
 
 Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 where
 something differs.
@@ -57,8 +57,8 @@ class Repeat:
 
 def compare_rows(a: Sequence[Row], b: Sequence[Row]) -> tuple[int | None, str | None, float]:
     """Return the first iteration that differs, in what most, and by which share; (None, None, 0) where all are the same. Pure."""
-    for one, other in zip(a, b, strict=False):
-        of_a, of_b = dict(_learned(one)), dict(_learned(other))
+    for row, other in zip(a, b, strict=False):
+        of_a, of_b = dict(_learned(row)), dict(_learned(other))
         apart = {
             name: _share(of_a.get(name), of_b.get(name))
             for name in {**of_a, **of_b}
@@ -66,7 +66,7 @@ def compare_rows(a: Sequence[Row], b: Sequence[Row]) -> tuple[int | None, str | 
         }
         if apart:
             name = max(apart, key=lambda name: (apart[name], name))
-            return one.iteration, name, apart[name]
+            return row.iteration, name, apart[name]
     return None, None, 0.0
 
 
@@ -83,12 +83,12 @@ def _share(a: float | None, b: float | None) -> float:
     return abs(a - b) / max(abs(a), abs(b))
 
 
-def ends_apart(one: tuple[str, int], other: tuple[str, int]) -> str | None:
+def ends_apart(this: tuple[str, int], other: tuple[str, int]) -> str | None:
     """Return how two trials ended, each (status, iterations), where one is not the other cut short by a clock. Pure."""
-    shorter, longer = sorted((one, other), key=lambda end: end[1])
-    if one == other or (shorter[0] == "timeout" and shorter[1] < longer[1]):
+    shorter, longer = sorted((this, other), key=lambda end: end[1])
+    if this == other or (shorter[0] == "timeout" and shorter[1] < longer[1]):
         return None
-    return ", then ".join(f"{status} after {count} iteration{'s' * (count != 1)}" for status, count in (one, other))
+    return ", then ".join(f"{status} after {count} iteration{'s' * (count != 1)}" for status, count in (this, other))
 
 
 def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
@@ -103,70 +103,78 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
         raise UserError(
             f"{a.root} and {b.root} have no trial in common: the same point, repeat and seed. `make replay STUDY={a.root}` makes one"
         )
-    found = []
+    compared = []
     for key in common:
-        one, other = of_a[key], of_b[key]
-        rows, others = read_rows(a.trial(one.request.number)), read_rows(b.trial(other.request.number))
+        record, other = of_a[key], of_b[key]
+        rows, others = read_rows(a.trial(record.request.number)), read_rows(b.trial(other.request.number))
         first, quantity, by = compare_rows(rows, others)
         last = min(len(rows), len(others)) - 1
         rewards = (rows[last].reward_mean, others[last].reward_mean) if last >= 0 else (None, None)
-        digests = {one.outcome.parameters_sha256, other.outcome.parameters_sha256}
+        digests = {record.outcome.parameters_sha256, other.outcome.parameters_sha256}
         known = None not in digests and len(rows) == len(others)
-        found.append(
+        compared.append(
             Repeat(
-                arm=one.request.arm,
-                kind=one.request.kind,
-                number=one.request.number,
+                arm=record.request.arm,
+                kind=record.request.kind,
+                number=record.request.number,
                 iterations=last + 1,
                 first_different=first,
                 quantity=quantity,
                 by=by,
                 reward_by=None if None in rewards else 0.0 if rewards[0] == rewards[1] else _share(*rewards),
                 same_parameters=len(digests) == 1 if known else None,
-                ends=ends_apart((one.outcome.status, len(rows)), (other.outcome.status, len(others))),
+                ends=ends_apart((record.outcome.status, len(rows)), (other.outcome.status, len(others))),
             )
         )
-    return found
+    return compared
 
 
 def _by_trial(folder: StudyFolder) -> Mapping[tuple[object, ...], Record]:
     _, records = load_measured(folder)
     return {
-        (one.arm, one.kind, one.num_envs, one.horizon, one.batch_size, one.repeat, one.seed): record
+        (
+            request.arm,
+            request.kind,
+            request.num_envs,
+            request.horizon,
+            request.batch_size,
+            request.repeat,
+            request.seed,
+        ): record
         for record in without_skipped(records)
-        for one in [record.request]
+        for request in [record.request]
     }
 
 
-def lines(found: Sequence[Repeat]) -> list[str]:
+def lines(compared: Sequence[Repeat]) -> list[str]:
     """Return what was found in a sentence for each arm and kind of trial."""
     groups: dict[tuple[str, str], list[Repeat]] = {}
-    for one in found:
-        groups.setdefault((one.arm, one.kind), []).append(one)
+    for repeat in compared:
+        groups.setdefault((repeat.arm, repeat.kind), []).append(repeat)
     return [f"{arm}, {kind}: {_sentence(own)}" for (arm, kind), own in sorted(groups.items())]
 
 
 def _sentence(own: Sequence[Repeat]) -> str:
-    same = sum(one.is_same for one in own)
-    iterations = sum(one.iterations for one in own)
-    hashed = sum(one.same_parameters is True for one in own)
+    same = sum(repeat.is_same for repeat in own)
+    iterations = sum(repeat.iterations for repeat in own)
+    hashed = sum(repeat.same_parameters is True for repeat in own)
     parts = [
         f"{same} of {len(own)} trials the same bit for bit ({iterations:,} iterations"
         + (f"; in {hashed} also every parameter in the end)" if hashed else ")")
     ]
-    apart = [one for one in own if one.first_different is not None]
+    apart = [repeat for repeat in own if repeat.first_different is not None]
     if apart:
-        first = min(apart, key=lambda one: (one.first_different or 0, one.number))
+        first = min(apart, key=lambda repeat: (repeat.first_different or 0, repeat.number))
         parts.append(
             f"the earliest difference is in iteration {first.first_different} of trial {first.number:04d}: {first.quantity} by"
             + (f" {first.by:.1e} of its size" if math.isfinite(first.by) else " whether there is one")
         )
-        rewards = [one.reward_by for one in apart if one.reward_by is not None]
+        rewards = [repeat.reward_by for repeat in apart if repeat.reward_by is not None]
         if rewards:
             parts.append(f"rewards end up to {max(rewards):.1%} apart")
-    elif any(one.same_parameters is False for one in own):
+    elif any(repeat.same_parameters is False for repeat in own):
         parts.append("all rows are the same, and parameters in the end are not")
-    parts += [f"trial {one.number:04d} ended as {one.ends}" for one in own if one.ends is not None]
+    parts += [f"trial {repeat.number:04d} ended as {repeat.ends}" for repeat in own if repeat.ends is not None]
     return "; ".join(parts)
 
 
@@ -176,9 +184,9 @@ def main() -> int:
     parser.add_argument("a", type=Path, help="the folder of a study")
     parser.add_argument("b", type=Path, help="the folder of the same study run again")
     given = parser.parse_args()
-    found = compare(StudyFolder(given.a), StudyFolder(given.b))
-    print("\n".join(lines(found)))
-    return 0 if all(one.is_same for one in found) else 1
+    compared = compare(StudyFolder(given.a), StudyFolder(given.b))
+    print("\n".join(lines(compared)))
+    return 0 if all(repeat.is_same for repeat in compared) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The next request of a study: a pure function of the study, all earlier requests and the records in its window.
+"""The next request of a study: a pure function of what was asked and measured so far.
 
 Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
 Output: trials/<number>/request.json.

@@ -1,4 +1,4 @@
-"""What a study would measure and could show, before anything runs.
+"""What a study would measure, and could show, before anything runs.
 
 Input: a study, and the results that lie beside it. Output: a few lines. `envknee plan my.yaml` prints them; so do a dry run and the first
 lines of a sweep.

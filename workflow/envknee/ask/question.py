@@ -1,4 +1,4 @@
-"""What is known when a trial is chosen, and what the answer to that may be."""
+"""What is known when a trial is chosen."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -71,7 +71,11 @@ class KnownMemory:
         on_largest = [record for record in known if record.rank_memory_gb == device_gb]
         failed = [point_of(record.request) for record in on_largest if record.outcome.status == "oom"]
         return KnownMemory(
-            rollout=min(rollouts, key=lambda one: (one.gb_per_transition, one.num_envs, one.horizon), default=None),
+            rollout=min(
+                rollouts,
+                key=lambda rollout: (rollout.gb_per_transition, rollout.num_envs, rollout.horizon),
+                default=None,
+            ),
             device_gb=device_gb,
             failed=tuple(sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))),
             whole=()
@@ -119,25 +123,25 @@ class KnownMemory:
         largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
         if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
             return None
-        found = self.prediction(point)
-        if found is None or found.largest_error_gb > MODEL_ERROR * self.device_gb:
+        predicted = self.prediction(point)
+        if predicted is None or predicted.largest_error_gb > MODEL_ERROR * self.device_gb:
             return None
-        if found.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
+        if predicted.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
             return None
-        if not found.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
+        if not predicted.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
             return None
         return (
-            f"The memory model of {found.trials} trials (largest error {found.largest_error_gb:.2g} GB) says"
-            f" {found.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
+            f"The memory model of {predicted.trials} trials (largest error {predicted.largest_error_gb:.2g} GB) says"
+            f" {predicted.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
 
 
-def _no_larger(one: Point, other: Point) -> bool:
+def _no_larger(point: Point, other: Point) -> bool:
     """Tell whether a point needs at most the memory of another: batches are comparable when both are sizes or neither."""
-    if (one.batch_size is None) != (other.batch_size is None):
+    if (point.batch_size is None) != (other.batch_size is None):
         return False
     return (
-        one.num_envs <= other.num_envs
-        and one.horizon <= other.horizon
-        and (one.batch_size or 0) <= (other.batch_size or 0)
+        point.num_envs <= other.num_envs
+        and point.horizon <= other.horizon
+        and (point.batch_size or 0) <= (other.batch_size or 0)
     )

@@ -1,4 +1,4 @@
-"""The search for the threshold of one series: which num_envs tells most, and when it is decided.
+"""The search for the threshold of one series: which num_envs tells most.
 
 Input: what is known of each num_envs of a (horizon, batch_size). Output: the num_envs to run next, or why none. Pure.
 
@@ -85,13 +85,15 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
     if kind == "throughput":
 
         def by_fps(tried: Mapping[int, Tried]) -> Decision:
-            fps = {size: one.fps for size, one in tried.items() if one.fps}
+            fps = {size: tries.fps for size, tries in tried.items() if tries.fps}
             return throughput.threshold(fps, settings.delta, settings.confidence)
 
         return Rule(by_fps, math.log1p(settings.delta), settings.confidence, throughput.LEAST_REPEATS, most, None)
 
     def by_seconds(tried: Mapping[int, Tried]) -> Decision:
-        seeds = {size: Seeds(tuple(one.reached_s), tuple(one.censored_s)) for size, one in tried.items() if one.known}
+        seeds = {
+            size: Seeds(tuple(tries.reached_s), tuple(tries.censored_s)) for size, tries in tried.items() if tries.known
+        }
         return learning.threshold(seeds, settings.delta, settings.confidence)
 
     least = min(learning_cost.LEAST_SEEDS, most)
@@ -118,21 +120,21 @@ def next_step(
     if not pairs:
         return Step(None, f"no two num_envs that fit are a doubling apart ({listed(sizes) or 'none fits'})")
     decision = rule.decide(tried)
-    found = {doubling.num_envs: doubling for doubling in decision.doublings}
+    by_size = {doubling.num_envs: doubling for doubling in decision.doublings}
     lowest, highest = decision.lowest, decision.highest
     if rule.within and lowest is not None and highest is not None and highest <= rule.within * lowest:
         return Step(None, f"decided, the threshold lies between {lowest:,} and {highest:,} environments", focus=highest)
-    focus = _focus(sizes, pairs, tried, found, rule, start, predict)
+    focus = _focus(sizes, pairs, tried, by_size, rule, start, predict)
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
         unseen = [size for size in scouts if not tried[size].asked]
         if not unseen:
             return Step(None, "no two num_envs could be measured")
         # Two are enough: a third only where one of them tells nothing.
-        return Step(unseen[0], "scout", waits=sum(one.under_way + one.known for one in tried.values()) >= 2)
-    if focus not in found:
+        return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
+    if focus not in by_size:
         return _fewest([focus, 2 * focus], tried, rule, 1, focus)
-    pays = found[focus].from_at_most or found[focus].log_gain >= rule.log_limit
+    pays = by_size[focus].from_at_most or by_size[focus].log_gain >= rule.log_limit
     # The doubling before, too: the threshold is the smallest that qualifies.
     before = [] if pays or focus // 2 not in tried else [focus // 2]
     if before and not tried[before[0]].known:
@@ -141,24 +143,24 @@ def next_step(
     if min(tried[size].known for size in around) < rule.least:
         return _fewest(around, tried, rule, rule.least, focus)
     if pays:
-        if found[focus].band_lower >= rule.log_limit:
+        if by_size[focus].band_lower >= rule.log_limit:
             return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
         return _fewest([focus, 2 * focus], tried, rule, rule.most, focus)
     onward = [size for size in pairs if size >= focus]
     for first in onward:
-        if first in found and found[first].shown_below:
+        if first in by_size and by_size[first].shown_below:
             then = 2 * first
             if then not in pairs:
                 return Step(None, f"decided, doubling {first:,} environments has stopped paying", focus=focus)
-            if then in found and found[then].shown_below:
+            if then in by_size and by_size[then].shown_below:
                 why = f"decided, doubling {first:,} and {then:,} environments has stopped paying"
                 return Step(None, why, focus=focus)
-            if then not in found or not _hopeless(found[then], tried, rule):
+            if then not in by_size or not _hopeless(by_size[then], tried, rule):
                 return _fewest([then, 2 * then], tried, rule, rule.most, focus)
-        elif first not in found or not _hopeless(found[first], tried, rule):
+        elif first not in by_size or not _hopeless(by_size[first], tried, rule):
             return _fewest([*before, first, 2 * first], tried, rule, rule.most, focus)
     # A doubling that was shown at first sight, and not confirmed by the next one, gets all its repeats.
-    shown = [size for size in onward if size in found and found[size].shown_below]
+    shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
     return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
 
@@ -174,12 +176,12 @@ def _focus(
 ) -> int | None:
     """Return the doubling that seems to be the first to gain less than the limit; None while nothing tells."""
     # Where seeds of the smaller end are censored, the gain is larger than it looks.
-    paying = [size for size, one in found.items() if one.from_at_most or one.log_gain >= rule.log_limit]
+    paying = [size for size, doubling in found.items() if doubling.from_at_most or doubling.log_gain >= rule.log_limit]
     below = [size for size in found if size not in paying]
     if below:
         return min(below)
     predicted = None
-    if predict is not None and sum(bool(one.fps) for one in tried.values()) >= 2:
+    if predict is not None and sum(bool(tries.fps) for tries in tried.values()) >= 2:
         wanted = predict(tried)
         predicted = next((size for size in pairs if size >= wanted), pairs[-1])
     if paying:
@@ -197,7 +199,7 @@ def _hopeless(doubling: Doubling, tried: Mapping[int, Tried], rule: Rule) -> boo
     """
     if doubling.repeats < rule.least:
         return False
-    logs = [np.log(values) for one in tried.values() for values in (one.fps, one.reached_s) if len(values) > 1]
+    logs = [np.log(values) for tries in tried.values() for values in (tries.fps, tries.reached_s) if len(values) > 1]
     degrees = sum(len(values) - 1 for values in logs)
     if degrees == 0:
         return False
@@ -219,7 +221,9 @@ def law(horizon: int, delta: float) -> Callable[[Mapping[int, Tried]], float]:
     """Return the prediction of where doublings stop paying, by t_iter(N) = t0 + c N: at N = t0 (1 - delta) / (2 c delta)."""
 
     def wanted(tried: Mapping[int, Tried]) -> float:
-        seconds = [(size, space.rollout_size(size, horizon) / fps) for size, one in tried.items() for fps in one.fps]
+        seconds = [
+            (size, space.rollout_size(size, horizon) / fps) for size, tries in tried.items() for fps in tries.fps
+        ]
         sizes, times = np.array(seconds).T
         # Relative least squares: each row over its time.
         (t0, per_env), _ = nnls(np.stack([1.0 / times, sizes / times], axis=1), np.ones(len(times)))

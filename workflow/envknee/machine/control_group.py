@@ -1,4 +1,4 @@
-"""What this process's control group says of memory: its limit, and how many of its processes the kernel has killed.
+"""What this process's control group says of memory: its limit, its kills.
 
 Input: /proc/self/cgroup, /sys/fs/cgroup. A SLURM job, a systemd scope and a container each have a group, with a limit that may be
 far below the machine's memory. Upstream: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
@@ -59,5 +59,5 @@ def _read(path: Path) -> str | None:
 
 
 def _oom_kill_of(text: str | None) -> int | None:
-    found = [int(line.split()[1]) for line in (text or "").splitlines() if line.startswith("oom_kill ")]
-    return found[0] if found else None
+    counts = [int(line.split()[1]) for line in (text or "").splitlines() if line.startswith("oom_kill ")]
+    return counts[0] if counts else None

@@ -1,4 +1,4 @@
-"""Where and with what a trial runs: host, device, versions, git.
+"""Where a trial runs: host, device, versions, git.
 
 Input: the machine. Output: an `Environment` for the record.
 """
@@ -39,8 +39,8 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     visible = torch.cuda.device_count()
     if gpus != "auto" and gpus > visible:
         hidden = nvml.gpu_names()
-        found = f"; the driver knows {', '.join(hidden)}" if hidden else ""
-        raise too_few(gpus, visible, f", torch {torch.__version__}{found}", " and a CUDA build of torch")
+        hint = f"; the driver knows {', '.join(hidden)}" if hidden else ""
+        raise too_few(gpus, visible, f", torch {torch.__version__}{hint}", " and a CUDA build of torch")
     if gpus == "auto" and not visible and (sign := unseen_gpu()):
         raise UserError(
             f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {_built_for()}), and this machine seems"
@@ -103,15 +103,15 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
         UserError: when the cap is more than the device has.
     """
     commit, dirty, branch = git_state()
-    found = _gpu(device) if device.startswith("cuda") else _cpu()
-    if memory_cap_gb is not None and memory_cap_gb > found.memory_gb:
+    seen = _gpu(device) if device.startswith("cuda") else _cpu()
+    if memory_cap_gb is not None and memory_cap_gb > seen.memory_gb:
         raise UserError(
-            f"memory_cap_gb {memory_cap_gb:g} is more than {found.name} has ({found.memory_gb:.1f} GB):"
+            f"memory_cap_gb {memory_cap_gb:g} is more than {seen.name} has ({seen.memory_gb:.1f} GB):"
             " a device can be made smaller, not larger"
         )
     return Environment(
         host=socket.gethostname(),
-        device=found if memory_cap_gb is None else found.model_copy(update={"memory_gb": memory_cap_gb}),
+        device=seen if memory_cap_gb is None else seen.model_copy(update={"memory_gb": memory_cap_gb}),
         cpu_model=_cpu_model(),
         cpu_cores=len(os.sched_getaffinity(0)),
         cpu_threads=torch.get_num_threads(),

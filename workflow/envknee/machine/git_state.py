@@ -1,4 +1,4 @@
-"""Which commit the code is that runs, and whether it was changed since.
+"""Which commit the running code is, changed or not.
 
 Input: the checkout that this package lies in, or ENVKNEE_GIT_COMMIT. Output: commit, whether it was changed, branch.
 """
@@ -16,9 +16,9 @@ def git_state() -> tuple[str | None, bool | None, str | None]:
 
     A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
     """
-    told = os.environ.get(TOLD)
-    if told:
-        return told.removesuffix("-dirty"), told.endswith("-dirty"), None
+    given = os.environ.get(TOLD)
+    if given:
+        return given.removesuffix("-dirty"), given.endswith("-dirty"), None
     git = shutil.which("git")
     if git is None:
         return None, None, None

@@ -54,24 +54,24 @@ def visible_uuids() -> list[str]:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return []
-    count, device, found = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    count, device, raw = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
     if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return []  # a driver without a GPU
     uuids = []
     for index in range(count.value):
-        if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetUuid_v2(found, device):
+        if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetUuid_v2(raw, device):
             raise UserError(f"CUDA counts {count.value} GPUs and does not tell the UUID of number {index}")
-        uuids.append(full_name(uuid.UUID(bytes=bytes(found))))
+        uuids.append(full_name(uuid.UUID(bytes=bytes(raw))))
     return uuids
 
 
-def full_name(found: uuid.UUID) -> str:
+def full_name(given: uuid.UUID) -> str:
     """Return what to call a GPU by in CUDA_VISIBLE_DEVICES: of one that is split CUDA tells the instance's UUID, a MIG's.
 
     Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2. Kubernetes and `docker --gpus` show an instance without naming it.
     """
-    is_instance = nvml.Gpu.named(f"GPU-{found}") is None and nvml.Gpu.named(f"MIG-{found}") is not None
-    return f"{'MIG' if is_instance else 'GPU'}-{found}"
+    is_instance = nvml.Gpu.named(f"GPU-{given}") is None and nvml.Gpu.named(f"MIG-{given}") is not None
+    return f"{'MIG' if is_instance else 'GPU'}-{given}"
 
 
 def unseen_gpu(driver: Path = DRIVER) -> str | None:

@@ -1,4 +1,4 @@
-"""The processes of a trial on one machine: their environment, whom they die with, and how they all end."""
+"""The processes of a trial on one machine: environment, parent, end."""
 
 import ctypes
 import os

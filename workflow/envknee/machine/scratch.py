@@ -23,11 +23,11 @@ def scratch_folder(named: str | None) -> Path:
     Raises:
         UserError: when a variable in it is not set, or the folder cannot be written to, or is full.
     """
-    told = named or tempfile.gettempdir()
-    expanded = os.path.expandvars(told)
+    place = named or tempfile.gettempdir()
+    expanded = os.path.expandvars(place)
     if "$" in expanded:
         raise UserError(
-            f"scratch {told!r}: a variable in it is not set on this node ({expanded}). Name a folder, or a variable that"
+            f"scratch {place!r}: a variable in it is not set on this node ({expanded}). Name a folder, or a variable that"
             " SLURM sets in jobs here"
         )
     folder = Path(expanded).expanduser().absolute()

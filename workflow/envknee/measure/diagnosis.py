@@ -1,4 +1,4 @@
-"""What broke first in a training that broke, as a sentence and a failure.
+"""What broke first in a training that broke.
 
 Input: what a `Watch` noted, images that a trainer kept, losses. Output: a `Failure`, and a file with the last good state.
 """

@@ -1,4 +1,4 @@
-"""Which episodes ended in a rollout, whole ones alone, and what they earned. Knows torch, and nothing of Isaac Lab."""
+"""Which whole episodes ended in a rollout, with what they earned. Knows torch, not Isaac Lab."""
 
 import torch
 
@@ -46,6 +46,8 @@ class Episodes:
         self._returns = sums[-1] - sums_at_ends.gather(0, last[None])[0]
         self._lengths = torch.where(last > 0, count - last, self._lengths + count)
         self._is_whole = self._is_whole | (last > 0)
-        told = torch.stack([(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()])
-        return_sum, length_sum, episodes = told.tolist()
+        of_episodes = torch.stack(
+            [(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()]
+        )
+        return_sum, length_sum, episodes = of_episodes.tolist()
         return return_sum, length_sum, int(episodes)

@@ -1,4 +1,4 @@
-"""What may help a simulation or a training that broke, most likely first, and where that stands. Pure."""
+"""What may help a simulation or a training that broke, most likely first. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a trial leaves for a person to look at, beside its figures: what the policy saw, and the policy.
+"""What a trial leaves for a person to look at: pictures of what the policy saw, the policy.
 
 Input: a trial that ended with numbers, and what its meter knows. Output, in the trial's folder: frames.png, of the first
 repeat of each point; policy.pt, of learning trials. Made once the result is safe: nothing here is timed, and nothing that

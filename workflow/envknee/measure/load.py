@@ -1,4 +1,4 @@
-"""How busy a process and its GPU are, on average over an iteration: a thread asks the driver, so that no iteration waits for it.
+"""How busy a process is, on average over an iteration, with its GPU: a thread asks the driver, so that no iteration waits for it.
 
 Input: a GPU as `envknee.machine.nvml` finds it. Output: a `Load` whenever one is asked for. Knows neither torch nor Isaac Lab.
 """

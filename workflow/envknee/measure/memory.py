@@ -1,4 +1,4 @@
-"""How much memory a trial uses, and what for: figures for each row, and a map at the end or when memory ran out.
+"""How much memory a trial uses, by purpose: a figure per row, a map at the end or when memory ran out.
 
 Input: the moments of a trial (environment made, learner made, learning begins and ends). Output: `MemoryUse`, `MemoryMap`.
 Knows torch, Warp and NVML, and nothing of Isaac Lab.
@@ -168,8 +168,8 @@ class MemoryWatch:
     def _take_peaks(self) -> None:
         """Bring the peaks up to date; PyTorch's own start anew with each learning."""
         if self._device.type == "cuda":
-            told = torch.cuda.memory_stats_as_nested_dict(self._device)  # once: a GPU waits meanwhile
-            allocated, reserved = told["allocated_bytes"]["all"], told["reserved_bytes"]["all"]
+            stats = torch.cuda.memory_stats_as_nested_dict(self._device)  # once: a GPU waits meanwhile
+            allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
             allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
             outside_gb = self._outside_gb(reserved["current"] / GB)
             self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)

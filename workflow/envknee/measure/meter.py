@@ -1,4 +1,4 @@
-"""Clocks, episodes and memory while a trial runs: one row per iteration, appended to metrics.jsonl.
+"""What trainers report to: one row per iteration, appended to metrics.jsonl.
 
 Input: the begin and end of every step and iteration, from a trainer. Output: rows, and the signal that ends the trial.
 The same meter serves every trainer; it knows torch, and nothing of Isaac Lab.
@@ -378,11 +378,11 @@ class Meter:
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial when a loss or a parameter is no number that learning goes on from."""
-        found = diagnosis.of_value(name, value, len(self.rows))
-        if found is not None:
+        broken = diagnosis.of_value(name, value, len(self.rows))
+        if broken is not None:
             if not name.startswith("parameters/"):
                 self.check_rollout(images=True)  # what was learned from may be the cause
-            reason, failure = found
+            reason, failure = broken
             raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
 
     def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:

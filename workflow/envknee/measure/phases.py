@@ -88,9 +88,9 @@ class CudaClock:
         """Wait for the last event and return the seconds between successive ones."""
         if stamps:
             stamps[-1].synchronize()
-        found = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
+        seconds = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
         self._pool.extend(stamps)
-        return found
+        return seconds
 
 
 class Timeline:

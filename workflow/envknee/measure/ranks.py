@@ -1,4 +1,4 @@
-"""Several ranks that train together: how they meet, exchange figures, show that they live, and how their ends make one.
+"""Several ranks that train together: meeting, exchanging figures, showing that they live, ending as one.
 
 Input: torchrun's environment variables. Output: every rank's figures on every rank; a file per rank that beats as it gets on
 (see hang_watch); one outcome of all. Knows torch.distributed, and nothing of Isaac Lab.

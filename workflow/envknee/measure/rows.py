@@ -59,17 +59,19 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: 
     """
     seconds = learner.row
     parts = []
-    for number, one in enumerate(collected):
-        phases_s = one.phases_s and {
-            **one.phases_s,
-            "storage": one.phases_s["storage"] + seconds.collect_s - one.rollout_s,
+    for number, collector in enumerate(collected):
+        phases_s = collector.phases_s and {
+            **collector.phases_s,
+            "storage": collector.phases_s["storage"] + seconds.collect_s - collector.rollout_s,
             "learning": seconds.learn_s,
-            "other": one.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
+            "other": collector.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
         }
-        told = one.model_dump(include={"env_step_s", "episodes", *Load.model_fields})
-        row = seconds.model_copy(update={**told, "rank": number, "phases_s": phases_s, "memory": one.memory})
+        figures = collector.model_dump(include={"env_step_s", "episodes", *Load.model_fields})
+        row = seconds.model_copy(update={**figures, "rank": number, "phases_s": phases_s, "memory": collector.memory})
         parts.append(
-            learner.model_copy(update={"row": row, "return_sum": one.return_sum, "length_sum": one.length_sum})
+            learner.model_copy(
+                update={"row": row, "return_sum": collector.return_sum, "length_sum": collector.length_sum}
+            )
         )
     return parts
 
@@ -122,11 +124,11 @@ def combined(metric: Metric, values: Sequence[Any]) -> Any:
 
 
 def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -> GradientSquares | None:
-    told = [one for one in squares if one is not None]
-    if not told:
+    known = [square for square in squares if square is not None]
+    if not known:
         return None
-    own, shared = (statistics.fmean(column) for column in zip(*told, strict=True))
-    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(told), rank_mean=own, shared=shared)
+    own, shared = (statistics.fmean(column) for column in zip(*known, strict=True))
+    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=own, shared=shared)
 
 
 def is_known_within(fps: Sequence[float], share: float | None) -> bool:

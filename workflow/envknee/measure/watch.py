@@ -1,4 +1,4 @@
-"""Which number of a simulation broke first: in which environments, at which step, and the last good state.
+"""Which number of a simulation broke first: in which environments, at which step, from which last good state.
 
 Input: the tensors of every environment step, as they come. Nothing here waits for the device until a rollout ends.
 """
@@ -115,15 +115,15 @@ class Watch:
 
     def last_good(self, indices: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the last good state of some environments [k], and the actions that were applied to it."""
-        found = {}
+        tensors = {}
         if self._good is not None:
             shapes = self._shapes["state"]
             for name, columns in _columns(shapes).items():
-                found[f"last_good/{name}"] = self._good[indices, columns].view(-1, *shapes[name])
+                tensors[f"last_good/{name}"] = self._good[indices, columns].view(-1, *shapes[name])
         columns = self._names().get("actions")
         if self._rows is not None and columns is not None:
-            found["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
-        return found
+            tensors["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
+        return tensors
 
     def _note(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> None:
         if not self._in_step:

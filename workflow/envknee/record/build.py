@@ -93,11 +93,13 @@ def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | No
 
 def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
     """Return the means over `rows`, which all have the same batches, or None where one rank trained alone."""
-    told = [row.gradients for row in rows if row.gradients is not None]
-    if not told:
+    measured = [row.gradients for row in rows if row.gradients is not None]
+    if not measured:
         return None
-    means = {name: statistics.fmean(getattr(one, name) for one in told) for name in ("rank_mean", "shared")}
-    return told[0].model_copy(update=means)
+    means = {
+        name: statistics.fmean(getattr(gradients, name) for gradients in measured) for name in ("rank_mean", "shared")
+    }
+    return measured[0].model_copy(update=means)
 
 
 def metric_spreads(rows: Sequence[Row]) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:
     """Return each phase's seconds per iteration over the rows that were resolved, or None where none was."""
     resolved = [row.phases_s for row in rows if row.phases_s is not None]
     spreads = {phase: spread([phases[phase] for phases in resolved]) for phase in PHASES}
-    return {phase: found for phase, found in spreads.items() if found is not None} or None
+    return {phase: known for phase, known in spreads.items() if known is not None} or None
 
 
 def reward_average(rows: Sequence[Row], episodes: int) -> float | None:

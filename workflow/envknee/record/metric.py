@@ -1,4 +1,4 @@
-"""What a figure of a row is, said where the field is declared; gathering, record, records.csv and MLflow follow from that.
+"""What a figure of a row is, declared with its field.
 
 A new figure of each rank is one field of `schema.Load`, and a line where it is measured (`measure.load`, for what NVML tells):
 

@@ -1,4 +1,4 @@
-"""Records and rows as they lie in a results folder."""
+"""Records in a results folder, read with their rows."""
 
 import argparse
 from collections.abc import Iterable
@@ -64,10 +64,10 @@ def rebuild_record(trial: TrialFolder) -> Record:
     request = read_model(trial.request, Request, _remedy(trial))
     outcome = read_model(trial.outcome, Outcome, _remedy(trial))
     for path, expected in ((trial.request, outcome.request_sha256), (trial.metrics, outcome.metrics_sha256)):
-        found = sha256_of(path) if path.exists() else None
-        if found != expected:
+        sha256 = sha256_of(path) if path.exists() else None
+        if sha256 != expected:
             raise UserError(
-                f"{path} was changed after the measurement: its sha256 is {found}, and {expected} was expected. {_remedy(trial)}"
+                f"{path} was changed after the measurement: its sha256 is {sha256}, and {expected} was expected. {_remedy(trial)}"
             )
     cost = read_model(trial.cost, Cost, _remedy(trial)) if trial.cost.exists() else None
     return build_record(request, read_rows(trial), outcome, cost)

@@ -428,12 +428,12 @@ class Outcome(Frozen):
     @property
     def gpus(self) -> list[Device]:
         """Every GPU that took part and whose UUID is known, those of all ranks and of a learner apart among them; none on a CPU."""
-        found = [
+        gpus = [
             self.environment.device if self.environment else None,
             self.learner_device,
             *(rank.device for rank in self.ranks or []),
         ]
-        return [device for device in found if device is not None and device.type == "cuda" and device.uuid is not None]
+        return [device for device in gpus if device is not None and device.type == "cuda" and device.uuid is not None]
 
 
 class SlurmJob(Frozen):

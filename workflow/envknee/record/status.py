@@ -1,4 +1,4 @@
-"""How a trial ended, and which endings belong together. Pure."""
+"""Which endings of a trial belong together. Pure."""
 
 from typing import Literal
 

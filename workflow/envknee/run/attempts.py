@@ -1,4 +1,4 @@
-"""Attempts at a trial: which is the newest, and how long earlier ones held its GPUs without leaving a result.
+"""Attempts at a trial: which is the newest, how long lost ones held its GPUs.
 
 Input: the trial's folder. Output: attempts.json, there while a trial runs and after an attempt that was lost. Whatever kills a
 process asks it for nothing: a running attempt writes how long it has lived.

@@ -1,4 +1,4 @@
-"""What a trial takes: GPUs, seconds, joules, and what SLURM says of its job.
+"""What a trial takes: GPUs, seconds, joules, time in a queue.
 
 Input: the trial's GPUs. Output: a `Cost`. Asked from outside the trial's processes, before and after them.
 """
@@ -104,8 +104,10 @@ def parse_energy_j(steps: str) -> float | None:
 
     The steps of a job lie in each other, the first (`batch`) on its first node alone: the largest is the job's.
     """
-    told = [int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()]
-    return float(max((joules for joules in told if 0 < joules < NO_VALUE), default=0)) or None
+    joules_of_steps = [
+        int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()
+    ]
+    return float(max((joules for joules in joules_of_steps if 0 < joules < NO_VALUE), default=0)) or None
 
 
 def _unix_s(text: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Tells when ranks that should train hang, which, and where.
+"""Finds the rank that hangs, with where it does.
 
 Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes; of several machines,
 what each has read there (see nodes). Output: words.
@@ -74,12 +74,12 @@ class HangWatch:
 
 def beats_here(folder: Path) -> dict[int, Beat]:
     """Return the newest beat of each rank on this machine, whose files lie in `folder`."""
-    found = {}
+    beats = {}
     for path in folder.glob("rank-*.beat"):
         text = path.read_text(encoding="ascii").strip()
         rank = int(path.stem.removeprefix("rank-"))
-        found[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
-    return found
+        beats[rank] = Beat(text=text, busy_s=_cpu_seconds(int(text.split()[0])) if text else 0.0)
+    return beats
 
 
 def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:

@@ -242,8 +242,8 @@ def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
     if request.processes == 1 or trial.outcome.exists() or not trial.attempts.exists():
         return
     outcomes = ranks.read_outcomes(trial, request.processes)
-    told = [one.request_sha256 == sha256_of(trial.request) for one in outcomes.values()]
-    if len(told) == request.processes and all(told):
+    are_of_request = [outcome.request_sha256 == sha256_of(trial.request) for outcome in outcomes.values()]
+    if len(are_of_request) == request.processes and all(are_of_request):
         _merge_ranks(trial, request, wait_s=0.0)
 
 

@@ -1,4 +1,4 @@
-"""A trial on several machines of a SLURM job: one srun starts this module on each, and each runs its part of the ranks.
+"""A trial on several machines of a SLURM job: one srun starts this module on each, for its part of the ranks.
 
 Input: a trial whose request says `nodes: 2`, inside a job that has as many. Output: as of every trial; until it ends, in a folder
 that all nodes see, what each node knows of its ranks (a line a second) and what they cost there.
@@ -93,15 +93,15 @@ def beats(shared: Path) -> dict[int, Beat]:
 
 def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
     """Return what a trial took on all of its nodes, from what each has told; `here` is what the launcher knows: time and job."""
-    told = [read_model(path, Cost, "") for path in shared.glob("cost-*.json")]
-    joules = [one.energy_j for one in told]
+    costs = [read_model(path, Cost, "") for path in shared.glob("cost-*.json")]
+    joules = [cost.energy_j for cost in costs]
     # The step with a task on each node is gone when the launcher looks. Whoever looked first has seen it on all of them.
-    job_joules = [one.slurm.energy_j for one in told if one.slurm and one.slurm.energy_j is not None]
+    job_joules = [cost.slurm.energy_j for cost in costs if cost.slurm and cost.slurm.energy_j is not None]
     job = here.slurm and here.slurm.model_copy(update={"energy_j": max(job_joules, default=None)})
     return Cost(
         gpus=0 if request.gpus == 0 else request.world_size,
         held_s=here.held_s,
-        energy_j=None if len(told) < request.nodes or None in joules else sum(one or 0.0 for one in joules),
+        energy_j=None if len(costs) < request.nodes or None in joules else sum(own or 0.0 for own in joules),
         slurm=job,
     )
 

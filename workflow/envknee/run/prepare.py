@@ -1,4 +1,4 @@
-"""Everything that can be wrong is found before the first trial, and kernels are compiled before anything is timed.
+"""Finds whatever can be wrong before the first trial. Compiles kernels before anything is timed.
 
 Input: a study's folder with study.json. Output: resolved.yaml, every field of every arm's environment and agent, and one
 tiny real trial per arm under prepare/ (its first run on a machine compiles Warp's kernels, about a minute).

@@ -1,4 +1,4 @@
-"""The process of a trial, or of a block of them: device, trainer and meter put together, and how it ended.
+"""The process of a trial, or of a block of them: trainer and meter put together on a device.
 
 Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
 is there, what `envknee.measure.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A
@@ -125,7 +125,7 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
         warnings=meter.warnings,
         attempt=attempts.own_number(),
-        ranks=[one.model_copy(update={"status": end.status}) for one in collectors] or None,
+        ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
         shared=shared.found() if shared else None,
     )

@@ -1,4 +1,4 @@
-"""The report of a study for a person: one HTML file with all figures in it, readable offline, on a phone and on paper.
+"""The report of a study for a person: one HTML file with all figures in it, readable offline.
 
 Input: results/<study>/ with records, verdict.json, figures and, where it was published, published.json; templates and captions in
 workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once they are published, to its run

@@ -1,4 +1,4 @@
-"""The verdict of a study in the terminal: a table of thresholds, then a line per limit, and where to look next.
+"""The verdict of a study in the terminal: a table of thresholds, then a line per limit.
 
 Input: verdict.json (and, for --where, study.json and the records' names). Output: text, without colours when piped.
 

@@ -1,4 +1,4 @@
-"""All trials as the rows of a table: what ran, how it ended, what it gave, and where its files are. Pure."""
+"""All trials as the rows of a table: what ran, how it ended, what it gave. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

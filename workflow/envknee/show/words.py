@@ -1,4 +1,4 @@
-"""Phrases and tables that figures, report and terminal share. Pure: they repeat what a verdict says."""
+"""Phrases that figures, report and terminal share. Pure: they repeat what a verdict says."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Trials as SLURM jobs: what the user's cluster is, what a job asks for, and whether the cluster can give it.
+"""Trials as SLURM jobs: the user's cluster, what a job asks for, whether the cluster can give it.
 
 In: site.yaml, the study, what the cluster says of itself. Out: resources of Snakemake's rules. May use: `study`, `machine`.
 

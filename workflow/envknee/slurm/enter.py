@@ -1,4 +1,4 @@
-"""What Snakemake and its jobs find in their environment on a cluster.
+"""What Snakemake's jobs find in their environment on a cluster.
 
 Input: a site and its file. Output: PATH begins with the profile's bin/, and ENVKNEE_SCRATCH is the site's scratch. Jobs get both,
 as SLURM hands the environment on.

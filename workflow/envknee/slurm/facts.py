@@ -90,10 +90,10 @@ def observe(partition: str) -> Cluster:
 def longest_minutes(partition: str) -> int | None:
     """Return the longest job that every one of the site's partitions takes; None without a limit, or where none answers."""
     try:
-        found = _partitions()
+        partitions = _partitions()
     except UserError:
         return None
-    limits = [found[name].max_minutes for name in partition.split(",") if name in found]
+    limits = [partitions[name].max_minutes for name in partition.split(",") if name in partitions]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -105,17 +105,17 @@ def _partitions() -> dict[str, Partition]:
 
 def parse_partitions(text: str) -> dict[str, Partition]:
     """Read `scontrol --oneliner show partition`."""
-    found = {}
+    partitions = {}
     for line in text.splitlines():
         fields = fields_of(line)
         if "PartitionName" in fields:
-            found[fields["PartitionName"]] = Partition(
+            partitions[fields["PartitionName"]] = Partition(
                 name=fields["PartitionName"],
                 is_up=fields.get("State", "UP") == "UP",
                 max_minutes=minutes_of(fields.get("MaxTime", "UNLIMITED")),
                 preempt_mode=fields.get("PreemptMode", "OFF"),
             )
-    return found
+    return partitions
 
 
 def minutes_of(text: str) -> int | None:
@@ -129,22 +129,22 @@ def minutes_of(text: str) -> int | None:
 
 def parse_nodes(text: str) -> tuple[Node, ...]:
     """Read lines NAME|GRES|CPUS|MEMORY of sinfo; a node in two partitions stands there twice."""
-    found = {}
+    nodes = {}
     for line in text.splitlines():
         name, gres, cpus, memory = line.split("|")
-        found[name] = Node(name, parse_gpus(gres), int(cpus.rstrip("+")), int(memory.rstrip("+")))
-    return tuple(found[name] for name in sorted(found))
+        nodes[name] = Node(name, parse_gpus(gres), int(cpus.rstrip("+")), int(memory.rstrip("+")))
+    return tuple(nodes[name] for name in sorted(nodes))
 
 
 def parse_gpus(gres: str) -> tuple[tuple[str | None, int], ...]:
     """Read generic resources such as `gpu:h100:4(S:0-1),nvme:1`."""
-    found = []
+    gpus = []
     for part in re.sub(r"\([^)]*\)", "", gres).split(","):
         words = part.strip().split(":")
         if words[0] == "gpu":
             kind = words[1] if len(words) > 1 and not words[1].isdigit() else None
-            found.append((kind, int(words[-1]) if words[-1].isdigit() else 1))
-    return tuple(found)
+            gpus.append((kind, int(words[-1]) if words[-1].isdigit() else 1))
+    return tuple(gpus)
 
 
 def parse_associations(text: str) -> tuple[frozenset[str], frozenset[str]]:

@@ -1,4 +1,4 @@
-"""What a job asks SLURM for: GPUs from its arm, cores and memory for each of those, time from its trial's limit. Pure.
+"""What a job asks SLURM for: GPUs, cores, memory, time. Pure.
 
 Input: a site, a study, which trial and which attempt. Output: a `Job`; its resources under the names that Snakemake's executor
 plugin knows.
@@ -143,10 +143,10 @@ def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | 
 
 def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
     """Return the arms for each shape that some trial asks for, the smallest first."""
-    found: dict[Shape, list[str]] = {}
+    arms: dict[Shape, list[str]] = {}
     for arm in sorted(study.arms):
-        found.setdefault(shape_of(study, arm), []).append(arm)
-    return dict(sorted(found.items()))
+        arms.setdefault(shape_of(study, arm), []).append(arm)
+    return dict(sorted(arms.items()))
 
 
 def check_one_node(study: Study) -> None:

@@ -1,4 +1,4 @@
-"""A cluster as its user describes it, parsed once: partition, account, kind of GPU and the rest of site.yaml.
+"""A cluster as its user describes it in site.yaml, parsed once.
 
 Input: workflow/profiles/slurm/site.yaml, or another file in its place. Output: a `Site`.
 """
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
-from envknee.study.errors import UserError, nearest
-from envknee.study.load import OneOfEach
+from envknee.study.errors import UserError
+from envknee.study.load import OneOfEach, explain
 from envknee.study.model import Strict
 from envknee.study.rules import Positive
 
@@ -115,9 +115,9 @@ class Site(Strict):
 
     def asked(self) -> dict[str, int | str]:
         """Return what the lines of this site ask for: resource -> value."""
-        told = {name: value for key, name in self.slurm_names().items() if (value := getattr(self, key)) is not None}
-        options = [f"{name}={value}" for name, value in told.items() if name.startswith("--")]
-        resources = {name: value for name, value in told.items() if not name.startswith("--")}
+        given = {name: value for key, name in self.slurm_names().items() if (value := getattr(self, key)) is not None}
+        options = [f"{name}={value}" for name, value in given.items() if name.startswith("--")]
+        resources = {name: value for name, value in given.items() if not name.startswith("--")}
         if options:
             resources[EXTRA] = " ".join([*resources.get(EXTRA, "").split(), *options])
         return resources
@@ -141,18 +141,7 @@ def load(path: Path) -> Site:
     try:
         return Site.model_validate(data)
     except ValidationError as error:
-        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
+        problems = "\n".join(f"  {explain(problem, lambda _: list(Site.model_fields))}" for problem in error.errors())
         raise UserError(
             f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in workflow/profiles/slurm/site.yaml."
         ) from error
-
-
-def _explain(problem: Any) -> str:
-    """Return one line for one of pydantic's errors."""
-    key = str(problem["loc"][0]) if problem["loc"] else "site"
-    if problem["type"] == "extra_forbidden":
-        return f"{key}: unknown key{nearest(key, Site.model_fields)}"
-    if problem["type"] == "missing":
-        return f"{key}: missing, and it has no default"
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]} (got {problem['input']!r})"

@@ -1,4 +1,4 @@
-"""The study: what a user asks for, parsed once, and the points and files that follow from it.
+"""The study: what a user asks for, parsed once.
 
 In: a study file. Out: a frozen `Study`, its legal points, the paths of its results. May use: nothing else of envknee.
 

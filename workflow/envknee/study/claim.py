@@ -1,4 +1,4 @@
-"""A results folder belongs to one study, and to one sweep at a time.
+"""A results folder belongs to one study, one sweep at a time.
 
 Input: a study and its folder. Output: study.json in it, and a lock held until the process ends (even by SIGKILL).
 """

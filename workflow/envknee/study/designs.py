@@ -1,4 +1,4 @@
-"""Seeds and shuffles that depend on their keys alone.
+"""Seeds that depend on their keys alone, as do shuffles.
 
 Input: words that say what a seed is for. Output: seeds, points in order. Pure; sha256 throughout, so that nothing depends on
 the version of Python or the order of a set.

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, and the one place that prints them.
+"""Errors that a user can act on, printed in one place.
 
 Input: exceptions raised anywhere in a command. Output: one message on stderr and an exit status.
 """

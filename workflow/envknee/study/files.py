@@ -1,4 +1,4 @@
-"""How files are written: whole or not at all, and the same bytes for the same content."""
+"""How files are written: whole or not at all, the same bytes for the same content."""
 
 import errno
 import hashlib

@@ -1,7 +1,8 @@
-"""Study files, read into `Study`; errors name the key, the value and what is legal."""
+"""Study files, read into `Study`."""
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def parse_study(data: Any, source: str = "the study") -> Study:
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        problems = "\n".join(f"  {_explain(problem)}" for problem in error.errors())
+        problems = "\n".join(f"  {explain(problem, _legal_keys)}" for problem in error.errors())
         raise UserError(
             f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
         ) from error
@@ -112,18 +113,23 @@ def json_schema() -> str:
     return json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _explain(problem: Any) -> str:
-    """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal."""
+def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
+    """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal.
+
+    Args:
+        problem: an item of `ValidationError.errors()`
+        legal_keys: returns the keys that are legal below a key
+    """
     location = [str(part) for part in problem["loc"]]
     key = ".".join(location)
     if problem["type"] == "extra_forbidden":
-        legal = _legal_keys(location[:-1])
+        legal = legal_keys(location[:-1])
         return f"{key}: unknown key{nearest(location[-1], legal)}. Legal here: {', '.join(sorted(legal))}"
     if problem["type"] == "missing":
         return f"{key}: this key is needed, and is not there"
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if problem["type"] == "model_type":
-        message = f"expected keys with values: {', '.join(_legal_keys(location))}"
+        message = f"expected keys with values: {', '.join(legal_keys(location))}"
     elif problem["type"] == "too_short":
         message = "expected at least one"
     # What a whole section does wrong names its values itself.

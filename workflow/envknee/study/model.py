@@ -1,4 +1,4 @@
-"""A study as frozen models: what is measured in which arms, and how it is decided."""
+"""A study as frozen models: what is measured in which arms, then decided how."""
 
 import hashlib
 from typing import Annotated, Any

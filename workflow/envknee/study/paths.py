@@ -1,4 +1,4 @@
-"""Where everything of a study lies. Paths are named here and nowhere else."""
+"""Where everything of a study lies, named here alone."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a study would run, read and contact besides envknee and the libraries that it installs. Pure.
+"""What a study would run, read or contact beyond envknee itself. Pure.
 
 Input: a study. Output: one `Reach` per field that does more than choose a number or a word. Who takes a study from somebody else
 decides on this list (`envknee.after.archive`).

@@ -1,4 +1,4 @@
-"""What a value in a study file may be: its type, the check behind it, and what a reader of an error is told."""
+"""What a value in a study file may be, with what a reader of an error is told."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The legal points of a sweep, and every size derived from a point, each computed in one function.
+"""The legal points of a sweep. Computes every size that follows from a point, each in one function.
 
 Input: the sizes listed in a study. Output: `Point`s. Pure.
 """
@@ -105,7 +105,7 @@ def _every_point(sweep: Sweep) -> list[Point]:
 
 def left_out(study: Study) -> list[str]:
     """Return a sentence for each section of a study that lists points which are not legal: they are not measured."""
-    told = []
+    sentences = []
     for kind in ("throughput", "learning"):
         sweep = study.sweep(kind)
         every = _every_point(sweep) if sweep else []
@@ -114,11 +114,11 @@ def left_out(study: Study) -> list[str]:
             named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
             more = f" and {len(illegal) - 3} more" if len(illegal) > 3 else ""
             ranks = "" if study.world_sizes == {1} else ", in equal parts of each rank,"
-            told.append(
+            sentences.append(
                 f"{kind}: {len(illegal)} of {len(every)} points are not measured, because batch_size must divide num_envs x"
                 f" horizon{ranks} and does not: {', '.join(named)}{more}"
             )
-    return told
+    return sentences
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Strategies: how collecting and learning share time, processes and devices, as far as anything outside the trainers needs it.
+"""Strategies: how collecting and learning share time or devices, as far as anything outside the trainers needs it.
 
     in_turns   a rollout, then learning: every trainer
     async2     TorchRL: one side collects the next rollout while another learns from the last

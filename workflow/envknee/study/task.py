@@ -1,4 +1,4 @@
-"""What is simulated, and what is broken in it on purpose."""
+"""What is simulated. For drills, also what is broken in it on purpose."""
 
 from typing import Annotated, Any, Literal
 

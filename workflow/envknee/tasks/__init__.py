@@ -144,10 +144,10 @@ def use_local_files(env_cfg: Any, asset: str) -> dict[str, str]:
             f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: local, and name files of other"
             " robots under task.overrides (env.scene.robot.spawn.usd_path), or asset: nucleus"
         )
-    found = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
+    paths = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
     for name in names:
-        getattr(env_cfg.scene, name).spawn.usd_path = found[f"scene.{name}.spawn.usd_path"]
-    return found | assets.use_local(env_cfg)
+        getattr(env_cfg.scene, name).spawn.usd_path = paths[f"scene.{name}.spawn.usd_path"]
+    return paths | assets.use_local(env_cfg)
 
 
 def with_paths(overrides: Overrides) -> Overrides:

@@ -1,4 +1,4 @@
-"""Which files a task's scene is made of, and where they come from.
+"""Which files a task's scene is made of, wherever they come from.
 
 Input: an environment's configuration. Output: the same, with files of this machine where the project has them or a study names
 them, and an error that lists the others before anything would be fetched.
@@ -49,8 +49,8 @@ def files(config: Any, path: str = "") -> Iterator[File]:
         if name in FILE_FIELDS and isinstance(value, str) and value:
             yield File(inside, value, partial(setattr, config, name))
         elif name in FILE_FIELDS and isinstance(value, list):
-            for place, one in enumerate(value):
-                yield File(f"{inside}[{place}]", one, partial(value.__setitem__, place))
+            for place, child in enumerate(value):
+                yield File(f"{inside}[{place}]", child, partial(value.__setitem__, place))
         elif isinstance(value, dict):
             for key, item in value.items():
                 yield from files(item, f"{inside}.{key}.")

@@ -1,4 +1,4 @@
-"""Tells a watch what an environment's robots and objects do in each step: what is applied to them, and what becomes of them.
+"""Tells a watch what an environment's robots and objects do in each step.
 
 Input: an environment as Isaac Lab made it, changed in place. Upstream: InteractiveScene.articulations and rigid_objects,
 `_get_dones` of DirectRLEnv and TerminationManager.compute (after the physics of a step, before its resets), and `_reset_idx`
@@ -65,10 +65,10 @@ def around(
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
         if before is not None:
             before(*arguments)
-        found = original(*arguments, **keywords)
+        result = original(*arguments, **keywords)
         if after is not None:
             after(*arguments)
-        return found
+        return result
 
     setattr(owner, method, wrapped)
 

@@ -1,4 +1,4 @@
-"""A client of a study's tracking store, the study's experiment in it, and what to do when the store cannot be used.
+"""A client of a study's tracking store, for the study's experiment.
 
 Input: a Store. Output: an MLflow client, an experiment, or a message with the next step.
 """

@@ -64,26 +64,26 @@ def check_database(uri: str, shown: str, source: str) -> None:
         engine = sqlalchemy.create_engine(uri, connect_args=timeout, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             tables = sqlalchemy.inspect(connection).get_table_names()
-            found = MigrationContext.configure(connection).get_current_heads()
+            revisions = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         raise UserError(f"{shown} ({source}) cannot be used as MLflow's database: {_why(error)}") from error
     if not any(not table.startswith("alembic_") for table in tables):
         return
-    if not found or "experiments" not in tables:
+    if not revisions or "experiments" not in tables:
         raise UserError(
             f"{shown} ({source}) holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
             " MLflow's was expected. Create one for MLflow alone, such as `createdb mlflow`, and name that."
         )
     known = _revisions()
-    if found[0] == known[0]:
+    if revisions[0] == known[0]:
         return
-    if found[0] in known:
+    if revisions[0] in known:
         raise UserError(
-            f"{shown} ({source}) has the schema of an earlier MLflow ({found[0]}; this one's is {known[0]}). Nothing was changed."
+            f"{shown} ({source}) has the schema of an earlier MLflow ({revisions[0]}; this one's is {known[0]}). Nothing was changed."
             f" Stop what else uses it, make a backup, then run `mlflow db upgrade {shown}` and start again."
         )
     raise UserError(
-        f"{shown} ({source}) has a schema that the installed MLflow does not know ({found[0]}; it knows up to {known[0]}): a newer"
+        f"{shown} ({source}) has a schema that the installed MLflow does not know ({revisions[0]}; it knows up to {known[0]}): a newer"
         " MLflow made it. Nothing was changed. Use that version of MLflow, or name another database."
     )
 

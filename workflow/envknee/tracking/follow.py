@@ -1,4 +1,4 @@
-"""The live publisher as a process beside the sweep: it never holds up a trial, and waits for a store that is away.
+"""The live publisher as a process beside the sweep, which holds up no trial.
 
 Input: the study and its folder. Output: live runs, and in logs/live.log a line where the store goes away or comes back.
 """

@@ -84,15 +84,15 @@ class LivePublisher:
         Raises:
             UserError: when the store cannot be used now.
         """
-        left = [one for one in self._followed.values() if one.status == "RUNNING"]
+        left = [trial for trial in self._followed.values() if trial.status == "RUNNING"]
         if left and self._writer is not None:
             with explaining(self.store, self.folder):
-                for one in left:
-                    self._writer.client.set_terminated(one.run_id, "KILLED")
+                for trial in left:
+                    self._writer.client.set_terminated(trial.run_id, "KILLED")
 
     def _news(self) -> list[TrialFolder]:
         """Return the trials that have something to deliver, oldest first."""
-        found = []
+        news = []
         for path in self.folder.trial_files("request.json"):
             trial = TrialFolder(path.parent)
             name = trial.root.name
@@ -107,8 +107,8 @@ class LivePublisher:
             followed = self._followed.get(name)
             delivered = followed.rows if followed and followed.attempt == tail.attempt else 0
             if trial.record.exists() or len(tail.rows) > delivered:
-                found.append(trial)
-        return found
+                news.append(trial)
+        return news
 
     def _learn(self, writer: Writer) -> None:
         """Ask the store which of this study's runs it has, and how far each is."""

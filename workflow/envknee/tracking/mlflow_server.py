@@ -1,4 +1,4 @@
-"""MLflow's own server, closed: everybody signs in, and files lie in one place.
+"""MLflow's own server, closed to all who do not sign in.
 
 Input: a Server. Output: this process becomes `mlflow server`.
 """

@@ -74,7 +74,7 @@ def _publish_runs(
     writer: Writer, runs: Sequence[tuple[Run, list[Run]]], experiment: "Experiment", store: Store
 ) -> Publication:
     """Make the runs of one results folder match what its files say."""
-    found = writer.found()
+    stored = writer.found()
     kept: set[str] = set()
     digests: dict[str, str] = {}
     created = 0
@@ -82,7 +82,7 @@ def _publish_runs(
     def ensure(run: Run, parent_id: str | None) -> str:
         nonlocal created
         digests[run.key] = run.content_sha256()
-        run_id, is_new = writer.ensure(run, parent_id, found)
+        run_id, is_new = writer.ensure(run, parent_id, stored)
         created += is_new
         kept.add(run_id)
         return run_id

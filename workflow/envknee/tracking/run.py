@@ -1,4 +1,4 @@
-"""What one MLflow run is to hold, within MLflow's limits on names and values; its sha256 says whether it already does.
+"""What one MLflow run is to hold, within MLflow's limits on names and values.
 
 Input: numbers and texts of a trial or an arm. Output: a frozen Run. Pure but for reading artifacts for their sha256.
 """

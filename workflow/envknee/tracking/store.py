@@ -1,4 +1,4 @@
-"""Which tracking store a study has, and whether the user's credentials may go there.
+"""Which tracking store a study has. Says whether the user's credentials may go there.
 
 Input: the study file, MLFLOW_TRACKING_URI. Output: a Store.
 """

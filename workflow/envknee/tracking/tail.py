@@ -35,10 +35,10 @@ class Tail:
         except FileNotFoundError:
             return
         with stream:
-            found = _identity(stream.fileno())
+            identity = _identity(stream.fileno())
             size = stream.seek(0, 2)
-            if found != self._file or size < self._position:
-                self._file, self._position, self.attempt, self.rows = found, 0, None, []
+            if identity != self._file or size < self._position:
+                self._file, self._position, self.attempt, self.rows = identity, 0, None, []
             stream.seek(self._position)
             whole = stream.read(size - self._position)
         whole = whole[: whole.rfind(b"\n") + 1]  # the last line may be half written

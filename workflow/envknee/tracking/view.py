@@ -1,4 +1,4 @@
-"""How MLflow shows a study to who opens it first: which columns, which charts, in which order.
+"""How MLflow shows a study to who opens it first: columns, charts, their order.
 
 Input: a study. Output: the state of MLflow's page of runs, which it keeps as a tag of the experiment ("shared view") and
 shows where its key stands in the address. Each reader may change it, and saves that for himself.

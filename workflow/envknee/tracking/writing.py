@@ -76,16 +76,16 @@ class Writer:
             if not token:
                 return runs
 
-    def ensure(self, run: Run, parent_id: str | None, found: Sequence["StoredRun"]) -> tuple[str, bool]:
+    def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, bool]:
         """Make sure that a run is in the store, whole; return its ID, and whether that took writing.
 
         Args:
             run: what it is to hold
             parent_id: the run that it stands below
-            found: what the store has of this results folder
+            stored: what the store has of this results folder
         """
         digest = run.content_sha256()
-        same = [known for known in found if known.data.tags.get(TAG_KEY) == run.key]
+        same = [known for known in stored if known.data.tags.get(TAG_KEY) == run.key]
         match = next((known for known in same if known.data.tags.get(TAG_CONTENT) == digest), None)
         if match is not None:
             self._set_parent(match, parent_id)

@@ -241,8 +241,8 @@ class MeanAction(nn.Module):
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Return actions [batch, actions] for observations [batch, ...]."""
-        told = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*self.limits), "rnn_states": None}
-        return a2c_common.rescale_actions(self.low, self.high, self.model(told)["mus"].clamp(-1.0, 1.0))
+        inputs = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*self.limits), "rnn_states": None}
+        return a2c_common.rescale_actions(self.low, self.high, self.model(inputs)["mus"].clamp(-1.0, 1.0))
 
 
 class NoWriter:

@@ -137,16 +137,16 @@ def end_iterations(agent: Any, meter: Meter) -> None:
 
     def update_and_tell(*, timestep: int, timesteps: int) -> None:
         update(timestep=timestep, timesteps=timesteps)
-        told = {tag: values[-1] for tag, values in agent.tracking_data.items()}
+        tracked = {tag: values[-1] for tag, values in agent.tracking_data.items()}
         agent.tracking_data.clear()  # it would grow with each step: nothing is written
         meter.end_iteration(
             losses={
-                "value": told["Loss / Value loss"] / agent.cfg.value_loss_scale,
-                "surrogate": told["Loss / Policy loss"],
+                "value": tracked["Loss / Value loss"] / agent.cfg.value_loss_scale,
+                "surrogate": tracked["Loss / Policy loss"],
                 "entropy": agent.policy.get_entropy(role="policy").mean().item(),  # of the last mini-batch
             },
             learning_rate=agent.optimizer.param_groups[0]["lr"],
-            action_std=told["Policy / Standard deviation"],
+            action_std=tracked["Policy / Standard deviation"],
         )
 
     agent.update = update_and_tell

@@ -98,10 +98,10 @@ def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = {}
+    by_batch: dict[int, list[Record]] = {}
     for record in sorted(records, key=_batch_size):
-        found.setdefault(_batch_size(record), []).append(record)
-    return found
+        by_batch.setdefault(_batch_size(record), []).append(record)
+    return by_batch
 
 
 def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
@@ -195,11 +195,11 @@ def _error(point: BatchPoint, line: affine.Line) -> float:
 
 def _missed(points: Sequence[BatchPoint], line: affine.Line) -> list[BatchPoint]:
     """Return the points that the law misses by more than the limit, noise of the seeds aside."""
-    found = []
+    missed = []
     for point in points:
         cost = point.frames_to_target
         lower, upper = cost.interval_lower, cost.interval_upper
         inside = lower is not None and upper is not None and lower <= line.at(point.batch_size) <= upper
         if not cost.lower_bound and not inside and _error(point, line) > affine.ERROR_LIMIT:
-            found.append(point)
-    return found
+            missed.append(point)
+    return missed

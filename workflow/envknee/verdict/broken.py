@@ -9,12 +9,12 @@ from envknee.verdict.schema.study import Broken
 
 def broken(records: Sequence[Record]) -> list[Broken]:
     """Return what broke first, by arm and tensor, in the order in which trials are numbered."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    by_tensor: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.request.number):
         failure = record.outcome.failure
         if record.outcome.status in BROKE and failure is not None and failure.tensor is not None:
-            found.setdefault((record.request.arm, failure.tensor), []).append(record)
-    return [_broken(arm, tensor, trials) for (arm, tensor), trials in found.items()]
+            by_tensor.setdefault((record.request.arm, failure.tensor), []).append(record)
+    return [_broken(arm, tensor, trials) for (arm, tensor), trials in by_tensor.items()]
 
 
 def _broken(arm: str, tensor: str, records: Sequence[Record]) -> Broken:

@@ -1,4 +1,4 @@
-"""All limits of a study, and one recommendation per arm that a person can act on.
+"""All limits of a study, with one recommendation per arm.
 
 Input: the records of a study and its settings. Output: a `Verdict`, and records.csv with a line per trial.
 

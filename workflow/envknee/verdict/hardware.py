@@ -19,10 +19,10 @@ def _hardware(record: Record, environment: Environment) -> str:
     learner = record.outcome.learner_device
     # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
     own = record.rank_devices if learner is None else [device, learner]
-    kinds = Counter((one.name, f"{one.memory_gb:.1f} GB") for one in own)
+    kinds = Counter((gpu.name, f"{gpu.memory_gb:.1f} GB") for gpu in own)
     if learner is not None and len(kinds) > 1:
         sides = {"simulating": device, "learning": learner}
-        return " + ".join(f"{one.name} ({one.memory_gb:.1f} GB) {side}" for side, one in sides.items())
+        return " + ".join(f"{gpu.name} ({gpu.memory_gb:.1f} GB) {side}" for side, gpu in sides.items())
     return " + ".join(
         f"{count} x {name} ({memory} each)" if count > 1 else f"{name} ({memory})"
         for (name, memory), count in sorted(kinds.items())

@@ -43,7 +43,7 @@ def headline(
     device_gb = memory_limit.device_memory_gb if memory_limit else None
     binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
     soonest = learning.best_of(learned)
-    of_series = next((one for one in laws if one.series == best.series), None)
+    of_series = next((law for law in laws if law.series == best.series), None)
     turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
     share = point.fps / best_fps
     doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
@@ -139,7 +139,7 @@ def _binds(
     if num_envs < wanted:
         return "memory"
     # Of the recommended series alone: that learning stops early at another horizon or batch says nothing of this one.
-    learned_at = next((one.threshold_num_envs for one in learned if one.series == limit.series), None)
+    learned_at = next((limit_of.threshold_num_envs for limit_of in learned if limit_of.series == limit.series), None)
     if learned_at is not None and learned_at < wanted:
         return "learning"
     if limit.threshold_num_envs is not None:

@@ -59,8 +59,8 @@ def in_words(levers: Sequence[Lever]) -> str:
     )
     parts = []
     for start, verdict in groups:
-        found = [lever for lever in levers if lever.verdict == verdict]
-        names = [lever.name + (f" ({lever.evidence})" if verdict != "not measured" else "") for lever in found]
+        levers_of = [lever for lever in levers if lever.verdict == verdict]
+        names = [lever.name + (f" ({lever.evidence})" if verdict != "not measured" else "") for lever in levers_of]
         if names:
             parts.append(f"{start}{'' if verdict in ('supported', 'not supported') else ':'} {' and '.join(names)}")
     sentence = "; ".join(parts)
@@ -118,14 +118,14 @@ def _neighbours(
     num_envs: int,
 ) -> _Pair | None:
     """Return the two largest settings at `num_envs`, or at the largest num_envs that has two; None where none has."""
-    found: dict[int, list[tuple[int, int, int | None]]] = {}
+    neighbours: dict[int, list[tuple[int, int, int | None]]] = {}
     for place in places:
         same = place[2] == series.batch_size if name == "longer horizon" else place[1] == series.horizon
         if same and (name == "longer horizon" or place[2] is not None):
-            found.setdefault(place[0], []).append(place)
+            neighbours.setdefault(place[0], []).append(place)
     pairs = {
         size: _Pair(*sorted(group, key=lambda place: (place[1], place[2] or 0))[-2:])
-        for size, group in found.items()
+        for size, group in neighbours.items()
         if len(group) > 1
     }
     return pairs.get(num_envs) or (pairs[max(pairs)] if pairs else None)
@@ -166,20 +166,22 @@ def _signed(share: float) -> str:
 
 
 def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
-    points = [(one, point) for one in scalings if arm in (one.arm, one.partner) for point in one.points]
+    points = [
+        (scaling, point) for scaling in scalings if arm in (scaling.arm, scaling.partner) for point in scaling.points
+    ]
     if not points:
         return Lever(
             name="more GPUs", verdict="not measured", fps=None, seconds_to_target=None,
             evidence="add an arm that differs in `gpus` alone",
         )  # fmt: skip
-    one, point = max(points, key=lambda found: found[1].fps_all_ranks)
+    scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
 
     def change(efficiency: float | None) -> float | None:
-        return None if efficiency is None else efficiency * one.world_size - 1.0
+        return None if efficiency is None else efficiency * scaling.world_size - 1.0
 
     fps = Change(value=point.speedup - 1.0, lower=change(point.efficiency_lower), upper=change(point.efficiency_upper))
     ends = "one repeat" if fps.lower is None or fps.upper is None else f"{_signed(fps.lower)} to {_signed(fps.upper)}"
-    ranks = Ranks(one.world_size, "GPU")
+    ranks = Ranks(scaling.world_size, "GPU")
     return Lever(
         name="more GPUs",
         verdict=_judged(fps, None),

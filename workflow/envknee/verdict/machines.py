@@ -41,36 +41,40 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
 
 def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> list[str]:
     environments = [record.outcome.environment for record in records if record.outcome.environment]
-    hosts = {f"{one.cpu_model}, {one.cpu_cores} cores" for one in environments if one.device.type == "cuda"}
-    commits = {one.git_commit[:7] for one in environments if one.git_commit}
+    hosts = {
+        f"{environment.cpu_model}, {environment.cpu_cores} cores"
+        for environment in environments
+        if environment.device.type == "cuda"
+    }
+    commits = {environment.git_commit[:7] for environment in environments if environment.git_commit}
     return [
-        f"{measured} on {len(found)} {what} ({between.join(sorted(found))}): differences of {of} may be {whose}"
-        for found, what, whose, between in (
+        f"{measured} on {len(names)} {what} ({between.join(sorted(names))}): differences of {of} may be {whose}"
+        for names, what, whose, between in (
             (hosts, "kinds of host CPU", "the hosts'", "; "),
             (commits, "commits", "the code's", ", "),
         )
-        if len(found) > 1
+        if len(names) > 1
     ]
 
 
 def _in_order(timed: Sequence[Record]) -> list[str]:
     """Return which series were measured from small to large, or from large to small: then drift may pass for a gain."""
-    found = []
+    notes = []
     for series, by_size in by_series(timed, "throughput").items():
         order = [(record.request.number, size) for size, group in by_size.items() for record in group]
         if len(by_size) >= 3 and len(order) >= 2 * len(by_size):
             places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
             ranks = float(np.corrcoef(places[0], places[1])[0, 1])
             if abs(ranks) > ORDERED:
-                found.append(
+                notes.append(
                     f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
                 )
-    return found
+    return notes
 
 
 def _other_gpus(ran: Sequence[Record], savings: Sequence[tuple[Series, Sequence[Saving]]]) -> list[str]:
     by_point = by_series(ran, "learning")
-    found = []
+    notes = []
     for of_series, tested in savings:
         for saving in tested:
             ends = [
@@ -81,8 +85,8 @@ def _other_gpus(ran: Sequence[Record], savings: Sequence[tuple[Series, Sequence[
             if saving.shown_below_delta and all(ends) and apart:
                 alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
                 series = f" ({of_series})" if len(savings) > 1 else ""
-                found.append(
+                notes.append(
                     f"learning at sizes {saving.num_envs:,} and {saving.doubled:,}{series} ran on different GPUs{alike}:"
                     " their difference may be the machines'"
                 )
-    return found
+    return notes

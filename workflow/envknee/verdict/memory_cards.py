@@ -62,5 +62,5 @@ def on_cards(
 
 def all_series(arm: str, samples: Sequence[Sample]) -> list[Series]:
     """Return every horizon and batch size among `samples`, in ascending order."""
-    found = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
-    return sorted(found, key=lambda series: (series.horizon, series.batch_size or 0))
+    every = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
+    return sorted(every, key=lambda series: (series.horizon, series.batch_size or 0))

@@ -1,4 +1,4 @@
-"""Non-negative least squares of peaks, and how sure they are. Pure.
+"""Non-negative least squares of peaks, with their uncertainty. Pure.
 
 Intervals are Student's t on the means of points: what a point is off the model all its repeats are, so repeats do not count as points.
 A bootstrap of so few residuals covered 89 to 90% where it said 95%.

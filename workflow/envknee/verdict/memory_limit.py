@@ -114,9 +114,9 @@ def _walls(
         largest, lower, upper = (None, None, None)
         if fit is not None and memory_gb is not None:
             largest, lower, upper = largest_fitting(fit, series, measured, world_size, memory_gb, settings)
-        fitted = max((one.num_envs for one in peaks_at(series, samples) if one.fitted), default=None)
-        broken = min((one.num_envs for one in peaks_at(series, failed)), default=None)
-        far = max((one.num_envs for one in measured), default=None)
+        fitted = max((sample.num_envs for sample in peaks_at(series, samples) if sample.fitted), default=None)
+        broken = min((sample.num_envs for sample in peaks_at(series, failed)), default=None)
+        far = max((sample.num_envs for sample in measured), default=None)
         walls.append(
             MemoryWall(
                 horizon=series.horizon,
@@ -134,7 +134,9 @@ def _walls(
 
 
 def _infeasible(failed: Sequence[Sample]) -> list[InfeasibleTrial]:
-    counts = Counter((one.kind, one.horizon, one.batch_size or 0, one.num_envs, one.status) for one in failed)
+    counts = Counter(
+        (sample.kind, sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status) for sample in failed
+    )
     return [
         InfeasibleTrial(
             kind=kind,

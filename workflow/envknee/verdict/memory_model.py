@@ -1,4 +1,4 @@
-"""What a trial's peak memory is made of: a model with parts per environment, per transition and per mini-batch, and its intervals."""
+"""What a trial's peak memory is made of: parts per environment, per transition, per mini-batch."""
 
 import math
 from collections.abc import Sequence

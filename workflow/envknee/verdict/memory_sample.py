@@ -71,10 +71,12 @@ def measured_peaks(records: Sequence[Record]) -> list[Record]:
 
 def peaks_at(series: Series, candidates: Sequence[Sample]) -> list[Sample]:
     """Return the samples of one series."""
-    return [one for one in candidates if (one.horizon, one.batch_size) == (series.horizon, series.batch_size)]
+    return [
+        sample for sample in candidates if (sample.horizon, sample.batch_size) == (series.horizon, series.batch_size)
+    ]
 
 
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:
     """Return how many mini-batches the library ran with most often."""
-    mini_batches = Counter(one.mini_batches for one in samples if one.mini_batches)
+    mini_batches = Counter(sample.mini_batches for sample in samples if sample.mini_batches)
     return mini_batches.most_common(1)[0][0] if mini_batches else None

@@ -34,14 +34,14 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
         if request.kind == "learning" and record.gradients is not None:
             point = (request.num_envs, request.horizon, request.batch_size)
             by_point.setdefault(point, []).append(record.gradients)
-    found = []
+    scales = []
     for (num_envs, horizon, batch_size), squares in sorted(
         by_point.items(), key=lambda one: (*one[0][:2], one[0][2] or 0)
     ):
         scale = noise_scale(squares, settings.confidence)
         assert scale is not None, "a point is there because a trial told its gradients"
-        found.append(PointNoise(num_envs=num_envs, horizon=horizon, batch_size=batch_size, scale=scale))
-    return found
+        scales.append(PointNoise(num_envs=num_envs, horizon=horizon, batch_size=batch_size, scale=scale))
+    return scales
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale | None:
@@ -53,9 +53,9 @@ def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseS
     """
     if not squares:
         return None
-    small = np.array([one.rank_batch for one in squares], dtype=float)
-    large = np.array([one.batch for one in squares], dtype=float)
-    own, shared = (np.array([getattr(one, name) for one in squares]) for name in ("rank_mean", "shared"))
+    small = np.array([square.rank_batch for square in squares], dtype=float)
+    large = np.array([square.batch for square in squares], dtype=float)
+    own, shared = (np.array([getattr(square, name) for square in squares]) for name in ("rank_mean", "shared"))
     signal = (large * shared - small * own) / (large - small)
     noise = (own - shared) / (1.0 / small - 1.0 / large)
     mean_noise, mean_signal = float(noise.mean()), float(signal.mean())

@@ -1,4 +1,4 @@
-"""What each remedy against too little memory buys: arms beside a baseline, by what fits and by FPS, and advice for the card.
+"""What each remedy against too little memory buys: arms beside a baseline, by what fits, by FPS.
 
 Input: records and arms of a study that names a baseline (`decide.baseline`), and the memory limits of its arms. Output:
 `Remedies`, the best first. Pure.
@@ -56,16 +56,16 @@ def analyse(
         return None
     limit = limits[name]
     wall = limit.wall(series.horizon, series.batch_size)
-    found = [
+    remedies = [
         _remedy(arm, arms[arm], arms[name], records, limits, series, settings)
         for arm in arms
         if arm != name and arm in limits
     ]
-    found.sort(key=lambda one: (one.fits is None, -one.fits.value if one.fits else 0.0, one.arm))
+    remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     notes = [
-        f"{one.arm} differs from {name} in several settings: what each of them does is not told apart"
-        for one in found
-        if len({one_setting(difference) for difference in one.differs_in}) > 1
+        f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
+        for remedy in remedies
+        if len({one_setting(difference) for difference in remedy.differs_in}) > 1
     ]
     if limit.quantity == "resident set of the process":
         notes.append(
@@ -80,9 +80,9 @@ def analyse(
         quantity=limit.quantity,
         largest_num_envs=wall.largest_num_envs if wall else None,
         confidence=settings.confidence,
-        remedies=found,
+        remedies=remedies,
         notes=notes,
-        statement=remedies_advice(name, series, limit, wall, found),
+        statement=remedies_advice(name, series, limit, wall, remedies),
     )
 
 
@@ -113,8 +113,8 @@ def _remedy(
         more, less = shown_at(own, other, series), shown_at(other, own, series)
     grouped = by_series(records, "throughput")
     timed, base = (
-        {size: values for size, group in grouped.get(one, {}).items() if (values := measured_fps(group))}
-        for one in (series._replace(arm=arm), series)
+        {size: values for size, group in grouped.get(place, {}).items() if (values := measured_fps(group))}
+        for place in (series._replace(arm=arm), series)
     )
     common = max(set(timed) & set(base), default=None)
     fps = None
@@ -123,12 +123,14 @@ def _remedy(
         value, *ends = doublings.difference(levels[0], levels[1], settings.confidence)
         lower, upper = (None if end is None else doublings.expm1(end) for end in ends)
         fps = Change(value=math.expm1(value), lower=lower, upper=upper)
-    peaks = [None if common is None else _peak_gb(records, one, common) for one in (series._replace(arm=arm), series)]
-    found = differences(settings_of_arm, baseline)
+    peaks = [
+        None if common is None else _peak_gb(records, place, common) for place in (series._replace(arm=arm), series)
+    ]
+    differing = differences(settings_of_arm, baseline)
     remedy = Remedy(
         arm=arm,
-        differs_in=[f"{name}: {plain(value)}" for name, value in found.items()],
-        same_task=is_same_task(list(found)),
+        differs_in=[f"{name}: {plain(value)}" for name, value in differing.items()],
+        same_task=is_same_task(list(differing)),
         largest_num_envs=walls[0].largest_num_envs if walls[0] else None,
         fits=fits,
         extrapolated=any(wall is not None and (wall.extrapolation or 0.0) > FAR_BEYOND for wall in walls),
@@ -179,9 +181,9 @@ def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None
     least = (walls[1].largest_fitted or 0) + 1
     most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
     failed = [
-        one.num_envs
-        for one in other.infeasible
-        if (one.horizon, one.batch_size, one.status) == (series.horizon, series.batch_size, "oom")
+        point.num_envs
+        for point in other.infeasible
+        if (point.horizon, point.batch_size, point.status) == (series.horizon, series.batch_size, "oom")
     ]
     return min((size for size in failed if least <= size <= most), default=None)
 
@@ -191,10 +193,10 @@ def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float 
     return max((record.memory_peak_gb for record in group if record.memory_peak_gb is not None), default=None)
 
 
-def _shown(found: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
+def _shown(change: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
     """Return what the interval of a change shows."""
-    if found is None:
+    if change is None:
         return "not measured"
-    if found.lower is not None and found.lower > 0.0:
+    if change.lower is not None and change.lower > 0.0:
         return "more"
-    return "less" if found.upper is not None and found.upper < 0.0 else "not shown"
+    return "less" if change.upper is not None and change.upper < 0.0 else "not shown"

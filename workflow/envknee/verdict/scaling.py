@@ -85,9 +85,9 @@ def _side(arm: str, records: Sequence[Record], ranks: Ranks) -> _Side:
     return _Side(
         ranks,
         {
-            (series.horizon, series.batch_size, num_envs): found
+            (series.horizon, series.batch_size, num_envs): records_of
             for series, by_size in grouped.items()
-            for num_envs, found in by_size.items()
+            for num_envs, records_of in by_size.items()
         },
     )
 

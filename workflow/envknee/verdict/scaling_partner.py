@@ -17,12 +17,12 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
         return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1, "nodes": 1})
 
     one_rank = (0, "auto") if arms[arm].gpus == 0 else (1, "auto")
-    found = [
+    partners = [
         other
         for other in arms
         if arms[other].world_size == 1 and arms[other].gpus in one_rank and without_ranks(other) == without_ranks(arm)
     ]
-    return min(found, key=lambda other: (arms[other].gpus == "auto", other), default=None)
+    return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
 def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:

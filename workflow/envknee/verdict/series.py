@@ -1,4 +1,4 @@
-"""What stays the same while num_envs doubles: records by series, and how many ranks train together. Pure."""
+"""What stays the same while num_envs doubles: records by series. Pure."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple

@@ -104,7 +104,7 @@ def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, mar
     if losses:
         return Gate(answer="fail", bounds=list(bounds), reasons=list(losses))
     reasons = [] if same_machine else ["no machine ran both sides: what differs may be the machines'"]
-    reasons += [_why(one, margin) for one in bounds if not one.passes]
+    reasons += [_why(bound, margin) for bound in bounds if not bound.passes]
     if not bounds:
         reasons.append("nothing to compare")
     return Gate(answer="inconclusive" if reasons else "pass", bounds=list(bounds), reasons=reasons)
@@ -116,9 +116,9 @@ def _power(error: float, degrees: float, confidence: float, limit: float) -> flo
     return float(stdtr(degrees, limit / error + float(stdtrit(degrees, 1.0 - confidence))))
 
 
-def _why(one: Bound, margin: float) -> str:
-    if one.loss_upper is None:
-        return f"{one.measure}: one pair tells no noise"
-    power = "" if one.power is None else f"; without any difference {one.power:.0%} of such comparisons would pass"
-    more = "" if one.pairs_for_power is None else f", with {one.pairs_for_power} pairs {ENOUGH:.0%}"
-    return f"{one.measure} may be up to {one.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"
+def _why(bound: Bound, margin: float) -> str:
+    if bound.loss_upper is None:
+        return f"{bound.measure}: one pair tells no noise"
+    power = "" if bound.power is None else f"; without any difference {bound.power:.0%} of such comparisons would pass"
+    more = "" if bound.pairs_for_power is None else f", with {bound.pairs_for_power} pairs {ENOUGH:.0%}"
+    return f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"

@@ -1,4 +1,4 @@
-"""Which trial of one side is compared with which of the other, how both ended, and whether one machine ran both.
+"""Which trial of one side is compared with which of the other.
 
 Input: records of two sides, each of one arm. Output: pairs by point, those without a counterpart, and what a reader must know of
 them. Pure.
@@ -108,21 +108,21 @@ def paired(a: Sequence[Record], b: Sequence[Record]) -> Pairing:
     of_a, of_b = _by_place(a), _by_place(b)
     pairs: dict[Place, list[Pair]] = {}
     for place in sorted(of_a.keys() & of_b.keys(), key=lambda place: (*place[:3], place.batch_size or 0)):
-        one, two = of_a[place], of_b[place]
-        repeats = sorted(one.keys() & two.keys())
+        by_a, by_b = of_a[place], of_b[place]
+        repeats = sorted(by_a.keys() & by_b.keys())
         # Never the same repeat: in order, as far as both go.
-        keys = zip(repeats, repeats, strict=True) if repeats else zip(sorted(one), sorted(two), strict=False)
-        pairs[place] = [Pair(one.pop(first), two.pop(second)) for first, second in keys]
+        keys = zip(repeats, repeats, strict=True) if repeats else zip(sorted(by_a), sorted(by_b), strict=False)
+        pairs[place] = [Pair(by_a.pop(first), by_b.pop(second)) for first, second in keys]
     return Pairing(
         pairs, *({place: list(left.values()) for place, left in own.items() if left} for own in (of_a, of_b))
     )
 
 
 def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
-    found: dict[Place, dict[int, Record]] = {}
+    by_place: dict[Place, dict[int, Record]] = {}
     for record in sorted(records, key=lambda record: record.request.repeat):
-        found.setdefault(Place.of(record), {})[record.request.repeat] = record
-    return found
+        by_place.setdefault(Place.of(record), {})[record.request.repeat] = record
+    return by_place
 
 
 def outcomes(pairing: Pairing) -> list[Outcomes]:
@@ -141,14 +141,14 @@ def outcomes(pairing: Pairing) -> list[Outcomes]:
 
 def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
     """Return what one side alone has, a line per point: the point, or those of its repeats, and how they failed."""
-    found = []
+    alone = []
     for name, left in ((a, pairing.only_a), (b, pairing.only_b)):
         for place, records in left.items():
             lost = _lost(Counter(record.outcome.status for record in records), SUCCESS[place.kind])
             repeats = ", ".join(str(record.request.repeat) for record in records)
             some = f", repeat{'s' if len(records) > 1 else ''} {repeats}" if place in pairing.pairs else ""
-            found.append(f"only {name}: {place}{some}{lost}")
-    return sorted(found)
+            alone.append(f"only {name}: {place}{some}{lost}")
+    return sorted(alone)
 
 
 def _lost(counts: dict[Status, int], success: Status) -> str:
@@ -168,11 +168,11 @@ def across_machines(pairing: Pairing) -> list[str]:
         for pairs in pairing.pairs.values()
         for pair in pairs
     ]
-    machines = gpus = told = 0
+    machines = gpus = timed = 0
     for pair, a, b in known:
         if a is None or b is None:
             continue
-        told += 1
+        timed += 1
         of_a, of_b = ({gpu.uuid for gpu in record.outcome.gpus} for record in pair)
         if of_a and of_a == of_b:
             continue
@@ -181,14 +181,14 @@ def across_machines(pairing: Pairing) -> list[str]:
         elif of_a and of_b:
             gpus += 1
     why = "what differs may be theirs, so ratios leave them out where other pairs share a machine"
-    found = []
+    notes = []
     if machines:
-        found.append(f"pairs across machines: {machines} of {told} (another name, CPU or number of cores): {why}")
+        notes.append(f"pairs across machines: {machines} of {timed} (another name, CPU or number of cores): {why}")
     if gpus:
-        found.append(
-            f"pairs across GPUs: {gpus} of {told} (of one machine, or of several that are named alike): what differs may be theirs"
+        notes.append(
+            f"pairs across GPUs: {gpus} of {timed} (of one machine, or of several that are named alike): what differs may be theirs"
         )
-    return found
+    return notes
 
 
 def on_one_machine(pairing: Pairing) -> tuple[Pairing, bool]:

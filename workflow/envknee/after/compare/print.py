@@ -1,4 +1,4 @@
-"""Two studies, or parts of them, side by side: what is faster, by how much, whether that is more than noise, and in which phase.
+"""A comparison in the terminal: what is faster, by how much, beyond noise or not, and in which phase.
 
 Input: two folders of results, each with an arm where it holds several; where none is named, each arm that both have is compared.
 Output: tables in the terminal, and with --output a file with a list of comparisons. It serves as a gate (`gate`): exit 0 where a
@@ -49,52 +49,59 @@ WORTH_SAYING = 0.005
 """Changes of single points smaller than this are in the file, and not on the terminal: memory differs by bytes and always."""
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
+def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print what was found: all points together, the points that changed, phases, thresholds."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
-    say(f"A  {found.a}\nB  {found.b}")
-    for difference in found.differs:
+    say(f"A  {comparison.a}\nB  {comparison.b}")
+    for difference in comparison.differs:
         say(f"   {difference}")
-    for note in found.notes:
+    for note in comparison.notes:
         say(f"note  {note}")
-    caption = f"B / A over points in common; interval at {found.confidence:.0%}, p corrected (Holm)"
+    caption = f"B / A over points in common; interval at {comparison.confidence:.0%}, p corrected (Holm)"
     table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
         table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
-    for one in found.overall:
-        p_value = "" if one.p_holm is None else f"{one.p_holm:.3f}" if one.p_holm >= 0.001 else "< 0.001"
+    for ratio in comparison.overall:
+        p_value = "" if ratio.p_holm is None else f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
         table.add_row(
-            one.measure, f"{one.ratio:.3f}", interval(one), p_value, str(one.points), str(one.pairs), one.change
+            ratio.measure,
+            f"{ratio.ratio:.3f}",
+            interval(ratio),
+            p_value,
+            str(ratio.points),
+            str(ratio.pairs),
+            ratio.change,
         )
-    if found.overall:
+    if comparison.overall:
         console.print(table)
     else:
         say("no measure to compare: no pair of trials succeeded on both sides")
-    for one in found.by_place:
-        if one.change != "none shown" and abs(one.ratio - 1.0) >= WORTH_SAYING:
-            say(f"{one.change:>6}  {one.measure} at {one.place}: {one.ratio:.3f} ({interval(one)})")
-    if found.phases:
-        largest = ", ".join(f"{one.phase} {one.share:+.1%}" for one in found.phases[:4])
+    for ratio in comparison.by_place:
+        if ratio.change != "none shown" and abs(ratio.ratio - 1.0) >= WORTH_SAYING:
+            say(f"{ratio.change:>6}  {ratio.measure} at {ratio.place}: {ratio.ratio:.3f} ({interval(ratio)})")
+    if comparison.phases:
+        largest = ", ".join(f"{phase.phase} {phase.share:+.1%}" for phase in comparison.phases[:4])
         say(f"time of an iteration, by phase, in parts of A's: {largest}")
-    for line in found.thresholds:
+    for line in comparison.thresholds:
         say(line)
-    if found.left_out:
-        say(f"left out, because one side alone has it: {'; '.join(found.left_out[:2])}{more(found.left_out)}")
-    for one in found.outcomes:
-        if not one.fewer:  # those are told as what they are, below
-            say(f"outcomes at {one}")
-    if found.gate.answer == "fail":
-        for reason in found.gate.reasons:
+    if comparison.left_out:
+        say(f"left out, because one side alone has it: {'; '.join(comparison.left_out[:2])}{more(comparison.left_out)}")
+    for outcome in comparison.outcomes:
+        if not outcome.fewer:  # those are told as what they are, below
+            say(f"outcomes at {outcome}")
+    if comparison.gate.answer == "fail":
+        for reason in comparison.gate.reasons:
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
-    elif found.gate.answer == "inconclusive":
-        for reason in found.gate.reasons:
+    elif comparison.gate.answer == "inconclusive":
+        for reason in comparison.gate.reasons:
             say(f"inconclusive: {reason}")
     else:
         say(
-            f"passed: a loss of {found.margin:.0%} or more is excluded in {', '.join(one.measure for one in found.gate.bounds)}"
+            f"passed: a loss of {comparison.margin:.0%} or more is excluded in "
+            + ", ".join(bound.measure for bound in comparison.gate.bounds)
         )
 
 
@@ -112,15 +119,17 @@ def main() -> int:
     for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
-    found = [
+    comparisons = [
         compare(a, b, arguments.confidence, arguments.margin)
         for a, b in sides(Given.read(arguments.a), Given.read(arguments.b))
     ]
-    for one in found:
-        print_comparison(one, Console(markup=False, emoji=False))
+    for comparison in comparisons:
+        print_comparison(comparison, Console(markup=False, emoji=False))
     if arguments.output is not None:
-        write_atomically(arguments.output, canonical_json([one.model_dump(mode="json") for one in found]))
-    answers = {one.gate.answer for one in found}
+        write_atomically(
+            arguments.output, canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])
+        )
+    answers = {comparison.gate.answer for comparison in comparisons}
     return REGRESSION if "fail" in answers else INCONCLUSIVE if "inconclusive" in answers else 0
 
 

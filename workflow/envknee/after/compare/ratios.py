@@ -145,17 +145,19 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     overall = _corrected(overall, confidence)
     by_place: list[Ratio] = []
     for measure in MEASURES:
-        found = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
-        by_place += _corrected(found, confidence)
-    worse = [one for one in overall if one.change == "worse" and one.loss > margin]
+        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
+        by_place += _corrected(of_places, confidence)
+    worse = [ratio for ratio in overall if ratio.change == "worse" and ratio.loss > margin]
     bounds = []
     for measure in MEASURES:
         if measure.gates and (own := pairs[measure.name]):
-            found = stratified(list(own.values()))
+            pooled = stratified(list(own.values()))
             count = sum(map(len, own.values()))
-            bounds.append(bound(measure.name, *found, count, measure.more_is_better, confidence, margin))
+            bounds.append(bound(measure.name, *pooled, count, measure.more_is_better, confidence, margin))
     ended = outcomes(whole)
-    losses = [f"beyond {margin:.0%}: {one.measure}: {percent_change(one.ratio)} ({interval(one)})" for one in worse]
+    losses = [
+        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})" for ratio in worse
+    ]
     return Comparison(
         a=a.name,
         b=b.name,
@@ -171,7 +173,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         notes=across_machines(whole),
         gate=gate(
             bounds,
-            [*(losses if same_machine else []), *(f"in outcomes: {one}" for one in ended if one.fewer)],
+            [*(losses if same_machine else []), *(f"in outcomes: {outcome}" for outcome in ended if outcome.fewer)],
             same_machine,
             margin,
         ),
@@ -185,7 +187,7 @@ def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
         spent = record.request.kind == "learning" and record.outcome.status == "timeout"
         return succeeded(record) or (measure.kind is None and spent)
 
-    found: dict[Place, list[float]] = {}
+    by_place: dict[Place, list[float]] = {}
     for place, pairs in pairing.pairs.items():
         if measure.kind not in (None, place.kind):
             continue
@@ -194,8 +196,8 @@ def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
             continue
         values = [(measure.value_of(pair.a), measure.value_of(pair.b)) for pair in telling]
         if logarithms := [math.log(of_b / of_a) for of_a, of_b in values if of_a and of_b]:
-            found[place] = logarithms
-    return found
+            by_place[place] = logarithms
+    return by_place
 
 
 class Estimate(NamedTuple):
@@ -239,33 +241,33 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
 def _ratio(
     measure: Measure, place: Place | None, by_place: Mapping[Place, Sequence[float]], confidence: float
 ) -> Ratio:
-    found = stratified(list(by_place.values()))
+    pooled = stratified(list(by_place.values()))
     lower = upper = p_value = None
-    if found.error is not None:
-        width = doublings.half_width(found.error**2, found.degrees, (1.0 - confidence) / 2)
-        lower, upper = doublings.exp(found.mean - width), doublings.exp(found.mean + width)
+    if pooled.error is not None:
+        width = doublings.half_width(pooled.error**2, pooled.degrees, (1.0 - confidence) / 2)
+        lower, upper = doublings.exp(pooled.mean - width), doublings.exp(pooled.mean + width)
         p_value = (
-            2.0 * float(stdtr(found.degrees, -abs(found.mean) / found.error))
-            if found.error > 0.0
-            else float(found.mean == 0.0)
+            2.0 * float(stdtr(pooled.degrees, -abs(pooled.mean) / pooled.error))
+            if pooled.error > 0.0
+            else float(pooled.mean == 0.0)
         )
     return Ratio(
-        measure=measure.name, place=place, ratio=math.exp(found.mean), lower=lower, upper=upper, p_value=p_value,
+        measure=measure.name, place=place, ratio=math.exp(pooled.mean), lower=lower, upper=upper, p_value=p_value,
         p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
     )  # fmt: skip
 
 
 def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
     """Return the same with Holm-corrected p-values, and what they show."""
-    adjusted = doublings.holm([one.p_value for one in ratios])
+    adjusted = doublings.holm([ratio.p_value for ratio in ratios])
     better = {measure.name: measure.more_is_better for measure in MEASURES}
-    found = []
-    for one, p_holm in zip(ratios, adjusted, strict=True):
-        shown = p_holm is not None and p_holm <= 1.0 - confidence and one.ratio != 1.0
-        good = (one.ratio > 1.0) == better[one.measure]
+    corrected = []
+    for ratio, p_holm in zip(ratios, adjusted, strict=True):
+        shown = p_holm is not None and p_holm <= 1.0 - confidence and ratio.ratio != 1.0
+        good = (ratio.ratio > 1.0) == better[ratio.measure]
         change = "none shown" if not shown else "better" if good else "worse"
-        found.append(one.model_copy(update={"p_holm": p_holm, "change": change}))
-    return found
+        corrected.append(ratio.model_copy(update={"p_holm": p_holm, "change": change}))
+    return corrected
 
 
 def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
@@ -275,19 +277,19 @@ def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
     """
 
     def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
-        told: dict[Place, list[Record]] = {}
+        timed: dict[Place, list[Record]] = {}
         for record in records:
             if record.request.kind == "throughput" and record.phases_s:
-                told.setdefault(Place.of(record), []).append(record)
+                timed.setdefault(Place.of(record), []).append(record)
         return {
             place: {
                 phase: statistics.fmean(own.phases_s[phase].median for own in group if own.phases_s) for phase in PHASES
             }
-            for place, group in told.items()
+            for place, group in timed.items()
         }
 
-    told = [pair for pair in pairs if pair.a.phases_s and pair.b.phases_s]
-    of_a, of_b = seconds([pair.a for pair in told]), seconds([pair.b for pair in told])
+    timed = [pair for pair in pairs if pair.a.phases_s and pair.b.phases_s]
+    of_a, of_b = seconds([pair.a for pair in timed]), seconds([pair.b for pair in timed])
     common = sorted(of_a.keys() & of_b.keys(), key=str)
     shifts = [
         PhaseShift(
@@ -305,17 +307,19 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
 
     def told(records: Sequence[Record]) -> dict[str, str]:
         machines = [record.outcome.environment for record in records if record.outcome.environment]
-        found = {"hardware": "; ".join(hardware(records))}
+        settings = {"hardware": "; ".join(hardware(records))}
         # Of a CPU it stands in the hardware.
-        hosts = {f"{one.cpu_model} ({one.cpu_cores} cores)" for one in machines if one.device.type == "cuda"}
-        found["host CPU"] = ", ".join(sorted(hosts)) or "none"
-        found["commit"] = ", ".join(sorted({(one.git_commit or "unknown")[:10] for one in machines}))
-        images = {one.image.content_sha256.removeprefix("sha256:")[:12] for one in machines if one.image}
-        found["image"] = ", ".join(sorted(images)) or "none"
-        found["driver"] = ", ".join(sorted({one.device.driver or "none" for one in machines}))
-        for name in sorted({name for one in machines for name in one.packages}):
-            found[name] = ", ".join(sorted({one.packages.get(name, "none") for one in machines}))
-        return found
+        hosts = {
+            f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in machines if machine.device.type == "cuda"
+        }
+        settings["host CPU"] = ", ".join(sorted(hosts)) or "none"
+        settings["commit"] = ", ".join(sorted({(machine.git_commit or "unknown")[:10] for machine in machines}))
+        images = {machine.image.content_sha256.removeprefix("sha256:")[:12] for machine in machines if machine.image}
+        settings["image"] = ", ".join(sorted(images)) or "none"
+        settings["driver"] = ", ".join(sorted({machine.device.driver or "none" for machine in machines}))
+        for name in sorted({name for machine in machines for name in machine.packages}):
+            settings[name] = ", ".join(sorted({machine.packages.get(name, "none") for machine in machines}))
+        return settings
 
     of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
     if not ("target" in of_a and "target" in of_b):  # one side alone learned: nothing of that is compared
@@ -330,7 +334,7 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
 
 def _asked(records: Sequence[Record]) -> dict[str, str]:
     """Return what trials were asked beside their point, by name: the task, how an arm treats it, and the target."""
-    found: dict[str, set[str]] = {}
+    asked: dict[str, set[str]] = {}
     for request in (record.request for record in records):
         plain: dict[str, object] = {
             "task": request.task_id,
@@ -341,8 +345,8 @@ def _asked(records: Sequence[Record]) -> dict[str, str]:
         if request.target_reward is not None:
             plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
         for name, value in plain.items():
-            found.setdefault(name, set()).add(str(value))
-    return {name: ", ".join(sorted(values)) for name, values in found.items()}
+            asked.setdefault(name, set()).add(str(value))
+    return {name: ", ".join(sorted(values)) for name, values in asked.items()}
 
 
 def _threshold(verdict: ArmVerdict) -> str:
@@ -370,8 +374,8 @@ def percent_change(ratio: float) -> str:
     return f"{'+' if ratio >= 1.0 else '-'}{percent(abs(ratio - 1.0))}"
 
 
-def interval(one: Ratio) -> str:
+def interval(ratio: Ratio) -> str:
     """Return the ends of a ratio's interval, such as `0.981 to 1.02`."""
-    if one.lower is None or one.upper is None:
+    if ratio.lower is None or ratio.upper is None:
         return "one pair"
-    return " to ".join(f"{end:.3f}" if end < 10.0 else f"{end:.3g}" for end in (one.lower, one.upper))
+    return " to ".join(f"{end:.3f}" if end < 10.0 else f"{end:.3g}" for end in (ratio.lower, ratio.upper))

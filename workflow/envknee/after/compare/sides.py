@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which trials each has, and where it is named by folder, arm and commit."""
+"""The two sides of a comparison: which trials a folder, an arm or a commit has."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -83,9 +83,9 @@ def sides(a: Given, b: Given) -> list[tuple[Side, Side]]:
         return [(a.side(of_a[0], False), b.side(of_b[0], False))]
     common = sorted(set(of_a) & set(of_b))
     if not common or a.text == b.text:
-        one = a if len(of_a) > 1 else b
-        names = ", ".join(f"{one.text}:{name}" for name in one.arms())
-        raise UserError(f"{one.text} has {len(one.arms())} arms. Name one of them: {names}")
+        known = a if len(of_a) > 1 else b
+        names = ", ".join(f"{known.text}:{name}" for name in known.arms())
+        raise UserError(f"{known.text} has {len(known.arms())} arms. Name one of them: {names}")
     return [(a.side(arm, a.arm is None), b.side(arm, b.arm is None)) for arm in common]
 
 
@@ -95,18 +95,18 @@ def _builds(record: Record) -> list[str]:
     if environment is None:
         return []
     image = environment.image
-    found = [environment.git_commit, *((image.content_sha256, image.sif_sha256) if image else ())]
-    return [one.removeprefix("sha256:") for one in found if one]
+    builds = [environment.git_commit, *((image.content_sha256, image.sif_sha256) if image else ())]
+    return [build.removeprefix("sha256:") for build in builds if build]
 
 
 def _of_build(records: Sequence[Record], build: str, path: str) -> list[Record]:
     """Return the records of one commit or image, named by the first digits of its hash."""
     wanted = build.lower().removeprefix("sha256:")
-    known = Counter(one for record in records for one in _builds(record))
-    matching = [one for one in known if one.startswith(wanted)]
+    known = Counter(name for record in records for name in _builds(record))
+    matching = [name for name in known if name.startswith(wanted)]
     if len(matching) != 1 or len(wanted) < SHORTEST_HASH:
         why = "is too short" if len(wanted) < SHORTEST_HASH else "fits none" if not matching else "fits several"
-        listed = ", ".join(f"{one[:12]} ({count} trials)" for one, count in known.most_common())
+        listed = ", ".join(f"{name[:12]} ({count} trials)" for name, count in known.most_common())
         raise UserError(
             f"{path}@{build}: {build!r} {why} of the commits and images that its trials ran with: {listed or 'none known'}."
             f" Give at least {SHORTEST_HASH} digits of one of them"

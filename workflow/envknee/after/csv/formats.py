@@ -130,7 +130,7 @@ def _of_bundles(text: str, source: str) -> str:
     try:
         plain = json.loads(text)
         bundles: list[dict[str, Any]] = plain if isinstance(plain, list) else [plain]
-        rows = [(int(one["run"]["num_envs"]), float(one["runtime"]["total_fps"]["mean"])) for one in bundles]
+        rows = [(int(bundle["run"]["num_envs"]), float(bundle["runtime"]["total_fps"]["mean"])) for bundle in bundles]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{source} is JSON, and no training bundle of Isaac Lab ({error!r} is missing or wrong). Expected one, or a list of them,"

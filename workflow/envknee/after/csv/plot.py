@@ -1,4 +1,4 @@
-"""FPS of a person's own table against num_envs, with the law and the limit.
+"""FPS of a person's own table against num_envs, with its law.
 
 Input: a `TableVerdict`. Output: one figure.
 """
@@ -18,17 +18,17 @@ def plot(verdict: TableVerdict, file: Path) -> None:
     """Draw every series of a table into `file`."""
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    for one, colour in zip(verdict.series, np.resize(np.array(COLOURS), len(verdict.series)).tolist(), strict=True):
-        points, limit = one.throughput.points, one.throughput
+    for series, colour in zip(verdict.series, np.resize(np.array(COLOURS), len(verdict.series)).tolist(), strict=True):
+        points, limit = series.throughput.points, series.throughput
         if not points:
             continue
         sizes = [point.num_envs for point in points]
-        axes.plot(sizes, [point.fps for point in points], "o", color=colour, label=one.label or "measured")
+        axes.plot(sizes, [point.fps for point in points], "o", color=colour, label=series.label or "measured")
         if limit.law is not None and limit.law.used:
             along = np.geomspace(sizes[0], sizes[-1], 200)
             seconds = limit.law.t0_s + limit.law.s_per_env * along
             axes.plot(along, limit.horizon * along / seconds, color=colour, linewidth=1.0)
-        where = limit.threshold_num_envs or (one.estimate.num_envs if one.estimate else None)
+        where = limit.threshold_num_envs or (series.estimate.num_envs if series.estimate else None)
         if where is not None:
             what = "limit" if limit.threshold_num_envs else "estimate"
             axes.axvline(where, color=colour, linestyle="--", linewidth=1.0, label=f"{what}: {where:,}")

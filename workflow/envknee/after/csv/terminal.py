@@ -25,30 +25,30 @@ UNITS: dict[str, str] = {
 
 def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
     """Print three lines of answer, then every series' points, then what lies behind them."""
-    for one in verdict.series:
-        if one.label:
-            console.print(one.label, soft_wrap=True)
-        print_lines(_answer(one, verdict), console)
-    for one in verdict.series:
-        console.print(f"\n{one.label}" if one.label else "", soft_wrap=True)
-        console.print(_points(one, verdict.confidence))
-        print_lines(_limits(one), console)
+    for series in verdict.series:
+        if series.label:
+            console.print(series.label, soft_wrap=True)
+        print_lines(_answer(series, verdict), console)
+    for series in verdict.series:
+        console.print(f"\n{series.label}" if series.label else "", soft_wrap=True)
+        console.print(_points(series, verdict.confidence))
+        print_lines(_limits(series), console)
     read = f"{verdict.source}: {verdict.rows} row{'' if verdict.rows == 1 else 's'}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
     print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in _notes(verdict))], console)
 
 
-def _answer(one: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str]]:
+def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str]]:
     """Return how many environments pay, how many fit, and what to measure next."""
-    limit = one.throughput
-    lines = [("throughput", one.estimate.statement if one.estimate else limit.statement)]
-    if one.learning is not None:
-        lines.append(("learning", one.learning.statement))
+    limit = series.throughput
+    lines = [("throughput", series.estimate.statement if series.estimate else limit.statement)]
+    if series.learning is not None:
+        lines.append(("learning", series.learning.statement))
     lines.append(("memory", _memory(verdict.memory)))
-    return lines if one.measure_next is None else [*lines, ("next", one.measure_next)]
+    return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
 
 
-def _points(one: SeriesVerdict, confidence: float) -> Table:
+def _points(series: SeriesVerdict, confidence: float) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("envs", justify="right")
     table.add_column("FPS", justify="right")
@@ -57,18 +57,18 @@ def _points(one: SeriesVerdict, confidence: float) -> Table:
     table.add_column("2N gains", justify="right")
     table.add_column("at most", justify="right")
     table.add_column("", overflow="fold")
-    gains = {gain.num_envs: gain for gain in one.throughput.gains}
-    failed = {point.num_envs: point.oom for point in one.throughput.infeasible}
-    points = {point.num_envs: point for point in one.throughput.points}
+    gains = {gain.num_envs: gain for gain in series.throughput.gains}
+    failed = {point.num_envs: point.oom for point in series.throughput.infeasible}
+    points = {point.num_envs: point for point in series.throughput.points}
     for num_envs in sorted({*points, *failed}):
         if num_envs in points:
-            table.add_row(*_point(points[num_envs], gains.get(num_envs), one))
+            table.add_row(*_point(points[num_envs], gains.get(num_envs), series))
         else:
             table.add_row(f"{num_envs:,}", "", "", f"{failed[num_envs]}", "", "", "out of memory")
     return table
 
 
-def _point(point: ThroughputPoint, gain: Gain | None, one: SeriesVerdict) -> list[str]:
+def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> list[str]:
     interval = (
         "unknown"
         if point.fps_lower is None or point.fps_upper is None
@@ -79,45 +79,49 @@ def _point(point: ThroughputPoint, gain: Gain | None, one: SeriesVerdict) -> lis
         return [*cells, "", "", f"{point.failed} more out of memory" if point.failed else ""]
     bound = "unknown" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
     marks = [
-        "threshold" if point.num_envs == one.throughput.threshold_num_envs else "",
-        "pays again" if point.num_envs in one.throughput.resumes_at else "",
+        "threshold" if point.num_envs == series.throughput.threshold_num_envs else "",
+        "pays again" if point.num_envs in series.throughput.resumes_at else "",
         "FPS fall" if gain.gain < 0.0 else "",
         f"{point.failed} more out of memory" if point.failed else "",
     ]
     return [*cells, _signed(gain.gain), bound, ", ".join(mark for mark in marks if mark)]
 
 
-def _limits(one: SeriesVerdict) -> list[tuple[str, str]]:
+def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
     """Return where the limit may lie, the law, and what a reader must know beside them."""
-    limit = one.throughput
+    limit = series.throughput
     lines = []
-    if one.estimate is not None:
-        lines += _estimated(one.estimate)
+    if series.estimate is not None:
+        lines += _estimated(series.estimate)
     elif limit.gains:
         lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
     lines.append(("law", _law(limit.law)))
-    notes = [*limit.notes, *(f"learning: {note}" for note in (one.learning.notes if one.learning else []))]
+    notes = [*limit.notes, *(f"learning: {note}" for note in (series.learning.notes if series.learning else []))]
     return lines + [("note", note) for note in notes]
 
 
-def _estimated(one: Estimate) -> list[tuple[str, str]]:
+def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
     """Return where the limit may lie given the noise assumed, and what no saturating curve does."""
-    where = "at no measured size" if one.lowest is None else f"{one.lowest:,} or more"
-    if one.lowest is not None and one.highest is not None:
-        where = f"{one.lowest:,} alone" if one.lowest == one.highest else f"{one.lowest:,} to {one.highest:,}"
-    by_law = "" if one.by_law is None else f"; the law puts it at {one.by_law:,.0f}"
-    lines = [("interval", f"the limit is {where}, with {one.noise}{by_law}")]
-    gains = {step.num_envs: step for step in one.steps}
-    lines += [("note", f"FPS dip at {size:,} and recover: measure it again") for size in one.dips]
+    where = "at no measured size" if estimate.lowest is None else f"{estimate.lowest:,} or more"
+    if estimate.lowest is not None and estimate.highest is not None:
+        where = (
+            f"{estimate.lowest:,} alone"
+            if estimate.lowest == estimate.highest
+            else f"{estimate.lowest:,} to {estimate.highest:,}"
+        )
+    by_law = "" if estimate.by_law is None else f"; the law puts it at {estimate.by_law:,.0f}"
+    lines = [("interval", f"the limit is {where}, with {estimate.noise}{by_law}")]
+    gains = {step.num_envs: step for step in estimate.steps}
+    lines += [("note", f"FPS dip at {size:,} and recover: measure it again") for size in estimate.dips]
     lines += [
         (
             "note",
             f"FPS jump {percent(gains[size].gain, 0)} a doubling from {size:,} to {gains[size].to_num_envs:,}, after a step that"
             " gained little: saturating FPS cannot. Measure both again",
         )
-        for size in one.jumps
+        for size in estimate.jumps
     ]
-    odd = [step for step in one.steps if step.to_num_envs != 2 * step.num_envs]
+    odd = [step for step in estimate.steps if step.to_num_envs != 2 * step.num_envs]
     lines += [
         (
             "note",

@@ -1,4 +1,4 @@
-"""The image that trials run in with `runtime: apptainer`: what it is, whether it fits, and how a command runs in it.
+"""The image of `runtime: apptainer`: what it is, whether it fits, how a command runs in it.
 
 For `runtime: docker` see docker.py; what both have in common is here.
 
@@ -55,8 +55,8 @@ def require_apptainer() -> None:
     if shutil.which("apptainer") is None:
         raise UserError(f"runtime: apptainer was asked for, and there is no apptainer on PATH. {remedy}")
     said = _apptainer("--version")
-    found = re.search(r"(\d+)\.(\d+)", said)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
         raise UserError(f"runtime: apptainer was asked for, and what is installed is {said.strip()!r}. {remedy}")
 
 
@@ -122,11 +122,11 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
     Raises:
         UserError: when it was made from other lock files.
     """
-    found, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
-    if found != expected:
+    built_from, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
+    if built_from != expected:
         commit = image.labels.get("org.envknee.git-commit", "unknown")
         raise UserError(
-            f"{name} was built from other lock files ({found[:12]}, commit {commit[:12]}) than this checkout's"
+            f"{name} was built from other lock files ({built_from[:12]}, commit {commit[:12]}) than this checkout's"
             f" ({expected[:12]}): its packages are not the pinned ones. {build}"
         )
 
@@ -213,13 +213,13 @@ def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:
 
     A path may have a comma in it, and is the same inside as outside.
     """
-    found = []
+    binds = []
     for path in (*readable, *writable):
         line = io.StringIO()
         fields = ["type=bind", f"src={path.resolve()}", f"dst={path.resolve()}", *(["ro"] if path in readable else [])]
         csv.writer(line, lineterminator="").writerow(fields)
-        found.append(line.getvalue())
-    return found
+        binds.append(line.getvalue())
+    return binds
 
 
 def _labels(sif: Path) -> dict[str, str]:

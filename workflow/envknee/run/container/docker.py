@@ -1,4 +1,4 @@
-"""The image that trials run in with `runtime: docker`: which one, and how a command runs in it, by Docker or by Podman.
+"""The image of `runtime: docker`: which one it is, how Docker or Podman runs a command in it.
 
 Input: the name of an image that this machine has (containers/Dockerfile), and docker or podman on PATH. Output: a file
 that pins the image for the trials of a study, and command lines.

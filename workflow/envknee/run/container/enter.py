@@ -1,4 +1,4 @@
-"""How a trial's command enters the image that its study says: what it is told, may read and may write.
+"""How a trial's command enters its study's image: which variables and files it gets.
 
 Input: the image that the workflow hands to the launcher, a request and a command. Output: the command line around it.
 """
@@ -52,13 +52,13 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
         )
     if runtime == "docker":
         pinned = docker.read_pinned(given)
-        program, found = docker.find(pinned.image.content_sha256)
-        apptainer.check_fits(pinned.name, found, docker.BUILD)
-        return Entrance(found, program)
+        program, image = docker.find(pinned.image.content_sha256)
+        apptainer.check_fits(pinned.name, image, docker.BUILD)
+        return Entrance(image, program)
     apptainer.require_apptainer()
-    found = apptainer.describe(given)
-    apptainer.check_fits(given, found)
-    return Entrance(found, given)
+    image = apptainer.describe(given)
+    apptainer.check_fits(given, image)
+    return Entrance(image, given)
 
 
 def shown(named: str) -> Path:

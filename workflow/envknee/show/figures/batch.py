@@ -1,4 +1,4 @@
-"""Optimizer steps and frames to target against batch size, the law through them, and the critical batch size."""
+"""Optimizer steps and frames to target against batch size, with the law through them."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Mean episode reward of every learning trial against frames and wall seconds."""
+"""Mean episode reward of every learning trial: against frames, against wall seconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

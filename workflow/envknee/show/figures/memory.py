@@ -1,4 +1,4 @@
-"""Measured memory peaks against num_envs, the model through them, and what the device has."""
+"""Measured memory peaks against num_envs, with the model through them."""
 
 import math
 from collections.abc import Sequence

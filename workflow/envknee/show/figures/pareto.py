@@ -1,4 +1,4 @@
-"""Time to target against peak memory: which points trade one for the other, and which are beaten in both."""
+"""Time to target against peak memory: which points trade one for the other."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Seconds and GPU-seconds to the target reward against num_envs, with every seed, intervals and censored runs."""
+"""What the target reward costs in seconds against num_envs, seed by seed."""
 
 from collections.abc import Callable, Sequence
 

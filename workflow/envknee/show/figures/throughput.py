@@ -1,4 +1,4 @@
-"""FPS against num_envs with repeats, thresholds and law, and what each doubling gains."""
+"""FPS against num_envs, with what each doubling gains."""
 
 import math
 from collections.abc import Sequence

@@ -34,9 +34,9 @@ def require(device: str) -> None:
 
 def digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """Return a sha256 over names, types, shapes and bits of tensors."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         own = tensor.detach().cpu().contiguous()
-        found.update(f"{name} {own.dtype} {tuple(own.shape)}\n".encode())
-        found.update(own.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        sha256.update(f"{name} {own.dtype} {tuple(own.shape)}\n".encode())
+        sha256.update(own.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return sha256.hexdigest()

@@ -1,4 +1,4 @@
-"""A trial's training, as far as it is the same for every trainer: a simulation whose steps the meter sees, and what was learned.
+"""What is the same in every trainer's training: a simulation whose steps the meter sees.
 
 Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks and optimizer.
 """

@@ -1,4 +1,4 @@
-"""RSL-RL's PPO: stock, and with frames that stay bytes until the network reads them."""
+"""RSL-RL's PPO, stock or lean."""
 
 from envknee.trainers.rsl_rl.trainer import command_line, resolve, train
 

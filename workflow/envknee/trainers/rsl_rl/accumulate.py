@@ -130,7 +130,7 @@ class AccumulatingPPO(PPO):
     def _unfit_for_parts(self) -> list[str]:
         """Name what of the agent makes a mini-batch more than the sum of its parts."""
         models = (self._raw_actor, self._raw_critic)
-        found = {
+        unfit = {
             "random network distillation (algorithm.rnd_cfg)": self.rnd is not None,
             "symmetry (algorithm.symmetry_cfg)": self.symmetry is not None,
             "a recurrent model": any(model.is_recurrent for model in models),
@@ -142,7 +142,7 @@ class AccumulatingPPO(PPO):
                 self._raw_actor.distribution, GaussianDistribution | BetaDistribution
             ),
         }
-        return [name for name, is_there in found.items() if is_there]
+        return [name for name, is_there in unfit.items() if is_there]
 
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
         """Do one optimizer step.

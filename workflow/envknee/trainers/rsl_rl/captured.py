@@ -47,6 +47,6 @@ def _mapped(batch: RolloutStorage.Batch, function: Callable[[torch.Tensor], torc
 
 
 def _tensors(batch: RolloutStorage.Batch) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    _mapped(batch, lambda tensor: found.append(tensor) or tensor)
-    return found
+    tensors: list[torch.Tensor] = []
+    _mapped(batch, lambda tensor: tensors.append(tensor) or tensor)
+    return tensors

@@ -108,14 +108,14 @@ class FrameStorage(RolloutStorage):
             places: transitions [b] (int64), step * num_envs + environment
             layouts: of the groups that are wanted; None: all, float32, as Isaac Lab's environments give them
         """
-        found = {}
+        stacks = {}
         for group, layout in (layouts if layouts is not None else dict.fromkeys(self.stack_sizes, PLAIN)).items():
             frames, size = self.frames[group], self.stack_sizes[group]
             if group in self.sums:
-                found[group] = gather_normalized(frames, self.sums[group], self.history, places, size, layout)
+                stacks[group] = gather_normalized(frames, self.sums[group], self.history, places, size, layout)
             else:
-                found[group] = gather(frames, self.history, places, size)
-        return found
+                stacks[group] = gather(frames, self.history, places, size)
+        return stacks
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
         """Return which planes of `frames[group]` the stacks of some transitions [b] are: [b, k * c], oldest frame first."""
@@ -134,7 +134,7 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
     for stack in lean_stacks(env):
         if stack.dtype is not None and stack.stacked_shape is not None:
             sizes.setdefault((stack.dtype, stack.stacked_shape), set()).add(stack.frames)
-    found = {}
+    of_groups = {}
     for group, tensor in obs.items():
         if tensor.ndim != 4:
             continue
@@ -147,11 +147,11 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
                 f"observations/{group} of shape {tuple(tensor.shape)} is not told from {len(fitting)} stacks of frames of"
                 f" this shape (there are: {shapes}). Give each camera's stack a shape of its own"
             )
-        (found[group],) = fitting
-    if not found:
+        (of_groups[group],) = fitting
+    if not of_groups:
         raise UserError(
             "LeanPPO learns from stacks of frames, and the observations hold none that a LeanFrameStack made:"
             f" {', '.join(f'{group} {tensor.dtype}' for group, tensor in obs.items())}."
             ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
         )
-    return found
+    return of_groups

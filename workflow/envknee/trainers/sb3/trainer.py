@@ -169,15 +169,15 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
 
     def learn_and_tell() -> None:
         learn()
-        told = algorithm.logger.name_to_value
+        logged = algorithm.logger.name_to_value
         meter.end_iteration(
             losses={
-                "value": float(told["train/value_loss"]),
-                "surrogate": float(told["train/policy_gradient_loss"]),
-                "entropy": -float(told["train/entropy_loss"]),
+                "value": float(logged["train/value_loss"]),
+                "surrogate": float(logged["train/policy_gradient_loss"]),
+                "entropy": -float(logged["train/entropy_loss"]),
             },
             learning_rate=algorithm.policy.optimizer.param_groups[0]["lr"],
-            action_std=float(told["train/std"]),
+            action_std=float(logged["train/std"]),
         )
 
     algorithm.train = learn_and_tell

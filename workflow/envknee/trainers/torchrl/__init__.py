@@ -1,4 +1,4 @@
-"""TorchRL's PPO, its asynchronous collector and Ray's collectors."""
+"""TorchRL's PPO, in three strategies: alone, asynchronous, gathered by Ray."""
 
 from envknee.trainers.torchrl.trainer import command_line, resolve, train
 

@@ -1,4 +1,4 @@
-"""Collectors in processes of Ray, on this machine or on several, each with a simulation of its own, and one learner.
+"""Collectors in processes of Ray, each with a simulation of its own, for one learner.
 
 Input: a request with `strategy: ray`. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1
 (collectors/distributed/ray.py), Ray 2.60.0.
@@ -190,8 +190,8 @@ class GatheredRollouts:
         if self._meter.stage == "first_step":
             self._about = self._gathering.map_fn("about")  # with how long they took to start
         self._meter.collectors = [
-            about.model_copy(update={"memory_map": one.memory_map})
-            for about, one in zip(self._about, self.collected, strict=True)
+            about.model_copy(update={"memory_map": rollout.memory_map})
+            for about, rollout in zip(self._about, self.collected, strict=True)
         ]
         self._meter.rollouts_gathered()
         return self._stored
@@ -217,5 +217,5 @@ def in_turns(learner: Learner, rollouts: GatheredRollouts, meter: Meter) -> None
             losses, learner_s = timed(learner, rollout, memory=None)
             rollouts.hand_over(learner)
         action_std = rollout["scale"].mean().item()
-        told = Pipeline(staleness=0, learner_s=learner_s, memory=meter.memory.use())
-        meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=told, collected=rollouts.collected)
+        pipeline = Pipeline(staleness=0, learner_s=learner_s, memory=meter.memory.use())
+        meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=pipeline, collected=rollouts.collected)

@@ -1,4 +1,4 @@
-"""What TorchRL's PPO learns with: its configuration, its actor and its critic.
+"""What TorchRL's PPO learns with: configuration, actor, critic.
 
 Input: the configuration that a task registers. Output: networks in TorchRL's modules. Isaac Lab 3.0.0 registers
 `torchrl_cfg_entry_point` for state tasks alone, and its own networks take nothing but flat observations

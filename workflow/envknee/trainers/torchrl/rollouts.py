@@ -1,4 +1,4 @@
-"""TorchRL's Collector on one environment of all robots, and where it stores what it collects.
+"""TorchRL's Collector on one environment of all robots.
 
 Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
 """

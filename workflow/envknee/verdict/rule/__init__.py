@@ -1,1 +1,1 @@
-"""How a limit is decided, whatever is measured: the rule on doublings, and lines through noisy points. Pure."""
+"""How a limit is decided, whatever is measured. Pure."""

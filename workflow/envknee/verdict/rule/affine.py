@@ -1,4 +1,4 @@
-"""A line y(x) = fixed + slope x through measurements of relative noise, neither part below 0, and how far to trust it.
+"""A line y(x) = fixed + slope x through measurements of relative noise, neither part below 0.
 
 Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure, and the same for the same measurements.
 

@@ -1,4 +1,4 @@
-"""Seeds that reached a target, and seeds that did not: a log-normal model of their seconds with one spread for all num_envs. Pure.
+"""Seconds of seeds to a target that some never reached: a log-normal model with one spread for all num_envs. Pure.
 
 Input: seconds of seeds that arrived, and lower bounds of those that did not, by num_envs. Output: the gain of each doubling as a
 `Contrast`, where a gain is ln(seconds at N / seconds at 2N).

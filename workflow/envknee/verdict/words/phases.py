@@ -18,9 +18,9 @@ def phase_notes(
     """Return what a reader must know beside the laws, a sentence each."""
     notes = []
     timed = sum(record.outcome.status == "ok" for records in by_size.values() for record in records)
-    told = sum(point.repeats for point in points)
-    if told < timed:
-        notes.append(f"{told} of {timed} timed trials tell their phases")
+    repeats = sum(point.repeats for point in points)
+    if repeats < timed:
+        notes.append(f"{repeats} of {timed} timed trials tell their phases")
     missed = [f"{law.phase} ({law.largest_relative_error:.0%})" for law in laws if not law.used]
     if missed:
         notes.append(

@@ -11,32 +11,32 @@ from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import listed
 
 
-def remedy_statement(one: Remedy, base: MemoryWall | None) -> str:
+def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     """Return what one arm buys beside the baseline, in one sentence."""
     parts = []
-    if one.fits is not None and base is not None:
-        far = ", far beyond what was measured" if one.extrapolated else ""
+    if remedy.fits is not None and base is not None:
+        far = ", far beyond what was measured" if remedy.extrapolated else ""
         parts.append(
-            f"{one.largest_num_envs:,} instead of {base.largest_num_envs:,} environments fit ({factor(one.fits)}{far})"
+            f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,} environments fit ({factor(remedy.fits)}{far})"
         )
     else:
         parts.append("how many environments fit is not known")
-    if one.shown_at is not None:
-        parts.append(_trials_show(one))
-    if one.fps is not None:
-        parts.append(f"{change(one.fps)} FPS at {one.at_num_envs:,} environments")
+    if remedy.shown_at is not None:
+        parts.append(_trials_show(remedy))
+    if remedy.fps is not None:
+        parts.append(f"{change(remedy.fps)} FPS at {remedy.at_num_envs:,} environments")
     else:
         parts.append("no num_envs was timed with both")
-    if one.peak_gb is not None and one.baseline_peak_gb is not None:
-        parts.append(f"{one.peak_gb:.2f} instead of {one.baseline_peak_gb:.2f} GB there")
-    return f"{one.arm} ({', '.join(one.differs_in) or 'the same settings'}): {'; '.join(parts)}"
+    if remedy.peak_gb is not None and remedy.baseline_peak_gb is not None:
+        parts.append(f"{remedy.peak_gb:.2f} instead of {remedy.baseline_peak_gb:.2f} GB there")
+    return f"{remedy.arm} ({', '.join(remedy.differs_in) or 'the same settings'}): {'; '.join(parts)}"
 
 
-def _trials_show(one: Remedy) -> str:
+def _trials_show(remedy: Remedy) -> str:
     """Return `64 fit where the baseline ran out of memory`, or the other way round."""
-    if one.room == "more":
-        return f"{one.shown_at:,} fit where the baseline ran out of memory"
-    return f"ran out of memory with {one.shown_at:,}, which fit the baseline"
+    if remedy.room == "more":
+        return f"{remedy.shown_at:,} fit where the baseline ran out of memory"
+    return f"ran out of memory with {remedy.shown_at:,}, which fit the baseline"
 
 
 def factor(fits: Change) -> str:
@@ -49,10 +49,10 @@ def change(fps: Change) -> str:
     return f"{fps.value:+.0%} ({_ends(fps, lambda value: f'{value:+.0%}')})"
 
 
-def _ends(found: Change, shown: Callable[[float], str]) -> str:
-    if found.lower is None and found.upper is None:
+def _ends(change: Change, shown: Callable[[float], str]) -> str:
+    if change.lower is None and change.upper is None:
         return "no interval"
-    lower, upper = ("open" if end is None else shown(end) for end in (found.lower, found.upper))
+    lower, upper = ("open" if end is None else shown(end) for end in (change.lower, change.upper))
     return f"{lower} to {upper}"
 
 
@@ -62,7 +62,7 @@ def plain(value: Any) -> str:
 
 
 def remedies_advice(
-    name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | None, found: Sequence[Remedy]
+    name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | None, remedies: Sequence[Remedy]
 ) -> str:
     """Return what to do, first what leaves the task as it is."""
     where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
@@ -78,18 +78,18 @@ def remedies_advice(
         ends = f" ({wall.largest_num_envs_lower:,} to {_or_open(wall)})" if known else " (no interval)"
         first = f"{where}{name} fits {wall.largest_num_envs:,} environments{ends} at {series}."
     sentences = [first[:1].upper() + first[1:]]
-    helping = [one for one in found if one.room == "more"]
-    free = [one for one in helping if one.same_task]
-    paid = [one for one in helping if not one.same_task]
+    helping = [remedy for remedy in remedies if remedy.room == "more"]
+    free = [remedy for remedy in helping if remedy.same_task]
+    paid = [remedy for remedy in helping if not remedy.same_task]
     if free:
         sentences.append(f"First what leaves the task as it is: {_named(free)}.")
     if paid:
         start = "If that is not enough, what" if free else "What"
         sentences.append(f"{start} changes the task makes room, too: {_named(paid)}; look whether it still learns.")
     others = (
-        ("Makes less room", [one for one in found if one.room == "less"]),
-        ("Not shown to make room", [one for one in found if one.room == "not shown"]),
-        ("Not known", [one for one in found if one.room == "not measured"]),
+        ("Makes less room", [remedy for remedy in remedies if remedy.room == "less"]),
+        ("Not shown to make room", [remedy for remedy in remedies if remedy.room == "not shown"]),
+        ("Not known", [remedy for remedy in remedies if remedy.room == "not measured"]),
     )
     sentences += [f"{start}: {_named(group)}." for start, group in others if group]
     return " ".join(sentences)
@@ -98,16 +98,16 @@ def remedies_advice(
 def _named(group: Sequence[Remedy]) -> str:
     """Return remedies with how many times as many environments fit, and their FPS where a change is shown."""
     words = []
-    for one in group:
+    for remedy in group:
         parts = []
-        if one.shown_at is not None:
-            parts.append(_trials_show(one))
-        if one.fits is not None:
-            unsure = ", no interval" if one.fits.lower is None and one.fits.upper is None else ""
-            parts.append(f"{1 + one.fits.value:,.2f} times as many{unsure}")
-        if one.fps is not None and one.speed in ("more", "less"):
-            parts.append(f"FPS {one.fps.value:+.0%}")
-        words.append(f"{one.arm} ({'; '.join(parts)})" if parts else one.arm)
+        if remedy.shown_at is not None:
+            parts.append(_trials_show(remedy))
+        if remedy.fits is not None:
+            unsure = ", no interval" if remedy.fits.lower is None and remedy.fits.upper is None else ""
+            parts.append(f"{1 + remedy.fits.value:,.2f} times as many{unsure}")
+        if remedy.fps is not None and remedy.speed in ("more", "less"):
+            parts.append(f"FPS {remedy.fps.value:+.0%}")
+        words.append(f"{remedy.arm} ({'; '.join(parts)})" if parts else remedy.arm)
     return ", ".join(words)
 
 

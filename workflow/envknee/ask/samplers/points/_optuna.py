@@ -47,9 +47,9 @@ class Proposer:
         startup = startup_points(question.study, question.sweep)
         if results < startup or len(new) == 1:
             return new[0]
-        told = observe(question.sweep, question.requests, question.records)
+        observations = observe(question.sweep, question.requests, question.records)
         seed_key = (question.study.seed, question.slot.number)
-        return self.propose(question.sweep, told, frozenset(new), startup, *seed_key) or new[0]
+        return self.propose(question.sweep, observations, frozenset(new), startup, *seed_key) or new[0]
 
     def propose(
         self,

@@ -1,4 +1,4 @@
-"""Only the trials that decide the verdict: which of them tells most, and when nothing more is needed.
+"""Only the trials that decide the verdict, most telling first.
 
 Each series (horizon, batch_size) is searched for its threshold, one after the other (`envknee.ask.search`); a later series
 starts where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
