@@ -2,8 +2,8 @@
 
 Input: scenarios (below) and a seed. Output: a table of how often each promise was kept, and the time of a verdict.
 
-    python -m envknee.limits.prove                                 2,000 studies per scenario, a few minutes
-    python -m envknee.limits.prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
+    python -m envknee prove                                    2,000 studies per scenario, some minutes
+    python -m envknee prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
 
 Promised: at most 5% of studies say "reached" where one more doubling truly pays, and 95% intervals cover the truth in at least
 93% of cases. `in_scope` is False where a scenario breaks an assumption on purpose: shown, so that a reader knows the price.
@@ -14,7 +14,7 @@ import math
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,7 @@ from envknee.study.model import Adaptive, Decide
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from numpy.typing import NDArray
@@ -119,6 +120,11 @@ def normal(*scales: float) -> Noise:
     return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
 
 
+def silent(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """No noise."""
+    return np.zeros((len(SIZES), repeats))
+
+
 def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
     """One repeat in twelve shares the machine and loses 14%."""
     shape = (len(SIZES), repeats)
@@ -170,8 +176,8 @@ def own_machines(repeats: int) -> list[list[int]]:
     return [[place] * repeats for place, _ in enumerate(SIZES)]
 
 
-def one_process_each(repeats: int) -> list[list[int]]:
-    """Each repeat is one block, which measures all num_envs."""
+def machine_each(repeats: int) -> list[list[int]]:
+    """Each repeat of all num_envs runs on a machine of its own."""
     return [list(range(repeats)) for _ in SIZES]
 
 
@@ -190,6 +196,65 @@ def disagreeing(generator: np.random.Generator, repeats: int) -> NDArray[np.floa
     """Two machines whose gains differ, by 3% at each num_envs."""
     where = np.array(two_machines(repeats))
     return 0.02 * generator.standard_normal(where.shape) + where * 0.03 * generator.standard_normal((len(SIZES), 1))
+
+
+Order = Literal["ascending", "random", "Williams"]
+ORDERS: tuple[Order, ...] = ("ascending", "random", "Williams")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Each repeat is one process that measures all `SIZES`, one after the other, and the first of them once more at the end."""
+
+    rho: float = 0.0
+    """Share of the variance between processes that all sizes of a process have in common."""
+    spread: float = 0.05
+    """Standard deviation of ln FPS of a size between processes."""
+    tilt: float = 0.0
+    """Standard deviation between processes of what each doubling gains there beyond the truth."""
+    step_cost: float = 0.0
+    """What each further size costs all later ones in ln FPS: memory that fragments, a card that warms up."""
+    order: Order = "random"
+    machines: int = 1
+    """On which processes lie by turns, with speeds 8% apart."""
+    paired: bool = True
+    """False: the decision is told nothing of processes and takes all repeats as fresh ones."""
+
+    def study(
+        self, fps: Sequence[float], generator: np.random.Generator, repeats: int
+    ) -> tuple[dict[int, list[float]], dict[int, list[Hashable]]]:
+        """Return FPS and blocks of one study by num_envs."""
+        measured: dict[int, list[float]] = {size: [] for size in SIZES}
+        blocks: dict[int, list[Hashable]] = {size: [] for size in SIZES}
+        speeds = 0.08 * generator.standard_normal(self.machines) if self.machines > 1 else np.zeros(1)
+        for number, order in enumerate(orders(self.order, len(SIZES), repeats, generator)):
+            machine = number % self.machines
+            own = self.spread * math.sqrt(self.rho) * generator.standard_normal() + speeds[machine]
+            tilt = self.tilt * generator.standard_normal()
+            for position, place in enumerate([*order, order[0]]):
+                noise = self.spread * math.sqrt(1.0 - self.rho) * generator.standard_normal()
+                log = own + tilt * place + noise - self.step_cost * position
+                measured[SIZES[place]].append(fps[place] * math.exp(log))
+                blocks[SIZES[place]].append(Process(machine, number) if self.paired else machine)
+        return measured, blocks
+
+
+def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:
+    """Return the places of the sizes in the order in which each block measures them.
+
+    Williams 1949 (Aust. J. Sci. Res. A 2:149): each size stands at each position, and follows each other one, equally often over a whole
+    design; of it each study takes rows by chance.
+    """
+    if order == "ascending":
+        return [list(range(sizes))] * blocks
+    if order == "random":
+        return [generator.permutation(sizes).tolist() for _ in range(blocks)]
+    first = [place // 2 if place % 2 == 0 else sizes - (place + 1) // 2 for place in range(sizes)]
+    design = [[(place + shift) % sizes for place in first] for shift in range(sizes)]
+    design += [row[::-1] for row in design] if sizes % 2 else []
+    names = generator.permutation(sizes)
+    rows = [generator.permutation(len(design)) for _ in range(-(-blocks // len(design)))]
+    return [[int(names[place]) for place in design[row]] for row in np.concatenate(rows)[:blocks]]
 
 
 HALF_SATURATION = 64.0
@@ -216,12 +281,25 @@ class ThroughputScenario:
     """How many of `SIZES` fit the memory; the others end as out of memory."""
     in_scope: bool = True
     machines: Machines | None = None
+    processes: Processes | None = None
+    """Of several sizes each, instead of `noise`."""
 
     @property
     def log_gains(self) -> list[float]:
         """True gains of every doubling measured, as logarithms."""
         fps = self.fps[: self.fits]
         return [math.log(two / one) for one, two in zip(fps[:-1], fps[1:], strict=True)]
+
+    def study(
+        self, generator: np.random.Generator, repeats: int
+    ) -> tuple[dict[int, list[float]], Mapping[int, Sequence[Hashable]] | None]:
+        """Return the FPS of one study by num_envs, and their blocks."""
+        if self.processes is not None:
+            return self.processes.study(self.fps, generator, repeats)
+        sizes = SIZES[: self.fits]
+        fps = np.array(self.fps)[:, None] * np.exp(self.noise(generator, repeats))
+        measured = dict(zip(sizes, fps[: self.fits].tolist(), strict=True))
+        return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None
 
     @property
     def still_paying(self) -> set[int]:
@@ -234,6 +312,43 @@ class ThroughputScenario:
         doubled = SIZES[: len(self.log_gains)]
         return next((n for n in doubled if n not in self.still_paying), None)
 
+
+PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
+    *((f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+    *((f"plateau, rho {rho}", FALLING, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+    *(
+        (f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
+        for rho in (0.0, 0.5, 0.8)
+    ),
+    ("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03), True),
+    (
+        "at delta, effect differs with N, taken as fresh ones",
+        ALL_AT_DELTA,
+        Processes(0.5, 0.02, tilt=0.03, paired=False),
+        False,
+    ),
+    ("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2), True),
+    ("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2), True),
+    *(
+        (
+            f"at delta, each size costs 1%, {order} order",
+            ALL_AT_DELTA,
+            Processes(0.5, 0.02, step_cost=0.01, order=order),
+            order != "ascending",
+        )
+        for order in ORDERS
+    ),
+    *(
+        (
+            f"plateau, each size costs 1%, {order} order",
+            FALLING,
+            Processes(0.5, 0.02, step_cost=0.01, order=order),
+            order != "ascending",
+        )
+        for order in ORDERS
+    ),
+)
+"""Name, true FPS, processes, and whether all assumptions hold."""
 
 THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario("saturating", SATURATING, normal(0.02), (2, 3, 5), follows_law=True),
@@ -257,14 +372,14 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario(
         "at delta, gains of two machines differ", ALL_AT_DELTA, disagreeing, machines=two_machines, in_scope=False
     ),
-    ThroughputScenario(
-        "at delta, blocks of one process", ALL_AT_DELTA, on(one_process_each, 0.1), machines=one_process_each
-    ),
-    ThroughputScenario("at delta, one slow block", ALL_AT_DELTA, slow_block, machines=one_process_each),
     ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, slow_block),
     ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, drifting_at_random),
     ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, drifting, in_scope=False),
     ThroughputScenario("one repeat", SATURATING, normal(0.02), (1,), follows_law=True),
+    *(
+        ThroughputScenario(f"process blocks, {what}", fps, silent, (3, 5, 8), processes=processes, in_scope=in_scope)
+        for what, fps, processes, in_scope in PROCESS_BLOCKS
+    ),
 )
 
 
@@ -272,15 +387,12 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
     """Return how often throughput limits of a scenario's studies were right."""
     generator = _generator(seed, scenario.name, repeats)
     series = Series("simulated", 1, None)
-    sizes = SIZES[: scenario.fits]
     failures = {num_envs: Counter({"oom": repeats}) for num_envs in SIZES[scenario.fits :]}
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
-        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
-        measured = dict(zip(sizes, fps[: scenario.fits].tolist(), strict=True))
+        measured, blocks = scenario.study(generator, repeats)
         start = time.process_time()
-        blocks = dict(zip(sizes, scenario.machines(repeats), strict=False)) if scenario.machines else None
         limit = throughput.limit_of(series, measured, failures, SETTINGS, blocks=blocks)
         seconds += time.process_time() - start
         _judge(limit.threshold_num_envs, scenario, count)

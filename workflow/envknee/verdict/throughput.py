@@ -17,9 +17,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
-from envknee.verdict.blocks import machine_blocks
+from envknee.verdict.blocks import blocks_of
 from envknee.verdict.rule import doublings, union
-from envknee.verdict.rule.contrasts import within_blocks
+from envknee.verdict.rule.contrasts import independent, within_blocks
 from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Measure, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.throughput_law import fit_law
@@ -29,9 +29,10 @@ LEAST_REPEATS = 2
 """Of `threshold`, by which `sampler: adaptive` chooses trials; the verdict asks for `union.LEAST_REPEATS`."""
 
 METHOD = (
-    "Welch t on ln FPS over repeats in separate processes, within machines; threshold: smallest tested num_envs whose doubling is shown"
-    " to gain less than delta, by a fixed sequence from the largest doubling down or by Holm, each at half of 1 - confidence; still pays:"
-    " one-sided lower bound of the largest doubling; the threshold's interval: inverted Bonferroni band"
+    "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
+    " smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest doubling down or by"
+    " Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the threshold's interval: inverted"
+    " Bonferroni band"
 )
 
 
@@ -75,7 +76,7 @@ def decision_of(
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
         step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the machine (or process) of each repeat; without it all are of one
+        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
     """
     logs: dict[int, dict[Hashable, list[float]]] = {}
     for num_envs, values in sorted(fps.items()):
@@ -109,9 +110,10 @@ def limit_of(
         ranks: that trained together; num_envs are those of each
         measure: which FPS these are
         step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the machine of each repeat; without it all are of one
+        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
+    own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     not_counted = dict(sorted((not_counted or {}).items()))
     infeasible = [
         InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
@@ -135,15 +137,17 @@ def limit_of(
         more_repeats=decision.more_repeats,
         resumes_at=list(decision.resumes_at),
         points=[
-            _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence, step)
+            _point(
+                num_envs, values, own[num_envs], failures.get(num_envs, Counter()).total(), settings.confidence, step
+            )
             for num_envs, values in fps.items()
         ],
         infeasible=infeasible,
         not_counted=not_counted,
         gains=[_gain(doubling) for doubling in decision.doublings],
-        law=fit_law(fps, series.horizon, settings.confidence, ranks.world_size),
+        law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
         method=METHOD,
-        notes=throughput_notes(fps, decision, infeasible, not_counted, ranks, settings),
+        notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
         statement=throughput_statement(fps, decision, ranks, settings),
     )
 
@@ -166,7 +170,7 @@ def _limit(
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
     return limit_of(
         series, fps, failures, settings,
-        not_counted=not_counted, ranks=ranks, measure=measure, blocks=machine_blocks(timed),
+        not_counted=not_counted, ranks=ranks, measure=measure, blocks=blocks_of(timed),
     )  # fmt: skip
 
 
@@ -176,8 +180,11 @@ def _fps(record: Record, measure: Measure) -> float:
     return spread.median
 
 
-def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float, step: float) -> ThroughputPoint:
-    level = doublings.Level.of(num_envs, fps, step)
+def _point(
+    num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
+) -> ThroughputPoint:
+    """Return one point; `own` are its repeats with one for each process."""
+    level = doublings.Level.of(num_envs, own, step)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
@@ -209,5 +216,6 @@ def _gain(doubling: union.Tested) -> Gain:
         p_holm=doubling.p_holm,
         shown_below_delta=doubling.shown_below,
         machines=doubling.contrast.blocks,
+        processes=doubling.contrast.processes,
         machines_disagree=doubling.contrast.disagreement,
     )

@@ -227,7 +227,8 @@ def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> int | None:
         return None
     of_one = contrast.variance * contrast.repeats
     for repeats in range(2, MOST_REPEATS + 1):
-        reach = -float(stdtrit(2 * repeats - 2, alpha)) + float(ndtri(POWER))
+        degrees = repeats - 1 if contrast.processes else 2 * repeats - 2
+        reach = -float(stdtrit(degrees, alpha)) + float(ndtri(POWER))
         if reach * math.sqrt(of_one / repeats) <= gap:
             return repeats
     return None
