@@ -26,11 +26,14 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Adaptive, Decide
 from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.contrasts import Process
-from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.rule.union import Decision
 from envknee.verdict.series import Series
+from envknee.verdict.throughput_law import fit_law
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
@@ -61,7 +64,7 @@ class Share(Frozen):
 class ProofRow(Frozen):
     """What one scenario showed; None where it has no such truth."""
 
-    limit: Literal["throughput", "learning", "memory"]
+    limit: Literal["throughput", "table", "learning", "memory"]
     scenario: str
     repeats: int
     """Repeats or seeds of each point."""
@@ -79,6 +82,8 @@ class ProofRow(Frozen):
     asymptote: Share | None = None
     wall: Share | None = None
     """Coverage of the interval of the largest num_envs, for one more trial."""
+    told: Share | None = None
+    """Coverage of the interval of the doubling that is named, where trials are chosen one by one."""
     trials: Share | None = None
     """Trials that `sampler: adaptive` ran, of those of the whole grid."""
     ms_per_verdict: float
@@ -90,7 +95,7 @@ class ProofRow(Frozen):
         missed = (
             [] if self.false_reached is None or self.false_reached.share <= LARGEST_FALSE_SHARE else ["false_reached"]
         )
-        covers = ("gain", "threshold", "half_saturation", "asymptote", "wall")
+        covers = ("gain", "threshold", "half_saturation", "asymptote", "wall", "told")
         return missed + [name for name in covers if (one := getattr(self, name)) and one.share < LEAST_COVERAGE]
 
 
@@ -386,23 +391,20 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
 def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
     """Return how often throughput limits of a scenario's studies were right."""
     generator = _generator(seed, scenario.name, repeats)
-    series = Series("simulated", 1, None)
-    failures = {num_envs: Counter({"oom": repeats}) for num_envs in SIZES[scenario.fits :]}
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
         measured, blocks = scenario.study(generator, repeats)
         start = time.process_time()
-        limit = throughput.limit_of(series, measured, failures, SETTINGS, blocks=blocks)
+        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks)
+        law = fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
         seconds += time.process_time() - start
-        _judge(limit.threshold_num_envs, scenario, count)
-        _judge_gains(limit, scenario, count)
+        _judge(decision.threshold, scenario, count)
+        _judge_gains(decision, scenario, count)
         beyond = math.inf if scenario.true_threshold is None else scenario.true_threshold
-        assert limit.threshold_lowest is not None
-        count["threshold"] += limit.threshold_lowest <= beyond <= (limit.threshold_highest or math.inf)
-        if scenario.follows_law:
-            law = limit.law
-            assert law is not None
+        assert decision.lowest is not None
+        count["threshold"] += decision.lowest <= beyond <= (decision.highest or math.inf)
+        if law is not None:
             count["half"] += _within(
                 HALF_SATURATION, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
             )
@@ -421,6 +423,9 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
     )
 
 
+LEAST_NAMED = 100
+"""Studies that named a doubling, below which a share of them says little."""
+
 ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
 """Scenarios in which `sampler: adaptive` chooses the trials, too."""
 
@@ -436,22 +441,29 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
     """
     name = f"adaptive: {scenario.name}"
     generator = _generator(seed, name, repeats)
-    rule = search.rule_of("throughput", Adaptive(delta=DELTA, confidence=SETTINGS.confidence), repeats)
+    settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
+    rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
-        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
+        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats + confirm))
         start = time.process_time()
         tried = {num_envs: search.Tried() for num_envs in SIZES}
         while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
             one = tried[step.num_envs]
             one.fps.append(float(fps[SIZES.index(step.num_envs), one.asked]))
             one.asked += 1
-        measured = {num_envs: one.fps for num_envs, one in tried.items() if one.fps}
-        limit = throughput.limit_of(Series("simulated", 1, None), measured, {}, SETTINGS)
+        fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
+        while (size := search.fresh(step, tried, confirm)) is not None:
+            fresh[size].append(float(fps[SIZES.index(size), repeats + tried[size].confirming]))
+            tried[size].confirming += 1
+        measured = {size: [*one.fps, *fresh[size]] for size, one in tried.items() if one.fps}
+        confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
+        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
+        decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
         seconds += time.process_time() - start
-        _judge(limit.threshold_num_envs, scenario, count)
-        _judge_gains(limit, scenario, count)
+        _judge(decision.threshold, scenario, count)
+        _judge_gains(decision, scenario, count)
         count["trials"] += sum(map(len, measured.values()))
     return ProofRow(
         limit="throughput",
@@ -460,23 +472,78 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         studies=studies,
         in_scope=scenario.in_scope,
         **_decisions(count, studies, scenario),
+        told=Share(hits=count["told"], of=count["named"]) if count["named"] >= LEAST_NAMED else None,
         trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
         ms_per_verdict=1e3 * seconds / studies,
     )
 
 
-def _judge_gains(limit: ThroughputLimit, scenario: ThroughputScenario, count: Counter[str]) -> None:
-    """Count the intervals of single doublings, and those that hold the true gain."""
+def _judge_gains(decision: Decision, scenario: ThroughputScenario, count: Counter[str]) -> None:
+    """Count the intervals of single doublings, and those that hold the true gain; and of the doubling that is named, apart."""
     truths = dict(zip(SIZES, scenario.log_gains, strict=False))
-    for gain in limit.gains:
-        if gain.gain_lower is not None and gain.gain_upper is not None:
+    for one in decision.doublings:
+        if one.lower is not None and one.upper is not None:
+            covers = one.lower <= truths[one.num_envs] <= one.upper
             count["intervals"] += 1
-            count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
+            count["gain"] += covers
+            count["named"] += one.num_envs == decision.threshold
+            count["told"] += covers and one.num_envs == decision.threshold
 
 
 def _within(truth: float, lower: float | None, upper: float | None) -> bool:
     """Tell whether an interval covers a finite truth; an upper end of None is open."""
     return lower is not None and lower <= truth <= (math.inf if upper is None else upper)
+
+
+# --- Tables without repeats
+
+TABLES: Mapping[str, tuple[Sequence[float], float | None, bool]] = {
+    "saturating, noise as published": (SATURATING, None, True),
+    "falling, noise as published": (FALLING, None, True),
+    "linear, noise as published": (LINEAR, None, True),
+    "saturating, twice the noise assumed": (SATURATING, 2.0, False),
+}
+"""Name -> true FPS, the factor by which noise exceeds what is assumed, and whether the assumption holds."""
+
+
+def prove_table(name: str, studies: int, seed: int) -> ProofRow:
+    """Return how often the estimate of a table without repeats names the true limit, and its intervals the true gains."""
+    fps, factor, in_scope = TABLES[name]
+    truth = ThroughputScenario(name, fps, silent)
+    generator = _generator(seed, f"table: {name}", 1)
+    cvs = np.array([assumed_cv(size, HALF_SATURATION) for size in SIZES])
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        noise = (factor or 1.0) * cvs * generator.standard_normal(len(SIZES))
+        measured = dict(zip(SIZES, (np.array(fps) * np.exp(noise)).tolist(), strict=True))
+        start = time.process_time()
+        found = estimate(
+            measured, lambda size: assumed_cv(size, HALF_SATURATION), "published", DELTA, SETTINGS.confidence, None
+        )
+        decision = throughput.decision_of(
+            {size: [value] for size, value in measured.items()}, DELTA, SETTINGS.confidence
+        )
+        seconds += time.process_time() - start
+        assert found is not None
+        _judge(decision.threshold, truth, count)
+        count["named"] += found.num_envs == truth.true_threshold
+        beyond = math.inf if truth.true_threshold is None else truth.true_threshold
+        count["threshold"] += (found.lowest or math.inf) <= beyond <= (found.highest or math.inf)
+        for step, gain in zip(found.steps, truth.log_gains, strict=True):
+            count["gain"] += step.gain_lower <= math.expm1(gain) <= step.gain_upper
+    return ProofRow(
+        limit="table",
+        scenario=name,
+        repeats=1,
+        studies=studies,
+        in_scope=in_scope,
+        false_reached=Share(hits=count["false"], of=studies),
+        found=Share(hits=count["named"], of=studies),
+        gain=Share(hits=count["gain"], of=studies * (len(SIZES) - 1)),
+        threshold=Share(hits=count["threshold"], of=studies),
+        ms_per_verdict=1e3 * seconds / studies,
+    )
 
 
 # --- Learning
@@ -701,6 +768,7 @@ def _rows(studies: int, seed: int) -> Iterator[ProofRow]:
     for one in THROUGHPUT:
         if one.name in ADAPTIVE:
             yield from (prove_adaptive(one, repeats, studies, seed) for repeats in one.repeats if repeats > 2)
+    yield from (prove_table(name, studies, seed) for name in TABLES)
     for one in LEARNING:
         yield from (prove_learning(one, seeds, studies, seed) for seeds in one.seeds)
     for one in MEMORY:
@@ -720,6 +788,7 @@ SHARES: Mapping[str, str] = {
     "half_saturation": "N half",
     "asymptote": "asymptote",
     "wall": "memory wall",
+    "told": "named gain",
     "trials": "trials",
 }
 """Field of a row -> heading of its column."""

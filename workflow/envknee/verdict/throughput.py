@@ -19,14 +19,11 @@ from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.rule import doublings, union
-from envknee.verdict.rule.contrasts import independent, within_blocks
+from envknee.verdict.rule.contrasts import Contrast, independent, within_blocks
 from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Measure, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.throughput_law import fit_law
 from envknee.verdict.words.throughput import throughput_notes, throughput_statement
-
-LEAST_REPEATS = 2
-"""Of `threshold`, by which `sampler: adaptive` chooses trials; the verdict asks for `union.LEAST_REPEATS`."""
 
 METHOD = (
     "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
@@ -59,7 +56,7 @@ def threshold(
         step: to a multiple of which every FPS is rounded
     """
     levels = [doublings.Level.of(num_envs, values, step) for num_envs, values in fps.items()]
-    return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
+    return doublings.decide(levels, math.log1p(delta), confidence, union.LEAST_REPEATS)
 
 
 def decision_of(
@@ -78,13 +75,46 @@ def decision_of(
         step: to a multiple of which every FPS is rounded
         blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
     """
+    return union.decide(_contrasts(fps, step, blocks), fps, math.log1p(delta), confidence)
+
+
+def _contrasts(
+    fps: Mapping[int, Sequence[float]], step: float, blocks: Mapping[int, Sequence[Hashable]] | None
+) -> list[Contrast]:
     logs: dict[int, dict[Hashable, list[float]]] = {}
     for num_envs, values in sorted(fps.items()):
         of_size = logs.setdefault(num_envs, {})
         for value, block in zip(values, (blocks or {}).get(num_envs, [None] * len(values)), strict=True):
             of_size.setdefault(block, []).append(math.log(value))
-    contrasts = [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
-    return union.decide(contrasts, logs, math.log1p(delta), confidence)
+    return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
+
+
+def confirmed(
+    decision: union.Decision,
+    fps: Mapping[int, Sequence[float]],
+    confirms: Mapping[int, Sequence[bool]],
+    confidence: float,
+    blocks: Mapping[int, Sequence[Hashable]] | None = None,
+) -> union.Decision:
+    """Return a decision whose gains come from confirmatory repeats where both ends have two or more.
+
+    Args:
+        decision: from all repeats
+        fps: num_envs -> one FPS per repeat
+        confirms: num_envs -> whether each of them is confirmatory
+        confidence: of each interval
+        blocks: as in `decision_of`
+    """
+    fresh = {size: [value for value, own in zip(fps[size], confirms[size], strict=True) if own] for size in fps}
+    of_fresh = {
+        size: [
+            block
+            for block, own in zip((blocks or {}).get(size, [None] * len(fps[size])), confirms[size], strict=True)
+            if own
+        ]
+        for size in fps
+    }
+    return union.retold(decision, _contrasts({n: own for n, own in fresh.items() if own}, 0.0, of_fresh), confidence)
 
 
 def limit_of(
@@ -98,6 +128,7 @@ def limit_of(
     measure: Measure = "fps_total",
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    confirms: Mapping[int, Sequence[bool]] | None = None,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers: what `analyse` does without its records.
 
@@ -111,8 +142,11 @@ def limit_of(
         measure: which FPS these are
         step: to a multiple of which every FPS is rounded
         blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
+        confirms: num_envs -> whether each repeat was measured to tell a gain that was found; without it none was
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
+    if confirms is not None:
+        decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     not_counted = dict(sorted((not_counted or {}).items()))
     infeasible = [
@@ -171,6 +205,7 @@ def _limit(
     return limit_of(
         series, fps, failures, settings,
         not_counted=not_counted, ranks=ranks, measure=measure, blocks=blocks_of(timed),
+        confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
 
 
@@ -217,5 +252,6 @@ def _gain(doubling: union.Tested) -> Gain:
         shown_below_delta=doubling.shown_below,
         machines=doubling.contrast.blocks,
         processes=doubling.contrast.processes,
+        fresh=doubling.fresh,
         machines_disagree=doubling.contrast.disagreement,
     )
