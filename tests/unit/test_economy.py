@@ -229,7 +229,7 @@ def test_a_grid_asked_again_gives_the_same_verdict_for_less():
     }
     assert len({tuple(one.thresholds.values()) for one in found.values()}) == 1
     assert found["grid"].trials == found["tpe"].trials == 45
-    assert found["adaptive"].device_s < 0.4 * found["grid"].device_s
+    assert found["adaptive"].device_s < 0.5 * found["grid"].device_s
     assert found["adaptive"].device_s <= found["tpe"].settled_s
 
 

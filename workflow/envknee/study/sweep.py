@@ -48,7 +48,9 @@ class Adaptive(Strict):
         " search stop looks smaller than it is.",
     )
     trials: Positive | None = Field(
-        default=None, description="At most this many trials; without it, half of all points with all their repeats."
+        default=None,
+        description="At most this many trials; without it, half of all points with all their repeats,"
+        " and the fresh ones.",
     )
 
 
