@@ -65,7 +65,7 @@ def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
     changes: dict[str, Any] = {"sampler": sampler, "repeats": repeats, "points": None}
     if sampler == "adaptive":
         every = repeats * space.points_asked(sweep, study.world_sizes)
-        changes["adaptive"] = sweep.adaptive.model_copy(update={"trials": every})
+        changes["adaptive"] = sweep.adaptive.model_copy(update={"trials": every, "confirm": 0})
     other: Kind = "learning" if kind == "throughput" else "throughput"
     asked_by = study.model_copy(update={kind: sweep.model_copy(update=changes), other: None})
     requests, known = [], {}

@@ -2,8 +2,8 @@
 
 Input: scenarios (below) and a seed. Output: a table of how often each promise was kept, and the time of a verdict.
 
-    python -m envknee.limits.prove                                 2,000 studies per scenario, a few minutes
-    python -m envknee.limits.prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
+    python -m envknee prove                                    2,000 studies per scenario, some minutes
+    python -m envknee prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
 
 Promised: at most 5% of studies say "reached" where one more doubling truly pays, and 95% intervals cover the truth in at least
 93% of cases. `in_scope` is False where a scenario breaks an assumption on purpose: shown, so that a reader knows the price.
@@ -14,7 +14,7 @@ import math
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,10 +26,14 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Adaptive, Decide
 from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.noise import assumed_cv
+from envknee.verdict.rule.contrasts import Process
+from envknee.verdict.rule.union import Decision
 from envknee.verdict.series import Series
+from envknee.verdict.throughput_law import fit_law
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
@@ -60,7 +64,7 @@ class Share(Frozen):
 class ProofRow(Frozen):
     """What one scenario showed; None where it has no such truth."""
 
-    limit: Literal["throughput", "learning", "memory"]
+    limit: Literal["throughput", "table", "learning", "memory"]
     scenario: str
     repeats: int
     """Repeats or seeds of each point."""
@@ -78,6 +82,8 @@ class ProofRow(Frozen):
     asymptote: Share | None = None
     wall: Share | None = None
     """Coverage of the interval of the largest num_envs, for one more trial."""
+    told: Share | None = None
+    """Coverage of the interval of the doubling that is named, where trials are chosen one by one."""
     trials: Share | None = None
     """Trials that `sampler: adaptive` ran, of those of the whole grid."""
     ms_per_verdict: float
@@ -89,7 +95,7 @@ class ProofRow(Frozen):
         missed = (
             [] if self.false_reached is None or self.false_reached.share <= LARGEST_FALSE_SHARE else ["false_reached"]
         )
-        covers = ("gain", "threshold", "half_saturation", "asymptote", "wall")
+        covers = ("gain", "threshold", "half_saturation", "asymptote", "wall", "told")
         return missed + [name for name in covers if (one := getattr(self, name)) and one.share < LEAST_COVERAGE]
 
 
@@ -117,6 +123,11 @@ def normal(*scales: float) -> Noise:
     """Return noise of these standard deviations, one per num_envs and over again."""
     per_size = np.resize(np.array(scales), len(SIZES))[:, None]
     return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
+
+
+def silent(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
+    """No noise."""
+    return np.zeros((len(SIZES), repeats))
 
 
 def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
@@ -170,8 +181,8 @@ def own_machines(repeats: int) -> list[list[int]]:
     return [[place] * repeats for place, _ in enumerate(SIZES)]
 
 
-def one_process_each(repeats: int) -> list[list[int]]:
-    """Each repeat is one block, which measures all num_envs."""
+def machine_each(repeats: int) -> list[list[int]]:
+    """Each repeat of all num_envs runs on a machine of its own."""
     return [list(range(repeats)) for _ in SIZES]
 
 
@@ -190,6 +201,65 @@ def disagreeing(generator: np.random.Generator, repeats: int) -> NDArray[np.floa
     """Two machines whose gains differ, by 3% at each num_envs."""
     where = np.array(two_machines(repeats))
     return 0.02 * generator.standard_normal(where.shape) + where * 0.03 * generator.standard_normal((len(SIZES), 1))
+
+
+Order = Literal["ascending", "random", "Williams"]
+ORDERS: tuple[Order, ...] = ("ascending", "random", "Williams")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Each repeat is one process that measures all `SIZES`, one after the other, and the first of them once more at the end."""
+
+    rho: float = 0.0
+    """Share of the variance between processes that all sizes of a process have in common."""
+    spread: float = 0.05
+    """Standard deviation of ln FPS of a size between processes."""
+    tilt: float = 0.0
+    """Standard deviation between processes of what each doubling gains there beyond the truth."""
+    step_cost: float = 0.0
+    """What each further size costs all later ones in ln FPS: memory that fragments, a card that warms up."""
+    order: Order = "random"
+    machines: int = 1
+    """On which processes lie by turns, with speeds 8% apart."""
+    paired: bool = True
+    """False: the decision is told nothing of processes and takes all repeats as fresh ones."""
+
+    def study(
+        self, fps: Sequence[float], generator: np.random.Generator, repeats: int
+    ) -> tuple[dict[int, list[float]], dict[int, list[Hashable]]]:
+        """Return FPS and blocks of one study by num_envs."""
+        measured: dict[int, list[float]] = {size: [] for size in SIZES}
+        blocks: dict[int, list[Hashable]] = {size: [] for size in SIZES}
+        speeds = 0.08 * generator.standard_normal(self.machines) if self.machines > 1 else np.zeros(1)
+        for number, order in enumerate(orders(self.order, len(SIZES), repeats, generator)):
+            machine = number % self.machines
+            own = self.spread * math.sqrt(self.rho) * generator.standard_normal() + speeds[machine]
+            tilt = self.tilt * generator.standard_normal()
+            for position, place in enumerate([*order, order[0]]):
+                noise = self.spread * math.sqrt(1.0 - self.rho) * generator.standard_normal()
+                log = own + tilt * place + noise - self.step_cost * position
+                measured[SIZES[place]].append(fps[place] * math.exp(log))
+                blocks[SIZES[place]].append(Process(machine, number) if self.paired else machine)
+        return measured, blocks
+
+
+def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:
+    """Return the places of the sizes in the order in which each block measures them.
+
+    Williams 1949 (Aust. J. Sci. Res. A 2:149): each size stands at each position, and follows each other one, equally often over a whole
+    design; of it each study takes rows by chance.
+    """
+    if order == "ascending":
+        return [list(range(sizes))] * blocks
+    if order == "random":
+        return [generator.permutation(sizes).tolist() for _ in range(blocks)]
+    first = [place // 2 if place % 2 == 0 else sizes - (place + 1) // 2 for place in range(sizes)]
+    design = [[(place + shift) % sizes for place in first] for shift in range(sizes)]
+    design += [row[::-1] for row in design] if sizes % 2 else []
+    names = generator.permutation(sizes)
+    rows = [generator.permutation(len(design)) for _ in range(-(-blocks // len(design)))]
+    return [[int(names[place]) for place in design[row]] for row in np.concatenate(rows)[:blocks]]
 
 
 HALF_SATURATION = 64.0
@@ -216,12 +286,25 @@ class ThroughputScenario:
     """How many of `SIZES` fit the memory; the others end as out of memory."""
     in_scope: bool = True
     machines: Machines | None = None
+    processes: Processes | None = None
+    """Of several sizes each, instead of `noise`."""
 
     @property
     def log_gains(self) -> list[float]:
         """True gains of every doubling measured, as logarithms."""
         fps = self.fps[: self.fits]
         return [math.log(two / one) for one, two in zip(fps[:-1], fps[1:], strict=True)]
+
+    def study(
+        self, generator: np.random.Generator, repeats: int
+    ) -> tuple[dict[int, list[float]], Mapping[int, Sequence[Hashable]] | None]:
+        """Return the FPS of one study by num_envs, and their blocks."""
+        if self.processes is not None:
+            return self.processes.study(self.fps, generator, repeats)
+        sizes = SIZES[: self.fits]
+        fps = np.array(self.fps)[:, None] * np.exp(self.noise(generator, repeats))
+        measured = dict(zip(sizes, fps[: self.fits].tolist(), strict=True))
+        return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None
 
     @property
     def still_paying(self) -> set[int]:
@@ -234,6 +317,43 @@ class ThroughputScenario:
         doubled = SIZES[: len(self.log_gains)]
         return next((n for n in doubled if n not in self.still_paying), None)
 
+
+PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
+    *((f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+    *((f"plateau, rho {rho}", FALLING, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+    *(
+        (f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
+        for rho in (0.0, 0.5, 0.8)
+    ),
+    ("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03), True),
+    (
+        "at delta, effect differs with N, taken as fresh ones",
+        ALL_AT_DELTA,
+        Processes(0.5, 0.02, tilt=0.03, paired=False),
+        False,
+    ),
+    ("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2), True),
+    ("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2), True),
+    *(
+        (
+            f"at delta, each size costs 1%, {order} order",
+            ALL_AT_DELTA,
+            Processes(0.5, 0.02, step_cost=0.01, order=order),
+            order != "ascending",
+        )
+        for order in ORDERS
+    ),
+    *(
+        (
+            f"plateau, each size costs 1%, {order} order",
+            FALLING,
+            Processes(0.5, 0.02, step_cost=0.01, order=order),
+            order != "ascending",
+        )
+        for order in ORDERS
+    ),
+)
+"""Name, true FPS, processes, and whether all assumptions hold."""
 
 THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario("saturating", SATURATING, normal(0.02), (2, 3, 5), follows_law=True),
@@ -257,40 +377,34 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario(
         "at delta, gains of two machines differ", ALL_AT_DELTA, disagreeing, machines=two_machines, in_scope=False
     ),
-    ThroughputScenario(
-        "at delta, blocks of one process", ALL_AT_DELTA, on(one_process_each, 0.1), machines=one_process_each
-    ),
-    ThroughputScenario("at delta, one slow block", ALL_AT_DELTA, slow_block, machines=one_process_each),
     ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, slow_block),
     ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, drifting_at_random),
     ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, drifting, in_scope=False),
     ThroughputScenario("one repeat", SATURATING, normal(0.02), (1,), follows_law=True),
+    *(
+        ThroughputScenario(f"process blocks, {what}", fps, silent, (3, 5, 8), processes=processes, in_scope=in_scope)
+        for what, fps, processes, in_scope in PROCESS_BLOCKS
+    ),
 )
 
 
 def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
     """Return how often throughput limits of a scenario's studies were right."""
     generator = _generator(seed, scenario.name, repeats)
-    series = Series("simulated", 1, None)
-    sizes = SIZES[: scenario.fits]
-    failures = {num_envs: Counter({"oom": repeats}) for num_envs in SIZES[scenario.fits :]}
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
-        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
-        measured = dict(zip(sizes, fps[: scenario.fits].tolist(), strict=True))
+        measured, blocks = scenario.study(generator, repeats)
         start = time.process_time()
-        blocks = dict(zip(sizes, scenario.machines(repeats), strict=False)) if scenario.machines else None
-        limit = throughput.limit_of(series, measured, failures, SETTINGS, blocks=blocks)
+        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks)
+        law = fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
         seconds += time.process_time() - start
-        _judge(limit.threshold_num_envs, scenario, count)
-        _judge_gains(limit, scenario, count)
+        _judge(decision.threshold, scenario, count)
+        _judge_gains(decision, scenario, count)
         beyond = math.inf if scenario.true_threshold is None else scenario.true_threshold
-        assert limit.threshold_lowest is not None
-        count["threshold"] += limit.threshold_lowest <= beyond <= (limit.threshold_highest or math.inf)
-        if scenario.follows_law:
-            law = limit.law
-            assert law is not None
+        assert decision.lowest is not None
+        count["threshold"] += decision.lowest <= beyond <= (decision.highest or math.inf)
+        if law is not None:
             count["half"] += _within(
                 HALF_SATURATION, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
             )
@@ -309,6 +423,9 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
     )
 
 
+LEAST_NAMED = 100
+"""Studies that named a doubling, below which a share of them says little."""
+
 ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
 """Scenarios in which `sampler: adaptive` chooses the trials, too."""
 
@@ -324,22 +441,29 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
     """
     name = f"adaptive: {scenario.name}"
     generator = _generator(seed, name, repeats)
-    rule = search.rule_of("throughput", Adaptive(delta=DELTA, confidence=SETTINGS.confidence), repeats)
+    settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
+    rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
-        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats))
+        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats + confirm))
         start = time.process_time()
         tried = {num_envs: search.Tried() for num_envs in SIZES}
         while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
             one = tried[step.num_envs]
             one.fps.append(float(fps[SIZES.index(step.num_envs), one.asked]))
             one.asked += 1
-        measured = {num_envs: one.fps for num_envs, one in tried.items() if one.fps}
-        limit = throughput.limit_of(Series("simulated", 1, None), measured, {}, SETTINGS)
+        fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
+        while (size := search.fresh(step, tried, confirm)) is not None:
+            fresh[size].append(float(fps[SIZES.index(size), repeats + tried[size].confirming]))
+            tried[size].confirming += 1
+        measured = {size: [*one.fps, *fresh[size]] for size, one in tried.items() if one.fps}
+        confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
+        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
+        decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
         seconds += time.process_time() - start
-        _judge(limit.threshold_num_envs, scenario, count)
-        _judge_gains(limit, scenario, count)
+        _judge(decision.threshold, scenario, count)
+        _judge_gains(decision, scenario, count)
         count["trials"] += sum(map(len, measured.values()))
     return ProofRow(
         limit="throughput",
@@ -348,23 +472,78 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         studies=studies,
         in_scope=scenario.in_scope,
         **_decisions(count, studies, scenario),
+        told=Share(hits=count["told"], of=count["named"]) if count["named"] >= LEAST_NAMED else None,
         trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
         ms_per_verdict=1e3 * seconds / studies,
     )
 
 
-def _judge_gains(limit: ThroughputLimit, scenario: ThroughputScenario, count: Counter[str]) -> None:
-    """Count the intervals of single doublings, and those that hold the true gain."""
+def _judge_gains(decision: Decision, scenario: ThroughputScenario, count: Counter[str]) -> None:
+    """Count the intervals of single doublings, and those that hold the true gain; and of the doubling that is named, apart."""
     truths = dict(zip(SIZES, scenario.log_gains, strict=False))
-    for gain in limit.gains:
-        if gain.gain_lower is not None and gain.gain_upper is not None:
+    for one in decision.doublings:
+        if one.lower is not None and one.upper is not None:
+            covers = one.lower <= truths[one.num_envs] <= one.upper
             count["intervals"] += 1
-            count["gain"] += gain.gain_lower <= math.expm1(truths[gain.num_envs]) <= gain.gain_upper
+            count["gain"] += covers
+            count["named"] += one.num_envs == decision.threshold
+            count["told"] += covers and one.num_envs == decision.threshold
 
 
 def _within(truth: float, lower: float | None, upper: float | None) -> bool:
     """Tell whether an interval covers a finite truth; an upper end of None is open."""
     return lower is not None and lower <= truth <= (math.inf if upper is None else upper)
+
+
+# --- Tables without repeats
+
+TABLES: Mapping[str, tuple[Sequence[float], float | None, bool]] = {
+    "saturating, noise as published": (SATURATING, None, True),
+    "falling, noise as published": (FALLING, None, True),
+    "linear, noise as published": (LINEAR, None, True),
+    "saturating, twice the noise assumed": (SATURATING, 2.0, False),
+}
+"""Name -> true FPS, the factor by which noise exceeds what is assumed, and whether the assumption holds."""
+
+
+def prove_table(name: str, studies: int, seed: int) -> ProofRow:
+    """Return how often the estimate of a table without repeats names the true limit, and its intervals the true gains."""
+    fps, factor, in_scope = TABLES[name]
+    truth = ThroughputScenario(name, fps, silent)
+    generator = _generator(seed, f"table: {name}", 1)
+    cvs = np.array([assumed_cv(size, HALF_SATURATION) for size in SIZES])
+    count: Counter[str] = Counter()
+    seconds = 0.0
+    for _ in range(studies):
+        noise = (factor or 1.0) * cvs * generator.standard_normal(len(SIZES))
+        measured = dict(zip(SIZES, (np.array(fps) * np.exp(noise)).tolist(), strict=True))
+        start = time.process_time()
+        found = estimate(
+            measured, lambda size: assumed_cv(size, HALF_SATURATION), "published", DELTA, SETTINGS.confidence, None
+        )
+        decision = throughput.decision_of(
+            {size: [value] for size, value in measured.items()}, DELTA, SETTINGS.confidence
+        )
+        seconds += time.process_time() - start
+        assert found is not None
+        _judge(decision.threshold, truth, count)
+        count["named"] += found.num_envs == truth.true_threshold
+        beyond = math.inf if truth.true_threshold is None else truth.true_threshold
+        count["threshold"] += (found.lowest or math.inf) <= beyond <= (found.highest or math.inf)
+        for step, gain in zip(found.steps, truth.log_gains, strict=True):
+            count["gain"] += step.gain_lower <= math.expm1(gain) <= step.gain_upper
+    return ProofRow(
+        limit="table",
+        scenario=name,
+        repeats=1,
+        studies=studies,
+        in_scope=in_scope,
+        false_reached=Share(hits=count["false"], of=studies),
+        found=Share(hits=count["named"], of=studies),
+        gain=Share(hits=count["gain"], of=studies * (len(SIZES) - 1)),
+        threshold=Share(hits=count["threshold"], of=studies),
+        ms_per_verdict=1e3 * seconds / studies,
+    )
 
 
 # --- Learning
@@ -589,6 +768,7 @@ def _rows(studies: int, seed: int) -> Iterator[ProofRow]:
     for one in THROUGHPUT:
         if one.name in ADAPTIVE:
             yield from (prove_adaptive(one, repeats, studies, seed) for repeats in one.repeats if repeats > 2)
+    yield from (prove_table(name, studies, seed) for name in TABLES)
     for one in LEARNING:
         yield from (prove_learning(one, seeds, studies, seed) for seeds in one.seeds)
     for one in MEMORY:
@@ -608,6 +788,7 @@ SHARES: Mapping[str, str] = {
     "half_saturation": "N half",
     "asymptote": "asymptote",
     "wall": "memory wall",
+    "told": "named gain",
     "trials": "trials",
 }
 """Field of a row -> heading of its column."""

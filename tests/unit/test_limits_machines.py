@@ -7,7 +7,8 @@ from typing import Any
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import learning, machines
-from envknee.verdict.blocks import machine_blocks
+from envknee.verdict.blocks import blocks_of
+from envknee.verdict.rule.contrasts import Process
 from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
@@ -58,7 +59,7 @@ def blocks(trials: Sequence[Trial]) -> dict[int, set[object]]:
     by_size: dict[int, list[Record]] = {}
     for record in records_of(trials):
         by_size.setdefault(record.request.num_envs, []).append(record)
-    return {size: set(own) for size, own in machine_blocks(by_size).items()}
+    return {size: set(own) for size, own in blocks_of(by_size).items()}
 
 
 def test_a_block_is_what_all_ranks_ran_on():
@@ -81,6 +82,34 @@ def test_the_gpus_of_one_host_are_one_block_where_none_has_both_ends():
     assert len({block for own in blocks([*spread(16, 0), *spread(32, 10)]).values() for block in own}) == 1
     own_gpu = [*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]
     assert blocks(own_gpu)[16].isdisjoint(blocks(own_gpu)[32]), "a GPU for each size may pass for a gain"
+
+
+def in_processes(orders: Sequence[Sequence[int]]) -> list[Record]:
+    """Return records of processes that measured these sizes one after the other."""
+    trials = [
+        (block, trial)
+        for block, order in enumerate(orders)
+        for place, size in enumerate(order)
+        for trial in fps_trials({size: [100.0 + size]}, first=100 * block + place, device=GPU)
+    ]
+    return [
+        record.model_copy(update={"request": record.request.model_copy(update={"block": block})})
+        for (block, _), record in zip(trials, records_of([trial for _, trial in trials]), strict=True)
+    ]
+
+
+def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():
+    mixed: dict[int, list[Record]] = {}
+    for record in [*in_processes([[16, 32]]), *records_of(fps_trials({16: [100.0]}, first=300, device=OTHER))]:
+        mixed.setdefault(record.request.num_envs, []).append(record)
+    own = Process(("GPU-1",), 0)
+    assert blocks_of(mixed) == {16: [own, ("GPU-2",)], 32: [own]}
+
+
+def test_processes_that_all_measured_in_the_order_of_num_envs_are_told():
+    ascending = machines.notes(in_processes([[16, 32, 64, 128, 16], [16, 32, 64, 128, 16]]))
+    assert [note.rpartition(": ")[2] for note in ascending] == ["drift of the machine may pass for a gain"]
+    assert machines.notes(in_processes([[16, 32, 128, 64, 16], [64, 16, 32, 128, 64], [32, 128, 64, 16, 32]])) == []
 
 
 def test_gpus_of_unknown_identity_and_cpus_have_no_note():

@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
@@ -66,6 +68,15 @@ def test_throughput_limits_keep_their_promises():
     assert top is not None and top.hits == 0, "memory is no plateau"
 
 
+def test_estimates_from_tables_without_repeats_keep_their_promises():
+    rows = [prove.prove_table(name, 200, seed=1) for name in prove.TABLES]
+    assert_promises([row for row in rows if row.in_scope], ("gain", "threshold"))
+    assert all(row.false_reached is not None and row.false_reached.hits == 0 for row in rows), (
+        "an estimate is no verdict"
+    )
+    assert "gain" in rows[-1].missed, "noise above what is assumed is found out"
+
+
 def test_learning_limits_keep_their_promises():
     rows = learning_rows(100)
     assert_promises(rows, ("gain",))
@@ -104,6 +115,30 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
     assert {"gain", "half_saturation", "asymptote"} <= set(prove.prove_throughput(THROUGHPUT[0], 5, 100, seed=1).missed)
     assert prove.prove_learning(LEARNING[0], 10, 100, seed=1).missed == ["gain"]
     assert prove.prove_memory(MEMORY[0], 3, 40, seed=1).missed == ["wall"]
+
+
+def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
+    by_name = {one.name: one for one in THROUGHPUT}
+    false = {
+        order: prove.prove_throughput(
+            by_name[f"process blocks, at delta, each size costs 1%, {order} order"], 8, 60, 1
+        ).false_reached
+        for order in ("ascending", "Williams")
+    }
+    assert false["ascending"] is not None and false["ascending"].share > 0.15
+    assert false["Williams"] is not None and false["Williams"].hits <= binom.ppf(
+        1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE
+    )
+
+
+@pytest.mark.parametrize("sizes", [4, 7])
+def test_a_williams_design_lets_each_size_follow_each_other_one_equally_often(sizes: int):
+    rows = sizes * (2 if sizes % 2 else 1)
+    design = prove.orders("Williams", sizes, rows, np.random.default_rng(1))
+    follows = Counter(pair for row in design for pair in zip(row[:-1], row[1:], strict=True))
+    assert len(follows) == sizes * (sizes - 1) and len({*follows.values()}) == 1
+    assert all(sorted(row) == list(range(sizes)) for row in design)
+    assert {Counter(column)[0] for column in zip(*design, strict=True)} == {rows // sizes}
 
 
 def test_an_adaptive_number_of_tests_lets_chance_through():

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from envknee.verdict.rule import censored, union
-from envknee.verdict.rule.contrasts import Blocks, Contrast, within_blocks
-from scipy.stats import ttest_ind, ttest_rel
+from envknee.verdict.rule.contrasts import Blocks, Contrast, Process, independent, within_blocks
+from scipy.stats import f_oneway, ttest_ind, ttest_rel
 
 LIMIT = math.log1p(0.10)
 
@@ -35,6 +35,77 @@ def test_blocks_with_one_end_alone_are_left_out_and_weights_are_those_of_sizes()
 def test_no_common_block_decides_nothing():
     contrast = within_blocks(16, {"a": [0.0, 0.1, 0.2]}, {"b": [1.0, 1.1, 1.2]})
     assert (contrast.variance, contrast.blocks, contrast.log_gain) == (None, 0, pytest.approx(1.0))
+
+
+def in_processes(ends: dict[int, list[float]], machine: str = "m") -> Blocks:
+    return {Process(machine, number): values for number, values in ends.items()}
+
+
+def test_processes_with_both_ends_are_pairs_and_what_one_measured_twice_is_averaged():
+    one = in_processes({0: [1.0, 1.4], 1: [3.0], 2: [2.5, 2.7]})
+    two = in_processes({0: [1.3], 1: [3.1, 3.3], 2: [2.9, 2.9], 3: [9.0]})
+    found = within_blocks(16, one, two)
+    statistic, _ = np.asarray(ttest_rel([1.3, 3.2, 2.9], [1.2, 3.0, 2.6]))
+    assert found.variance is not None
+    assert found.log_gain / math.sqrt(found.variance) == pytest.approx(float(statistic))
+    assert (found.degrees, found.repeats, found.processes, found.blocks) == (2, 3, 3, 1)
+
+
+def test_processes_on_other_machines_cancel_their_speed():
+    gains = [0.10, 0.12, 0.09, 0.11]
+    speeds = {0: ("a", 5.0), 1: ("b", 1.0), 2: ("a", 5.2), 3: ("b", 0.9)}
+    one: Blocks = {Process(machine, j): [speed] for j, (machine, speed) in speeds.items()}
+    two: Blocks = {Process(machine, j): [speed + gains[j]] for j, (machine, speed) in speeds.items()}
+    found = within_blocks(16, one, two)
+    assert found.log_gain == pytest.approx(np.mean(gains))
+    assert found.variance == pytest.approx(np.var(gains, ddof=1) / 4)
+    assert (found.degrees, found.blocks, found.processes) == (3, 2, 4)
+    assert found.disagreement == pytest.approx(float(f_oneway([0.10, 0.09], [0.12, 0.11]).pvalue))
+    assert found.parts == ()
+
+
+def test_machines_whose_processes_gain_differently_must_each_show_it():
+    gains = {"a": [0.00, 0.01, 0.02], "b": [0.20, 0.21, 0.22]}
+    own = [Process(machine, 10 * i + j) for i, machine in enumerate("ab") for j in range(3)]
+    one: Blocks = {block: [1.0] for block in own}
+    two: Blocks = {block: [1.0 + gains[str(block.machine)][block.number % 10]] for block in own}
+    found = within_blocks(16, one, two)
+    assert found.disagreement is not None and found.disagreement < 0.01
+    assert [part.log_gain for part in found.parts] == [pytest.approx(0.01), pytest.approx(0.21)]
+    assert [(part.degrees, part.variance) for part in found.parts] == [(4, pytest.approx(1e-4 / 3))] * 2
+    assert not union.decide([found], [16, 32], LIMIT, 0.95).doublings[0].shown_below
+
+
+def test_a_process_with_one_end_is_a_repeat_of_its_machine():
+    ends = {0: 1.0, 1: 1.2, 2: 1.1}, {3: 1.15, 4: 1.3, 5: 1.2}
+    split = [in_processes({number: [value] for number, value in end.items()}) for end in ends]
+    fresh: list[Blocks] = [{"m": list(end.values())} for end in ends]
+    assert within_blocks(16, split[0], split[1]) == within_blocks(16, fresh[0], fresh[1])
+
+
+def test_pairs_and_fresh_processes_are_weighted_by_their_number():
+    fresh: tuple[Blocks, Blocks] = {"m": [1.0, 1.2]}, {"m": [1.3, 1.1]}
+    pairs = in_processes({0: [1.0], 1: [2.0], 2: [3.0]}), in_processes({0: [1.1], 1: [2.2], 2: [3.3]})
+    found = within_blocks(16, {**fresh[0], **pairs[0]}, {**fresh[1], **pairs[1]})
+    # Weights 3 / 2 and 2 x 2 / 4 = 1; variances 0.01 / 3 of three gains, and 0.02 / 2 + 0.02 / 2 of the fresh ones.
+    assert found.log_gain == pytest.approx(0.6 * 0.2 + 0.4 * 0.1)
+    assert found.variance == pytest.approx(0.36 * 0.01 / 3 + 0.16 * 0.02)
+    spread = (0.36 * 0.01 / 3) ** 2 / 2 + (0.16 * 0.02) ** 2 / 2
+    assert found.degrees == pytest.approx((0.36 * 0.01 / 3 + 0.16 * 0.02) ** 2 / spread)
+    assert (found.repeats, found.processes, found.blocks) == (5, 3, 1)
+
+
+def test_repeats_within_one_process_are_one_repeat():
+    blocks = [Process("m", 0), "m", Process("m", 0), "m", Process("m", 1)]
+    assert independent([1.0, 2.0, 4.0, 8.0, 16.0], blocks) == pytest.approx([2.0, 2.0, 8.0, 16.0])
+
+
+def test_pairs_need_more_repeats_than_their_variance_alone_says():
+    """Three pairs leave two degrees of freedom where fresh processes of the same variance leave four."""
+    fresh = [Contrast(16, 0.03, 0.03**2, 4, 3)]
+    pairs = [Contrast(16, 0.03, 0.03**2, 2, 3, processes=3)]
+    needed = [union.decide(own, [16, 32], LIMIT, 0.95).more_repeats for own in (fresh, pairs)]
+    assert needed[0] is not None and needed[1] is not None and needed[0] < needed[1]
 
 
 def contrast(num_envs: int, log_gain: float, error: float) -> Contrast:

@@ -317,7 +317,10 @@ SCENARIOS = [
     for one in prove.THROUGHPUT
     if one.fits == len(SIZES) and min(one.repeats) > 1
     # Machines and noise that lasts are the union test's, in the same module: tests/unit/test_limits_prove.py.
-    if one.machines is None and one.in_scope and one.noise not in (prove.slow_block, prove.drifting_at_random)
+    if one.machines is None
+    and one.processes is None
+    and one.in_scope
+    and one.noise not in (prove.slow_block, prove.drifting_at_random)
 ]
 
 

@@ -22,7 +22,7 @@ import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
 from envknee.measure import ranks
 from envknee.record.read import read_rows
-from envknee.record.schema import Outcome, Record
+from envknee.record.schema import Environment, Outcome, Record
 from envknee.run import launch, nodes
 from envknee.run.container import apptainer, enter
 from envknee.study.files import read_model
@@ -483,7 +483,7 @@ def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_pat
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
     this = apptainer.describe(sif)
     outcome = Outcome.model_construct(
-        environment=launch.Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
+        environment=Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
     )
     with pytest.raises(launch.UserError, match=f"another image .content 000000000000, now {this.content_sha256[:12]}"):
         launch._check_measured_in(trial, outcome, this)

@@ -87,7 +87,9 @@ def ask_again(
     return answers
 
 
-def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None) -> Request:
+def request_for(
+    study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None, confirms: bool = False
+) -> Request:
     """Fill in everything that follows from the study, the slot and the point."""
     sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
     return Request(
@@ -124,6 +126,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         strategy=arm.strategy,
         sync_every=arm.sync_every,
         skip=skip,
+        confirms=confirms,
         runtime=study.runtime,
         block=slot.block,
         position=slot.position if slot.block is not None else 0,
@@ -152,7 +155,7 @@ def _next(
     question = Question(study, slot, of_arm, visible, memory)
     if question.sweep.chooses_trials:
         choice = _sampler(TRIAL_SAMPLERS, question).choose(question)
-        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip)
+        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
     if question.sweep.block != 1:
         point = blocks.point(study, slot)
     elif slot.repeat:
@@ -186,7 +189,7 @@ def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     sweep = _sweep(study, slot.kind)
     if sweep.chooses_trials:
         slot = replace(slot, repeat=request.repeat)
-    expected = request_for(study, slot, point, request.refusal, request.skip)
+    expected = request_for(study, slot, point, request.refusal, request.skip, request.confirms)
     for field, value in expected:
         if getattr(request, field) != value:
             return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"

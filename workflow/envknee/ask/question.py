@@ -53,3 +53,5 @@ class Choice(NamedTuple):
     """How often the point was asked for before."""
     skip: str | None
     """Why nothing needs to be run; the point is then only a name."""
+    confirms: bool = False
+    """A fresh repeat of a doubling that was found already."""

@@ -7,8 +7,9 @@ Around that place single repeats find the doubling that gains less than delta, a
 it: by the very rule that the verdict uses (`verdict.rule.doublings`). A series is decided when two successive doublings are
 shown to gain less than delta, or when the largest that fits is shown to gain at least that.
 
-Looking after every trial and stopping at the first success would call "reached" too often; that two successive doublings
-must be shown, and the points of both measured on purpose, keeps it below the promised 5% (`envknee prove`, "adaptive").
+Looking after every trial and stopping at the first success would call "reached" too often: a size is looked at with 3, 5, 8 and 13 repeats
+alone, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5%). The repeats that made a search stop show
+less gain than there is. So the gain of the doubling that is named comes from fresh repeats of both ends (`Step.confirm`).
 """
 
 import math
@@ -28,6 +29,14 @@ from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.rule.doublings import Decision, Doubling
 from envknee.verdict.words.numbers import listed
 
+LOOKS = (3, 5, 8, 13)
+"""Repeats of a size with which it is looked at."""
+
+
+def looked(repeats: int) -> int:
+    """Return how many of a size's repeats are looked at: fewer than the first look are only scouts."""
+    return max((look for look in LOOKS if look <= repeats), default=repeats)
+
 
 @dataclass
 class Tried:
@@ -40,6 +49,16 @@ class Tried:
     fps: list[float] = field(default_factory=list)
     reached_s: list[float] = field(default_factory=list)
     censored_s: list[float] = field(default_factory=list)
+    arrived: list[bool] = field(default_factory=list)
+    """Whether each seed is in `reached_s` or in `censored_s`, in the order asked."""
+    confirming: int = 0
+    """Fresh repeats asked for, which are in no other field."""
+
+    @property
+    def seen(self) -> Seeds:
+        """Seconds of the seeds that are looked at."""
+        first = self.arrived[: looked(len(self.arrived))]
+        return Seeds(tuple(self.reached_s[: sum(first)]), tuple(self.censored_s[: len(first) - sum(first)]))
 
     @property
     def known(self) -> int:
@@ -78,6 +97,8 @@ class Step(NamedTuple):
     """True where a trial that is still running may make this one needless."""
     focus: int | None = None
     """Where the threshold is looked for."""
+    confirm: int | None = None
+    """Smaller end of the doubling that was shown to gain less than the limit, whose gain fresh repeats should tell."""
 
 
 def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
@@ -85,19 +106,17 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
     if kind == "throughput":
 
         def by_fps(tried: Mapping[int, Tried]) -> Decision:
-            fps = {size: tries.fps for size, tries in tried.items() if tries.fps}
+            fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
             return throughput.threshold(fps, settings.delta, settings.confidence)
 
-        return Rule(by_fps, math.log1p(settings.delta), settings.confidence, throughput.LEAST_REPEATS, most, None)
+        return Rule(by_fps, math.log1p(settings.delta), settings.confidence, LOOKS[0], looked(most), None)
 
     def by_seconds(tried: Mapping[int, Tried]) -> Decision:
-        seeds = {
-            size: Seeds(tuple(tries.reached_s), tuple(tries.censored_s)) for size, tries in tried.items() if tries.known
-        }
+        seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
         return learning.threshold(seeds, settings.delta, settings.confidence)
 
     least = min(learning_cost.LEAST_SEEDS, most)
-    return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, most, settings.within)
+    return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, looked(most), settings.within)
 
 
 def next_step(
@@ -151,10 +170,11 @@ def next_step(
         if first in by_size and by_size[first].shown_below:
             then = 2 * first
             if then not in pairs:
-                return Step(None, f"decided, doubling {first:,} environments has stopped paying", focus=focus)
+                why = f"decided, doubling {first:,} environments has stopped paying"
+                return Step(None, why, focus=focus, confirm=decision.threshold)
             if then in by_size and by_size[then].shown_below:
                 why = f"decided, doubling {first:,} and {then:,} environments has stopped paying"
-                return Step(None, why, focus=focus)
+                return Step(None, why, focus=focus, confirm=decision.threshold)
             if then not in by_size or not _hopeless(by_size[then], tried, rule):
                 return _fewest([then, 2 * then], tried, rule, rule.most, focus)
         elif first not in by_size or not _hopeless(by_size[first], tried, rule):
@@ -163,6 +183,14 @@ def next_step(
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
     return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
+
+
+def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
+    """Return the size of which a fresh repeat is to be run next, or None where there are enough."""
+    if step.confirm is None:
+        return None
+    size = min((step.confirm, 2 * step.confirm), key=lambda size: (tried[size].confirming, size))
+    return size if tried[size].confirming < confirm else None
 
 
 def _focus(

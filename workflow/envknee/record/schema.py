@@ -74,6 +74,8 @@ class Request(Frozen):
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
+    confirms: bool = Field(default=False, exclude_if=lambda value: not value)
+    """A fresh repeat of a doubling that was found already: its gain is told from such repeats alone."""
     inject: Inject | None = Field(default=None, exclude_if=lambda value: value is None)
     """A drill: what breaks the simulation on purpose. Its results are none."""
     strategy: StrategyName = Field(default="in_turns", exclude_if=lambda value: value == "in_turns")

@@ -153,7 +153,11 @@ def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
 def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
     """Return how many trials of a sweep each arm has at most: every point with all repeats, or what is enough to decide."""
     every = points_asked(sweep, world_sizes) * sweep.repeats
-    return every if not sweep.chooses_trials else min(every, sweep.adaptive.trials or -(-every // 2))
+    if not sweep.chooses_trials:
+        return every
+    series = {(point.horizon, point.batch_size) for point in legal_points(sweep, world_sizes)}
+    fresh = 2 * sweep.adaptive.confirm * len(series)
+    return min(every, sweep.adaptive.trials or -(-every // 2) + fresh)
 
 
 def plan(study: Study) -> list[Slot]:

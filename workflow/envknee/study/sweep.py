@@ -42,8 +42,16 @@ class Adaptive(Strict):
         description="When all is decided, at most this many trials of each horizon and batch size between the largest num_envs"
         " that fitted the memory and the smallest that did not.",
     )
+    confirm: Annotated[int, Field(ge=0)] = Field(
+        default=3,
+        exclude_if=lambda value: value == 3,
+        description="Throughput: fresh repeats of both ends of the doubling that is named, from which alone its gain is told: what made a"
+        " search stop looks smaller than it is.",
+    )
     trials: Positive | None = Field(
-        default=None, description="At most this many trials; without it, half of all points with all their repeats."
+        default=None,
+        description="At most this many trials; without it, half of all points with all their repeats,"
+        " and the fresh ones.",
     )
 
 
@@ -138,9 +146,9 @@ class Sweep(Strict):
                 f"points {self.points}: sampler {self.sampler} finds its points itself; adaptive.trials limits how many trials"
                 " it takes"
             )
-        if self.chooses_trials and self.repeats < 2:
+        if self.chooses_trials and self.repeats < 3:
             raise ValueError(
-                f"repeats {self.repeats}: sampler {self.sampler} needs at least 2 of a point to decide anything"
+                f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"
             )
         return self
 

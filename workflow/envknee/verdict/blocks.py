@@ -1,17 +1,37 @@
-"""Which machine each trial ran on, as the statistical block that it is. Pure.
+"""What each trial shares with others, as the statistical block that it is: its process, or its machine. Pure.
 
-A GPU's UUID names it wherever it is, and a CPU's machine goes by its host's name. Trials that ran side by side on the GPUs of one host
-may leave no GPU with both ends of a doubling: then the host is the block, if each size ran on two of its GPUs at least, so that no GPU
-passes for a size.
+A process that measured several sizes is a block, and lies wholly on one machine. Any other trial is a process of its own, and its block is
+its machine. A GPU's UUID names it wherever it is, and a CPU's machine goes by its host's name. Trials that ran side by side on the GPUs
+of one host may leave no GPU with both ends of a doubling: then the host is the machine, if each size ran on two of its GPUs at least, so
+that no GPU passes for a size.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 
 from envknee.record.schema import Record
+from envknee.verdict.rule.contrasts import Process
 
 
-def machine_blocks(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
+def blocks_of(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
     """Return num_envs -> the block of each of its trials, in their order."""
+    machines = _machines(records)
+    return {
+        size: [_block(record, machine) for record, machine in zip(group, machines[size], strict=True)]
+        for size, group in records.items()
+    }
+
+
+def process_number(record: Record) -> int | None:
+    """Return the number of the process that measured a trial among others; None: it had a process of its own."""
+    return getattr(record.request, "block", None)
+
+
+def _block(record: Record, machine: Hashable) -> Hashable:
+    number = process_number(record)
+    return machine if number is None else Process(machine, number)
+
+
+def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
     gpus = {size: [gpu_of(record) for record in group] for size, group in records.items()}
     spread = all(len({*gpus[size]}) > 1 for size in gpus)
     if spread and _kept(gpus) < 0.5:

@@ -6,18 +6,22 @@ GPUs of several kinds are told by `verdict.hardware`, and so is the CPU where it
 Seconds to the target are as much a machine's as FPS are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
 from envknee.record.schema import Record
+from envknee.verdict.blocks import process_number
 from envknee.verdict.learning_trials import that_ran
 from envknee.verdict.schema.learning import LearningLimit, Saving
 from envknee.verdict.series import Series, by_series
 
 ORDERED = 0.9
-"""From this rank correlation of order and size on, trials count as measured in order of num_envs."""
+"""From this rank correlation of order and size on, trials count as measured in order of num_envs; and from this share of processes on."""
+
+LEAST_PAIRS = 3
+"""Doublings, in two processes each, below which chance orders them too often."""
 
 
 def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> list[str]:
@@ -59,17 +63,39 @@ def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> lis
 
 def _in_order(timed: Sequence[Record]) -> list[str]:
     """Return which series were measured from small to large, or from large to small: then drift may pass for a gain."""
-    notes = []
-    for series, by_size in by_series(timed, "throughput").items():
-        order = [(record.request.number, size) for size, group in by_size.items() for record in group]
-        if len(by_size) >= 3 and len(order) >= 2 * len(by_size):
-            places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
-            ranks = float(np.corrcoef(places[0], places[1])[0, 1])
-            if abs(ranks) > ORDERED:
-                notes.append(
-                    f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
-                )
-    return notes
+    return [
+        f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
+        for series, by_size in by_series(timed, "throughput").items()
+        if _ordered(
+            [(record.request.number, size) for size, group in by_size.items() for record in group], len(by_size)
+        )
+        or _processes_ordered(by_size)
+    ]
+
+
+def _ordered(order: Sequence[tuple[int, int]], sizes: int) -> bool:
+    """Tell whether trials (number, num_envs) went from one end of the sizes to the other."""
+    if sizes < 3 or len(order) < 2 * sizes:
+        return False
+    places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
+    return abs(float(np.corrcoef(places[0], places[1])[0, 1])) > ORDERED
+
+
+def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
+    """Tell whether nearly all processes measured N before 2N, or all 2N before N: what a process loses with time is then in every gain."""
+    first: dict[tuple[int, int], int] = {}
+    for size, group in by_size.items():
+        for record in group:
+            process = process_number(record)
+            if process is not None:
+                first[process, size] = min(record.request.number, first.get((process, size), record.request.number))
+    smaller_first = [
+        number < first[process, 2 * size] for (process, size), number in first.items() if (process, 2 * size) in first
+    ]
+    if len({process for process, _ in first}) < 2 or len(smaller_first) < 2 * LEAST_PAIRS:
+        return False
+    share = sum(smaller_first) / len(smaller_first)
+    return not 1.0 - ORDERED < share < ORDERED
 
 
 def _other_gpus(ran: Sequence[Record], savings: Sequence[tuple[Series, Sequence[Saving]]]) -> list[str]:

@@ -18,21 +18,19 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
 from envknee.verdict import disturbed
-from envknee.verdict.blocks import machine_blocks
+from envknee.verdict.blocks import blocks_of
 from envknee.verdict.rule import doublings, union
-from envknee.verdict.rule.contrasts import within_blocks
+from envknee.verdict.rule.contrasts import Contrast, independent, within_blocks
 from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Measure, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.throughput_law import fit_law
 from envknee.verdict.words.throughput import throughput_notes, throughput_statement
 
-LEAST_REPEATS = 2
-"""Of `threshold`, by which `sampler: adaptive` chooses trials; the verdict asks for `union.LEAST_REPEATS`."""
-
 METHOD = (
-    "Welch t on ln FPS over repeats in separate processes, within machines; threshold: smallest tested num_envs whose doubling is shown"
-    " to gain less than delta, by a fixed sequence from the largest doubling down or by Holm, each at half of 1 - confidence; still pays:"
-    " one-sided lower bound of the largest doubling; the threshold's interval: inverted Bonferroni band"
+    "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
+    " smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest doubling down or by"
+    " Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the threshold's interval: inverted"
+    " Bonferroni band"
 )
 
 
@@ -59,7 +57,7 @@ def threshold(
         step: to a multiple of which every FPS is rounded
     """
     levels = [doublings.Level.of(num_envs, values, step) for num_envs, values in fps.items()]
-    return doublings.decide(levels, math.log1p(delta), confidence, LEAST_REPEATS)
+    return doublings.decide(levels, math.log1p(delta), confidence, union.LEAST_REPEATS)
 
 
 def decision_of(
@@ -76,15 +74,48 @@ def decision_of(
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
         step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the machine (or process) of each repeat; without it all are of one
+        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
     """
+    return union.decide(_contrasts(fps, step, blocks), fps, math.log1p(delta), confidence)
+
+
+def _contrasts(
+    fps: Mapping[int, Sequence[float]], step: float, blocks: Mapping[int, Sequence[Hashable]] | None
+) -> list[Contrast]:
     logs: dict[int, dict[Hashable, list[float]]] = {}
     for num_envs, values in sorted(fps.items()):
         of_size = logs.setdefault(num_envs, {})
         for value, block in zip(values, (blocks or {}).get(num_envs, [None] * len(values)), strict=True):
             of_size.setdefault(block, []).append(math.log(value))
-    contrasts = [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
-    return union.decide(contrasts, logs, math.log1p(delta), confidence)
+    return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
+
+
+def confirmed(
+    decision: union.Decision,
+    fps: Mapping[int, Sequence[float]],
+    confirms: Mapping[int, Sequence[bool]],
+    confidence: float,
+    blocks: Mapping[int, Sequence[Hashable]] | None = None,
+) -> union.Decision:
+    """Return a decision whose gains come from confirmatory repeats where both ends have two or more.
+
+    Args:
+        decision: from all repeats
+        fps: num_envs -> one FPS per repeat
+        confirms: num_envs -> whether each of them is confirmatory
+        confidence: of each interval
+        blocks: as in `decision_of`
+    """
+    fresh = {size: [value for value, own in zip(fps[size], confirms[size], strict=True) if own] for size in fps}
+    of_fresh = {
+        size: [
+            block
+            for block, own in zip((blocks or {}).get(size, [None] * len(fps[size])), confirms[size], strict=True)
+            if own
+        ]
+        for size in fps
+    }
+    return union.retold(decision, _contrasts({n: own for n, own in fresh.items() if own}, 0.0, of_fresh), confidence)
 
 
 def limit_of(
@@ -98,6 +129,7 @@ def limit_of(
     measure: Measure = "fps_total",
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    confirms: Mapping[int, Sequence[bool]] | None = None,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers: what `analyse` does without its records.
 
@@ -110,9 +142,13 @@ def limit_of(
         ranks: that trained together; num_envs are those of each
         measure: which FPS these are
         step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the machine of each repeat; without it all are of one
+        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
+        confirms: num_envs -> whether each repeat was measured to tell a gain that was found; without it none was
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
+    if confirms is not None:
+        decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
+    own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     not_counted = dict(sorted((not_counted or {}).items()))
     infeasible = [
         InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
@@ -136,15 +172,17 @@ def limit_of(
         more_repeats=decision.more_repeats,
         resumes_at=list(decision.resumes_at),
         points=[
-            _point(num_envs, values, failures.get(num_envs, Counter()).total(), settings.confidence, step)
+            _point(
+                num_envs, values, own[num_envs], failures.get(num_envs, Counter()).total(), settings.confidence, step
+            )
             for num_envs, values in fps.items()
         ],
         infeasible=infeasible,
         not_counted=not_counted,
         gains=[_gain(doubling) for doubling in decision.doublings],
-        law=fit_law(fps, series.horizon, settings.confidence, ranks.world_size),
+        law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
         method=METHOD,
-        notes=throughput_notes(fps, decision, infeasible, not_counted, ranks, settings),
+        notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
         statement=throughput_statement(fps, decision, ranks, settings),
     )
 
@@ -174,7 +212,8 @@ def _limit(
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
     limit = limit_of(
         series, fps, failures, settings,
-        not_counted=not_counted, ranks=ranks, measure=measure, blocks=machine_blocks(timed),
+        not_counted=not_counted, ranks=ranks, measure=measure, blocks=blocks_of(timed),
+        confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
     return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
 
@@ -185,8 +224,11 @@ def _fps(record: Record, measure: Measure) -> float:
     return spread.median
 
 
-def _point(num_envs: int, fps: Sequence[float], failed: int, confidence: float, step: float) -> ThroughputPoint:
-    level = doublings.Level.of(num_envs, fps, step)
+def _point(
+    num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
+) -> ThroughputPoint:
+    """Return one point; `own` are its repeats with one for each process."""
+    level = doublings.Level.of(num_envs, own, step)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
@@ -218,5 +260,7 @@ def _gain(doubling: union.Tested) -> Gain:
         p_holm=doubling.p_holm,
         shown_below_delta=doubling.shown_below,
         machines=doubling.contrast.blocks,
+        processes=doubling.contrast.processes,
+        fresh=doubling.fresh,
         machines_disagree=doubling.contrast.disagreement,
     )

@@ -56,8 +56,8 @@ def read_table(path: Path) -> Table:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read: {error.strerror or error}. Expected a CSV file with the columns num_envs and fps;"
-            " `python -m envknee.limits --help` shows one."
+            f"{path} cannot be read: {error.strerror or error}. Expected a table with the columns num_envs and fps;"
+            " `envknee limits --help` shows one."
         ) from error
     return parse(decode(data, str(path)), str(path))
 

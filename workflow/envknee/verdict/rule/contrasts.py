@@ -1,4 +1,4 @@
-"""What one doubling gains, within statistical blocks: machines, or processes that measured several sizes. Pure.
+"""What one doubling gains, within statistical blocks: machines, and processes that measured several sizes. Pure.
 
 Input: ln(value) of each repeat at N and at 2N, by block. Output: a `Contrast`.
 
@@ -6,10 +6,14 @@ A block that has one end alone says nothing of a gain: its repeats are left out,
 num_envs. Blocks with both ends give differences d_j, combined with weights n1 n2 / (n1 + n2), the inverse variances where noise is
 alike. The weights do not depend on the values, so the variance of the sum is exact, and has Welch-Satterthwaite degrees of freedom:
 
-    several repeats of an end within blocks     that end's variance is pooled over the blocks
-    one repeat of each end in each block        paired t on the d_j, k - 1 degrees
+    several repeats of an end within machines   that end's variance is pooled over the machines
+    one repeat of each end on each machine      paired t on the d_j, k - 1 degrees
+    processes with both ends (`Process`)        paired t on the d_j, k - 1 degrees; what a process measured twice is averaged first
 
-Where a test says that blocks disagree (`DISAGREE`), a doubling is only shown to be below the limit if each block shows it.
+A process has one d_j however often it measured an end: repeats inside it share what that process does to a size, which a variance from
+within the process would miss. A process with one end alone counts as one repeat of its machine, beside the fresh processes there.
+
+Where a test says that machines disagree (`DISAGREE`), a doubling is only shown to be below the limit if each machine shows it.
 """
 
 import math
@@ -22,10 +26,22 @@ from scipy.special import chdtrc, fdtrc
 from envknee.verdict.rule.doublings import Level, welch
 
 DISAGREE = 0.05
-"""From which p-value down blocks are said to disagree about a gain."""
+"""From which p-value down machines are said to disagree about a gain."""
+
+FEWEST_PAIRED = 2
+"""Processes with both ends that make a paired t; a single one counts as one repeat of its machine."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A block: one process that measured several sizes one after the other, wholly on one machine."""
+
+    machine: Hashable
+    number: int
+
 
 Blocks = Mapping[Hashable, Sequence[float]]
-"""Block -> ln(value) of its repeats at one num_envs."""
+"""Block -> ln(value) of its repeats at one num_envs. A block that is no `Process` is a machine."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +56,13 @@ class Contrast:
     repeats: int
     """Of that end which has fewer, in the blocks that have both."""
     blocks: int = 1
-    """That have both ends; 0: no block does, and `log_gain` may be the machines'."""
+    """Machines that have both ends; 0: none does, and `log_gain` may be the machines'."""
     disagreement: float | None = None
-    """p-value of the hypothesis that all blocks gain the same; None with one block."""
+    """p-value of the hypothesis that all machines gain the same; None with one machine."""
     parts: tuple["Contrast", ...] = ()
-    """Each block's own contrast, where they disagree."""
+    """Each machine's own contrast, where they disagree."""
+    processes: int = 0
+    """That have both ends, compared in pairs; they are among `repeats`."""
     decides: bool = True
     """False where seeds that never arrived forbid a decision."""
 
@@ -57,7 +75,7 @@ def of_levels(one: Level, two: Level) -> Contrast:
 
 
 def within_blocks(num_envs: int, one: Blocks, two: Blocks, step: float = 0.0) -> Contrast:
-    """Return what doubling gains within blocks.
+    """Return what doubling gains within processes, and within machines where no process has both ends.
 
     Args:
         num_envs: of the smaller end
@@ -65,6 +83,95 @@ def within_blocks(num_envs: int, one: Blocks, two: Blocks, step: float = 0.0) ->
         two: logarithms at 2N by block
         step: to a multiple of which all values are rounded; a variance is at least that of rounding
     """
+    both = [block for block in one if isinstance(block, Process) and block in two]
+    if len(both) < FEWEST_PAIRED:
+        both = []
+    machines = [_machines(end, both) for end in (one, two)]
+    if not both:
+        return _within_machines(num_envs, machines[0], machines[1], step)
+    paired = _paired(num_envs, {block: statistics.fmean(two[block]) - statistics.fmean(one[block]) for block in both})
+    common = [machine for machine in machines[0] if machine in machines[1]]
+    alone = _within_machines(num_envs, machines[0], machines[1], step) if common else None
+    if alone is None or alone.variance is None:
+        return paired
+    weight = sum(_weight(machines[0][machine], machines[1][machine]) for machine in common)
+    found = {*common} | {block.machine for block in both}
+    return _together(paired, len(both) / 2, alone, weight, len(found))
+
+
+def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
+    """Return values (above 0) of which a process has one: the geometric mean of all that it measured at this num_envs."""
+    by_block: dict[Hashable, list[float]] = {}
+    for place, (value, block) in enumerate(zip(values, blocks, strict=True)):
+        by_block.setdefault(block if isinstance(block, Process) else place, []).append(value)
+    return [own[0] if len(own) == 1 else statistics.geometric_mean(own) for own in by_block.values()]
+
+
+def _machines(end: Blocks, without: Sequence[Process]) -> dict[Hashable, list[float]]:
+    """Return machine -> logarithms, a process being one repeat of its machine."""
+    found: dict[Hashable, list[float]] = {}
+    for block, logs in end.items():
+        if not isinstance(block, Process):
+            found.setdefault(block, []).extend(logs)
+        elif block not in without:
+            found.setdefault(block.machine, []).append(statistics.fmean(logs))
+    return found
+
+
+def _weight(one: Sequence[float], two: Sequence[float]) -> float:
+    """Return the inverse of the variance of a difference of means, in units of one repeat's."""
+    return len(one) * len(two) / (len(one) + len(two))
+
+
+def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
+    """Return the paired t of one gain for each process, and whether their machines agree."""
+    count, mean = len(gains), statistics.fmean(gains.values())
+    variance = statistics.variance(gains.values()) / count
+    by_machine: dict[Hashable, list[float]] = {}
+    for process, gain in gains.items():
+        by_machine.setdefault(process.machine, []).append(gain)
+    machines, disagreement = len(by_machine), None
+    parts: tuple[Contrast, ...] = ()
+    free = count - machines
+    if machines > 1 and free > 0:
+        means = {machine: statistics.fmean(own) for machine, own in by_machine.items()}
+        within = sum((gain - means[machine]) ** 2 for machine, own in by_machine.items() for gain in own) / free
+        between = sum(len(own) * (means[machine] - mean) ** 2 for machine, own in by_machine.items())
+        if within > 0.0:
+            disagreement = float(fdtrc(machines - 1, free, between / (machines - 1) / within))
+        if disagreement is not None and disagreement <= DISAGREE:
+            parts = tuple(
+                Contrast(num_envs, means[machine], within / len(own), free, len(own), processes=len(own))
+                for machine, own in by_machine.items()
+            )
+    return Contrast(num_envs, mean, variance, count - 1, count, machines, disagreement, parts, processes=count)
+
+
+def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: float, machines: int) -> Contrast:
+    """Return both contrasts as one, by weights that do not depend on the values."""
+    assert paired.variance is not None and alone.variance is not None
+    whole = weight + weight_alone
+    shares = [
+        (weight / whole) ** 2 * paired.variance,
+        (weight_alone / whole) ** 2 * alone.variance,
+    ]
+    spread = shares[0] ** 2 / paired.degrees + shares[1] ** 2 / alone.degrees
+    p_values = [p for p in (paired.disagreement, alone.disagreement) if p is not None]
+    return Contrast(
+        paired.num_envs,
+        (weight * paired.log_gain + weight_alone * alone.log_gain) / whole,
+        sum(shares),
+        sum(shares) ** 2 / spread if spread > 0.0 else math.inf,
+        paired.repeats + alone.repeats,
+        machines,
+        min(p_values, default=None),
+        (*paired.parts, *alone.parts),
+        processes=paired.processes,
+    )
+
+
+def _within_machines(num_envs: int, one: Blocks, two: Blocks, step: float) -> Contrast:
+    """Return what doubling gains within machines, whose repeats are independent."""
     common = [block for block in one if block in two]
     if not common:
         means = [statistics.fmean(value for values in end.values() for value in values) for end in (one, two)]
@@ -74,7 +181,7 @@ def within_blocks(num_envs: int, one: Blocks, two: Blocks, step: float = 0.0) ->
         levels = [_level(num_envs, end[0], step) for end in ends]
         return of_levels(levels[0], levels[1])
     gains = [statistics.fmean(b) - statistics.fmean(a) for a, b in zip(*ends, strict=True)]
-    weights = [len(a) * len(b) / (len(a) + len(b)) for a, b in zip(*ends, strict=True)]
+    weights = [_weight(a, b) for a, b in zip(*ends, strict=True)]
     whole = sum(weights)
     log_gain = sum(weight * gain for weight, gain in zip(weights, gains, strict=True)) / whole
     free = [sum(len(values) - 1 for values in end) for end in ends]

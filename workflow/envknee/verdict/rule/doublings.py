@@ -93,7 +93,7 @@ class Decision:
 
     doublings: tuple[Doubling, ...]
     threshold: int | None
-    """The smallest tested num_envs shown to gain less than the limit by doubling; None: not reached."""
+    """The smallest tested num_envs shown to gain less than the limit by doubling; None: none is shown to."""
     lowest: int | None
     """Smallest num_envs that the threshold may have; None without any doubling."""
     highest: int | None

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import affine
 from envknee.verdict.series import OfSeries
@@ -53,6 +55,10 @@ class Gain(Frozen):
     """By Holm or by the fixed sequence from the largest doubling down."""
     machines: int = 1
     """That measured both ends, within which the gain is measured; 0: none did, so that nothing is decided."""
+    processes: int = Field(default=0, exclude_if=lambda value: value == 0)
+    """That measured both ends one after the other, compared in pairs."""
+    fresh: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Gain, bounds and repeats are of confirmatory repeats alone, p-values of all: what made a search stop shows too small a gain."""
     machines_disagree: float | None = None
     """p-value of the hypothesis that all machines gain the same; None with one machine."""
 

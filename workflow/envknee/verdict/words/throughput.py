@@ -74,6 +74,14 @@ def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision,
     shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
     gain = percent(math.expm1(shown.contrast.log_gain))
     evidence = f"{repeats(shown.contrast.repeats)}, cut-off {settings.delta:.0%}"
+    if shown.fresh and decision.state == "reached":
+        ends = (
+            ""
+            if shown.lower is None or shown.upper is None
+            else f"{settings.confidence:.0%} interval {_share(shown.lower)} to {_share(shown.upper)}, "
+        )
+        fresh = f"{shown.contrast.repeats} fresh repeats; shown by all repeats, cut-off {settings.delta:.0%}"
+        return f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {2 * shown.num_envs:,} gains {gain} ({ends}{fresh})"
     if decision.state == "reached":
         upper = (
             ""

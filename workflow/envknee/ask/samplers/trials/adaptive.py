@@ -1,13 +1,14 @@
 """Only the trials that decide the verdict, most telling first.
 
-Each series (horizon, batch_size) is searched for its threshold, one after the other (`envknee.ask.search`); a later series
-starts where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
+Each series (horizon, batch_size) is searched for its threshold, one after the other (`envknee.ask.search`); a later series starts where
+the one before ended. The doubling that is named then gets fresh repeats of both ends, from which its gain is told. Points beyond the
+threshold are never run, and the verdict says nothing about them.
 """
 
 from collections.abc import Sequence
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Tried, law, next_step, rule_of
+from envknee.ask.search import Tried, fresh, law, next_step, rule_of
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
@@ -33,14 +34,17 @@ def choose(question: Question) -> Choice:
         tried = {size: Tried() for size in sizes}
         for request in of_series:
             if request.num_envs in tried:
-                _note(tried[request.num_envs], records.get(request.number))
+                _note(tried[request.num_envs], request, records.get(request.number))
         step = next_step(sizes, tried, rule, focus, predict and predict(horizon, sweep.adaptive.delta))
         focus = step.focus or focus
+        if predict is not None and (size := fresh(step, tried, sweep.adaptive.confirm)) is not None:
+            again = tried[size].asked + tried[size].confirming
+            return Choice(Point(size, horizon, batch_size), again, None, confirms=True)
         if step.num_envs is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
             continue
         chosen = Point(step.num_envs, horizon, batch_size)
-        repeat = tried[step.num_envs].asked
+        repeat = tried[step.num_envs].asked + tried[step.num_envs].confirming
         if not step.waits:
             return Choice(chosen, repeat, None)
         waiting = waiting or (chosen, repeat)
@@ -102,7 +106,10 @@ def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Quest
     return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
 
 
-def _note(tried: Tried, record: Record | None) -> None:
+def _note(tried: Tried, request: Request, record: Record | None) -> None:
+    if request.confirms:
+        tried.confirming += 1
+        return
     tried.asked += 1
     if record is None:
         return
@@ -113,4 +120,5 @@ def _note(tried: Tried, record: Record | None) -> None:
         seeds = learning_trials.seconds_of([record])
         tried.reached_s += seeds.reached
         tried.censored_s += seeds.censored
+        tried.arrived += [True] * len(seeds.reached) + [False] * len(seeds.censored)
     tried.lost += tried.known == before
