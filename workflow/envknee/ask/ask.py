@@ -21,12 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from envknee.ask import replayed
+from envknee.ask import economy, replayed
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
-from envknee.record.schema import Record, Request
+from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
@@ -89,6 +89,8 @@ def ask_again(
 def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None) -> Request:
     """Fill in everything that follows from the study, the slot and the point."""
     sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    run = space.as_run(arm, point)
+    base = arm.scaling
     return Request(
         study=study.study,
         number=slot.number,
@@ -96,8 +98,8 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         kind=slot.kind,
         repeat=slot.repeat,
         num_envs=point.num_envs,
-        horizon=point.horizon,
-        batch_size=point.batch_size,
+        horizon=run.horizon,
+        batch_size=run.batch_size,
         seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
         task_id=study.task.id,
         asset=study.task.asset,
@@ -123,6 +125,11 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         sync_every=arm.sync_every,
         skip=skip,
         runtime=study.runtime,
+        learning_rate=run.learning_rate,
+        epochs=run.epochs,
+        staggered=arm.staggered,
+        scaled_from=base
+        and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
     )
 
 
@@ -131,7 +138,7 @@ def _next(
 ) -> Request:
     """Decide one request from the history as the window shows it."""
     visible = {number: records[number] for number in range(slot.number - study.window + 1) if number in records}
-    memory = KnownMemory.of(slot.arm, visible.values())
+    memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
         again = recorded[slot.number]
         # What another device refused may fit this one; what was decided there needs no measurement here either.
@@ -152,7 +159,14 @@ def _next(
         point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
     else:
         point = _sampler(POINT_SAMPLERS, question).new_point(question)
-    return request_for(study, slot, point, memory.refusal(point))
+    refusal = memory.refusal(point)
+    skip = economy.decided(slot.arm, point, visible.values()) if _skips(question.sweep) and not refusal else None
+    return request_for(study, slot, point, refusal, skip)
+
+
+def _skips(sweep: Sweep | None) -> bool:
+    """Tell whether what other arms measured may make a trial needless."""
+    return isinstance(sweep, Learning) and sweep.skip_decided
 
 
 def _sampler(folder: str, question: Question) -> ModuleType:
@@ -207,7 +221,7 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     records = {
         request.number: load_record(folder.trial(request.number))
         for request in _known_to(study, folder, number, requests)
-        if request.arm == slot.arm
+        if request.arm == slot.arm or _skips(study.sweep(slot.kind))
     }
     request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)
