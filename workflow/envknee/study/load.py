@@ -128,7 +128,9 @@ def _explain(problem: Any) -> str:
     elif problem["type"] == "too_short":
         message = "expected at least one"
     # What a whole section does wrong names its values itself.
-    is_section = location in (["throughput"], ["learning"]) or (location[:1] == ["arms"] and len(location) in (2, 3))
+    is_section = location in (["throughput"], ["learning"]) or (
+        location[:1] == ["arms"] and (len(location) == 2 or location[2:] == ["scaling"])
+    )
     of_a_section = problem["type"] == "value_error" and isinstance(problem["input"], dict) and is_section
     value = f" (got {problem['input']!r})" if location and not of_a_section else ""
     return f"{key or 'study'}: {message}{value}"
