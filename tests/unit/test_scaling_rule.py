@@ -1,18 +1,22 @@
 """What rules make of a point, by hand; what is refused; and that records, series and verdicts need no rule to be read."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from drawn import judged, marks, texts, with_verdict
 from envknee.ask import economy
 from envknee.ask import plan as planning
 from envknee.ask.ask import ask, verify
 from envknee.ask.observations import point_of
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Request
-from envknee.show.figures import registry
+from envknee.show import report, terminal
+from envknee.show.figures import draw, registry
+from envknee.show.figures.rules import draw_rules
 from envknee.show.words import rules_table
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -24,6 +28,7 @@ from envknee.study.space import Point
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds, cost
 from records import GPU, Trial, a_trial, write_study
+from rich.console import Console
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -246,6 +251,31 @@ def test_a_rule_that_changes_batch_and_horizon_is_one_series(tmp_path) -> None:
     ]
     names = [entry.name for entry in registry.figures_of(study)]
     assert "rules" in names
+
+
+def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> None:
+    study = a_study({"frames": "fixed_frames", "sqrt": "sqrt_lr"})
+    slow = {"frames": {32: 20.0, 64: 10.0, 128: 20.0, 256: None}, "sqrt": {32: 40.0, 64: 30.0, 128: 20.0, 256: 10.0}}
+    trials = measured(study, lambda r: None if (s := slow[r.arm][r.num_envs]) is None else s * jittered(r))
+    evidence = judged(trials, study)
+    figure = draw_rules(evidence)
+    seconds, frames, speeds = figure.axes
+    assert "moves with the rule" in texts(figure)
+    assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == ["Wall seconds", "Frames", "Seconds per"]
+    # Two lines; the size that frames does not reach is an open triangle at its budget, and has a speed all the same.
+    assert len(marks(seconds, "^")) == len(marks(frames, "^")) == 1
+    assert [y for _, y in marks(seconds, "^")] == [50.0]
+    assert len(marks(speeds, "o")) + len(marks(speeds, "s")) == 8
+    assert "horizon 16, batch 256 at 64 environments" in texts(figure)  # what both share is the base
+    folder = with_verdict(write_study(tmp_path / "rules", study, trials))
+    draw.draw_all(folder)
+    page = report.write(folder).read_text(encoding="utf-8")
+    assert (
+        "Rules side by side" in page and "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
+    )
+    stream = io.StringIO()
+    terminal.print_summary(evidence.verdict, folder, Console(file=stream, width=300))
+    assert "rules side by side" in stream.getvalue() and "The limit moves with the rule" in stream.getvalue()
 
 
 def test_limits_that_overlap_have_not_moved() -> None:
