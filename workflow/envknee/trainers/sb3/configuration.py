@@ -164,4 +164,5 @@ def command_line(request: Request, device: str) -> list[str]:
             " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
         )
     fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": settings["batch_size"]}
+    fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
     return configure.isaaclab_train(request, device, "sb3", AGENT_ENTRY_POINT, fields)
