@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from envknee.ask import blocks, enough, replayed
+from envknee.ask import blocks, economy, enough, replayed
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
-from envknee.record.schema import Record, Request
+from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
@@ -92,6 +92,8 @@ def request_for(
 ) -> Request:
     """Fill in everything that follows from the study, the slot and the point."""
     sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    run = space.as_run(arm, point)
+    base = arm.scaling
     return Request(
         study=study.study,
         number=slot.number,
@@ -99,8 +101,8 @@ def request_for(
         kind=slot.kind,
         repeat=slot.repeat,
         num_envs=point.num_envs,
-        horizon=point.horizon,
-        batch_size=point.batch_size,
+        horizon=run.horizon,
+        batch_size=run.batch_size,
         seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
         task_id=study.task.id,
         asset=study.task.asset,
@@ -131,6 +133,11 @@ def request_for(
         block=slot.block,
         position=slot.position if slot.block is not None else 0,
         again=slot.again,
+        learning_rate=run.learning_rate,
+        epochs=run.epochs,
+        staggered=arm.staggered,
+        scaled_from=base
+        and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
     )
 
 
@@ -140,7 +147,7 @@ def _next(
     """Decide one request from the history as the window shows it."""
     known = first_unknowns(study)[slot.number]
     visible = {number: records[number] for number in range(known) if number in records}
-    memory = KnownMemory.of(slot.arm, visible.values())
+    memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
         again = recorded[slot.number]
         # What another device refused may fit this one; what was decided there needs no measurement here either.
@@ -164,7 +171,10 @@ def _next(
     else:
         point = _sampler(POINT_SAMPLERS, question).new_point(question)
     skip = enough.why(question, point)
-    return request_for(study, slot, point, None if skip else memory.refusal(point), skip)
+    refusal = None if skip else memory.refusal(point)
+    if not (skip or refusal) and _skips(question.sweep):
+        skip = economy.decided(slot.arm, point, visible.values())
+    return request_for(study, slot, point, refusal, skip)
 
 
 @functools.lru_cache(maxsize=4)
@@ -176,6 +186,11 @@ def _unknowns(text: str) -> list[int]:
 def first_unknowns(study: Study) -> list[int]:
     """Return, for each request of a study, the first trial whose record it must not know (`space.first_unknowns`)."""
     return _unknowns(study.model_dump_json())
+
+
+def _skips(sweep: Sweep | None) -> bool:
+    """Tell whether what other arms measured may make a trial needless."""
+    return isinstance(sweep, Learning) and sweep.skip_decided
 
 
 def _sampler(folder: str, question: Question) -> ModuleType:
@@ -230,7 +245,7 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     records = {
         request.number: load_record(folder.trial(request.number))
         for request in _known_to(study, folder, number, requests)
-        if request.arm == slot.arm
+        if request.arm == slot.arm or _skips(study.sweep(slot.kind))
     }
     request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)

@@ -33,8 +33,8 @@ class Observation:
 
 
 def point_of(request: Request) -> Point:
-    """Return the point that a request runs."""
-    return Point(request.num_envs, request.horizon, request.batch_size)
+    """Return the point that a request runs, as the study lists it."""
+    return Point(request.num_envs, request.listed_horizon, request.listed_batch_size)
 
 
 def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Observation]:

@@ -16,7 +16,7 @@ from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.load import read_study
-from envknee.study.model import Study, Sweep
+from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
 from envknee.verdict.power import of_study
@@ -37,6 +37,7 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
         if sweep := study.sweep(kind):
             count = sum(slot.kind == kind for slot in slots)
             lines.append(f"{kind}: {count} trials = {_points(study, sweep)}; {_sizes(sweep)}")
+            lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
@@ -55,6 +56,24 @@ def _sizes(sweep: Sweep) -> str:
     batch = sweep.batch_size if sweep.batch_size == "library" else ", ".join(f"{size:,}" for size in sweep.batch_size)
     envs, horizons = (", ".join(f"{size:,}" for size in sizes) for sizes in (sweep.num_envs, sweep.horizon))
     return f"num_envs {envs}; horizon {horizons}; batch_size {batch}"
+
+
+def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
+    """Return what an arm's rule makes of each point, a line each; nothing without a rule."""
+    if arm.scaling is None:
+        return []
+    lines = [f"  arm {name}, rule {arm.scaling.rule} from {arm.scaling.num_envs:,} environments:"]
+    for point in space.legal_points(sweep, study.world_sizes):
+        run = space.as_run(arm, point)
+        assert run.batch_size is not None, "a rule starts from a batch size"
+        count = space.num_mini_batches(point.num_envs, run.horizon, run.batch_size, arm.world_size)
+        rate = "the task's own" if run.learning_rate is None else f"{run.learning_rate:.4g}"
+        epochs = "the task's own" if run.epochs is None else f"{run.epochs}"
+        lines.append(
+            f"    {point.num_envs:>6,} environments: horizon {run.horizon}, batch {run.batch_size:,},"
+            f" {count} mini-batch{'' if count == 1 else 'es'}, learning rate {rate}, epochs {epochs}"
+        )
+    return lines
 
 
 def _measured_cv(records: Iterable[Record]) -> float | None:

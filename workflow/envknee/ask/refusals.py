@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from envknee.ask.observations import MEMORY_MARGIN, point_of
-from envknee.record.schema import Record
+from envknee.ask.observations import MEMORY_MARGIN
+from envknee.record.schema import Record, Request
 from envknee.study import space
+from envknee.study.model import Arm
 from envknee.study.space import Point
 from envknee.verdict import memory_sample
 
@@ -56,9 +57,11 @@ class KnownMemory:
     """Points that ran out of memory, one entry for each trial."""
     whole: tuple[Record, ...] = field(default=(), repr=False, compare=False)
     """What the memory model is fitted to: trials that fitted; none where they learned in parts that fit what there was."""
+    arm: Arm | None = None
+    """Whose rule says what a trial runs with at a point; None: the point itself."""
 
     @staticmethod
-    def of(arm: str, records: Iterable[Record]) -> "KnownMemory":
+    def of(arm: str, records: Iterable[Record], settings: Arm | None = None) -> "KnownMemory":
         """Return what is known from the records of `arm` among `records`, in whatever order."""
         known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
         rollouts = [
@@ -69,7 +72,7 @@ class KnownMemory:
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
         # What did not fit a smaller device may fit the largest.
         on_largest = [record for record in known if record.rank_memory_gb == device_gb]
-        failed = [point_of(record.request) for record in on_largest if record.outcome.status == "oom"]
+        failed = [_as_run(record.request) for record in on_largest if record.outcome.status == "oom"]
         return KnownMemory(
             rollout=min(
                 rollouts,
@@ -81,10 +84,14 @@ class KnownMemory:
             whole=()
             if any(record.outcome.micro_batches for record in known)
             else tuple(record for record in known if record.memory_peak_gb and record.outcome.status != "oom"),
+            arm=settings,
         )
 
     def refusal(self, point: Point) -> str | None:
-        """Return why a point cannot fit the device, or None when nothing rules it out."""
+        """Return why a point cannot fit the device, or None when nothing rules it out; the point as the study lists it."""
+        if self.arm is not None:
+            run = space.as_run(self.arm, point)
+            point = Point(point.num_envs, run.horizon, run.batch_size)
         return self._rollout_alone(point) or self._failed_before(point) or self._by_model(point)
 
     def prediction(self, point: Point) -> "Prediction | None":
@@ -134,6 +141,10 @@ class KnownMemory:
             f"The memory model of {predicted.trials} trials (largest error {predicted.largest_error_gb:.2g} GB) says"
             f" {predicted.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
+
+
+def _as_run(request: Request) -> Point:
+    return Point(request.num_envs, request.horizon, request.batch_size)
 
 
 def _no_larger(point: Point, other: Point) -> bool:

@@ -8,6 +8,7 @@ from envknee.record.metric import Metric
 from envknee.record.status import Status
 from envknee.study.model import Inject, Memory
 from envknee.study.rules import Kind, Observations, Overrides, PhaseSwitch, Runtime
+from envknee.study.scaling_rule import RuleName
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
 
 SCHEMA_VERSION = 1
@@ -32,6 +33,19 @@ class Frozen(BaseModel):
     """A frozen model that rejects unknown fields, so that hand-edited files are noticed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ScaledFrom(Frozen):
+    """A rule and its base point (`study.scaling_rule`): where num_envs is the base's, horizon and batch_size are these."""
+
+    rule: RuleName
+    num_envs: int
+    horizon: int
+    batch_size: int
+
+    def __str__(self) -> str:
+        """Return `sqrt_lr from 1,024 environments`."""
+        return f"{self.rule} from {self.num_envs:,} environments"
 
 
 class Request(Frozen):
@@ -88,6 +102,24 @@ class Request(Frozen):
     """In that block."""
     again: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether it measures the point of its block's first trial once more, at the end: what differs is drift."""
+    learning_rate: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    """None: the task's own."""
+    epochs: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Passes over each rollout; None: the task's own."""
+    staggered: bool | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Whether the first episodes start spread over their length, or together; None: as the library does."""
+    scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The rule that gave horizon, batch_size, learning_rate and epochs, with its base; None where there is none."""
+
+    @property
+    def listed_horizon(self) -> int:
+        """As the study lists it: a rule's base. It stays the same while num_envs doubles."""
+        return self.scaled_from.horizon if self.scaled_from else self.horizon
+
+    @property
+    def listed_batch_size(self) -> int | None:
+        """As the study lists it: a rule's base. It stays the same while num_envs doubles."""
+        return self.scaled_from.batch_size if self.scaled_from else self.batch_size
 
     @property
     def world_size(self) -> int:

@@ -51,6 +51,10 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
             [(str(place), remedy.statement) for place, remedy in enumerate(verdict.remedies.remedies, 1)], console
         )
         print_lines([("advice", verdict.remedies.statement), *_notes(verdict.remedies.notes)], console)
+    if verdict.rules is not None:
+        _print("rules side by side", console)
+        print_lines([(rule.arm, rule.statement) for rule in verdict.rules.rules], console)
+        print_lines([("rules", verdict.rules.statement)], console)
     if len(verdict.arms) > 1:
         print_lines(
             [("all arms", spending.statement) for spending in verdict.spending if spending.arm is None], console

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from envknee.verdict.learning import best_of
-from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.learning import Cost, LearningLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.remedies import Remedies, Remedy
+from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
@@ -53,7 +54,12 @@ def task_and_hardware(verdict: Verdict) -> str:
 
 def shared_series(verdict: Verdict) -> str | None:
     """Return horizon and batch where several arms were measured at the same ones: a figure says them once, below its title."""
-    series = {str(limit.series) for arm in verdict.arms for limit in (*arm.throughput, *arm.learning)}
+    series = {str(limit.series) for arm in verdict.arms for limit in arm.throughput}
+    series |= {
+        f"{limit.series}" + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
+        for arm in verdict.arms
+        for limit in arm.learning
+    }
     return series.pop() if len(series) == 1 and len(verdict.arms) > 1 else None
 
 
@@ -175,6 +181,37 @@ def remedies_table(remedies: Remedies) -> Table:
         for remedy in remedies.remedies
     ]
     return Table(f"Remedies, compared with {remedies.baseline}", columns, rows)
+
+
+def rules_table(rules: Rules) -> Table:
+    """Return what each rule makes of each size, and what reaching the target costs there."""
+    columns = (
+        "rule", "environments", "horizon", "batch", "learning rate", "reached", "seconds to target", "GPU-seconds", "frames",
+        "s per million frames",
+    )  # fmt: skip
+    rows = [
+        (
+            rule.arm, f"{point.num_envs:,}", f"{point.horizon}", "library" if point.batch_size is None else f"{point.batch_size:,}",
+            "the task's" if point.learning_rate is None else f"{point.learning_rate:.3g}", f"{point.reached} of {point.seeds}",
+            _cost(point.seconds_to_target, 1), _cost(point.gpu_seconds_to_target, 1), _cost(point.frames_to_target, 0),
+            "" if point.seconds_per_million_frames is None else f"{point.seconds_per_million_frames:,.2f}",
+        )
+        for rule in rules.rules
+        for point in rule.points
+    ]  # fmt: skip
+    return Table("Rules side by side", columns, rows)
+
+
+def _cost(cost: Cost | None, decimals: int) -> str:
+    """Return `12.3 (11.0 to 13.7)`, or `over 12.3` for a lower bound."""
+    if cost is None:
+        return ""
+    value = f"{cost.value:,.{decimals}f}"
+    if cost.lower_bound:
+        return f"over {value}"
+    if cost.interval_lower is None or cost.interval_upper is None:
+        return value
+    return f"{value} ({cost.interval_lower:,.{decimals}f} to {cost.interval_upper:,.{decimals}f})"
 
 
 def _ratio(remedy: Remedy) -> str:

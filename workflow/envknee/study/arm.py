@@ -7,6 +7,7 @@ from pydantic import Field, create_model, model_validator
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.rules import Gpus, Observations, Overrides, Positive, Strict
+from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import StrategyName, unfit, world_size
 
 WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **remedies.fields())
@@ -54,6 +55,17 @@ class Arm(Strict):
         default=1,
         description="With strategy: async2, updates after which the weights that act become those that were learned.",
         exclude_if=lambda value: value == 1,
+    )
+    scaling: Scaling | None = Field(
+        default=None,
+        description="What else changes with num_envs: a rule and its base point (docs/learning-rules.md). Without it nothing does.",
+        exclude_if=lambda value: value is None,
+    )
+    staggered: bool | None = Field(
+        default=None,
+        description="true: the first episodes start spread over their length; false: all at their beginning. Without it as the"
+        " library does: RSL-RL and TorchRL spread them, the others do not.",
+        exclude_if=lambda value: value is None,
     )
     overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
     memory: Memory = Memory()

@@ -23,6 +23,7 @@ from envknee.study.model import (
     Throughput,
     Tracking,
 )
+from envknee.study.scaling_rule import Scaling
 
 
 def parse_study(data: Any, source: str = "the study") -> Study:
@@ -133,7 +134,9 @@ def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
     elif problem["type"] == "too_short":
         message = "expected at least one"
     # What a whole section does wrong names its values itself.
-    is_section = location in (["throughput"], ["learning"]) or (len(location) == 2 and location[0] == "arms")
+    is_section = location in (["throughput"], ["learning"]) or (
+        location[:1] == ["arms"] and (len(location) == 2 or location[2:] == ["scaling"])
+    )
     of_a_section = problem["type"] == "value_error" and isinstance(problem["input"], dict) and is_section
     value = f" (got {problem['input']!r})" if location and not of_a_section else ""
     return f"{key or 'study'}: {message}{value}"
@@ -146,7 +149,7 @@ def _legal_keys(location: list[str]) -> list[str]:
         "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
         "replay": Replay,
     }  # fmt: skip
-    parts: dict[str, type[BaseModel]] = {"inject": Inject, "memory": Memory, "adaptive": Adaptive}
+    parts: dict[str, type[BaseModel]] = {"inject": Inject, "memory": Memory, "adaptive": Adaptive, "scaling": Scaling}
     if location:
         # An arm may be called like a part: its own parts stand one place further on.
         within = location[2:] if location[0] == "arms" else location[1:]

@@ -165,14 +165,34 @@ class Study(Strict):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _rules_start_from_a_stated_base(self) -> "Study":
+        for name, arm in self.arms.items():
+            for sweep in filter(None, (self.throughput, self.learning)) if arm.scaling else ():
+                if sweep.batch_size == "library":
+                    raise ValueError(
+                        f"arm {name!r}: a rule starts from a stated batch_size, and batch_size is library. Name the batch size at"
+                        f" scaling.num_envs; rule: library then keeps the number of mini-batches"
+                    )
+                if sweep.adaptive.probes:
+                    raise ValueError(
+                        f"arm {name!r}: adaptive.probes {sweep.adaptive.probes} is for arms without scaling"
+                    )
+            if arm.scaling and arm.scaling.rule == "fixed_frames" and self.throughput is not None:
+                raise ValueError(
+                    f"arm {name!r}: rule fixed_frames changes the horizon with num_envs, and throughput limits are those of one"
+                    " horizon. Put the throughput section into a study of its own"
+                )
+        return self
+
     def sweep(self, kind: Kind) -> Sweep | None:
         """Return the section of one kind of trial, or None when the study has none."""
         return self.throughput if kind == "throughput" else self.learning
 
     @property
     def world_sizes(self) -> frozenset[int]:
-        """Ranks per trial, over all arms: a point must be legal for each."""
-        return frozenset(arm.world_size for arm in self.arms.values())
+        """Ranks per trial, over all arms that run points as listed: a point must be legal for each."""
+        return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
 
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""

@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from envknee.study.arm import Arm
 from envknee.study.errors import UserError
-from envknee.study.model import Study, Sweep
+from envknee.study.model import Arm, Study, Sweep
 from envknee.study.rules import Kind
+from envknee.study.scaling_rule import Scaled, divides, scaled
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +44,7 @@ def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: i
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
     """
     rollout = rollout_size(num_envs, horizon)
-    if not _divides(batch_size, rollout, world_size):
+    if not divides(batch_size, rollout, world_size):
         ranks = f" x {world_size} ranks" if world_size > 1 else ""
         raise ValueError(
             f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
@@ -77,12 +77,7 @@ def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
     if point.batch_size is None:
         return True
     rollout = rollout_size(point.num_envs, point.horizon)
-    return all(_divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
-
-
-def _divides(batch_size: int, rollout: int, world_size: int) -> bool:
-    """Tell whether every rank can bring an equal part to each batch, and whole ones make up its rollout."""
-    return batch_size % world_size == 0 and rollout % (batch_size // world_size) == 0
+    return all(divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
 
 
 def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:
@@ -94,7 +89,8 @@ def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | No
 def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Point]:
     """Return every point of a sweep that is legal with each of these numbers of ranks, in ascending order; maybe none.
 
-    All arms run the same points, so that they are compared point by point.
+    All arms run the same points, so that they are compared point by point. What an arm under a rule makes of a point was checked
+    when the study was read.
     """
     return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
 
@@ -160,6 +156,32 @@ def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
     return min(every, sweep.adaptive.trials or -(-every // 2) + fresh)
 
 
+def as_run(arm: Arm, point: Point) -> Scaled:
+    """Return what a trial of an arm runs with at a point as the study lists it; without a rule that is the point itself.
+
+    Raises:
+        ValueError: when the arm's rule makes no legal values of it.
+    """
+    if arm.scaling is None or point.batch_size is None:
+        return Scaled(point.horizon, point.batch_size, None, None)
+    return scaled(arm.scaling, point.num_envs, point.horizon, point.batch_size, arm.world_size)
+
+
+def _check_rules(study: Study) -> None:
+    """Make sure that every rule makes legal values of every point.
+
+    Raises:
+        UserError: names the arm, the point, what is wrong with it, and the nearest that is legal.
+    """
+    for name, arm in study.arms.items():
+        for sweep in filter(None, (study.throughput, study.learning)) if arm.scaling else ():
+            for point in legal_points(sweep, study.world_sizes):
+                try:
+                    as_run(arm, point)
+                except ValueError as error:
+                    raise UserError(f"arms.{name}.scaling: {error}") from error
+
+
 def plan(study: Study) -> list[Slot]:
     """Return every trial of a study in the order of its number: throughput first, arms taking turns by name.
 
@@ -167,8 +189,9 @@ def plan(study: Study) -> list[Slot]:
     trials that were recorded, which may be the first ones only.
 
     Raises:
-        UserError: when a section has no legal point at all.
+        UserError: when a section has no legal point at all, or a rule makes an illegal one.
     """
+    _check_rules(study)
     slots: list[Slot] = []
     for kind in ("throughput", "learning"):
         sweep = study.sweep(kind)

@@ -176,6 +176,17 @@ class Learning(Sweep):
     )
     budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
     limit_s: Seconds = 3600.0
+    skip_decided: bool = Field(
+        default=False,
+        description="A size gets no more seeds once three or more show it slower than another one, of whatever arm (95% intervals apart).",
+        exclude_if=lambda value: not value,
+    )
+
+    @model_validator(mode="after")
+    def _skips_repeats_of_a_list(self) -> "Learning":
+        if self.skip_decided and self.chooses_trials:
+            raise ValueError(f"skip_decided is for samplers that choose points: {self.sampler} stops by itself")
+        return self
 
     @model_validator(mode="after")
     def _limit_leaves_room(self) -> "Learning":

@@ -33,6 +33,9 @@ UNREACHABLE_EPOCHS = 1_000_000_000
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 """Under which name tasks register their configuration for RL-Games."""
 
+RULE_FIELDS = {"learning_rate": "params.config.learning_rate", "epochs": "params.config.mini_epochs"}
+"""What a rule may set."""
+
 ALGORITHM = "a2c_continuous"
 """PPO for continuous actions, as RL-Games' factory knows it: what `MeteredAgent` is."""
 
@@ -64,6 +67,10 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     params["config"].setdefault(COMPILE, False)
     params["torch_threads"] = 0  # RL-Games would set PyTorch's threads, which are the launcher's affair
     apply_overrides(agent_cfg, agent_overrides, "agent")
+    configure.use_rule(
+        request, agent_cfg, agent_overrides, **RULE_FIELDS,
+        adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
+    )  # fmt: skip
     asked = requested_fields(request, device)
     refuse_the_studys(agent_overrides, asked, "agent")
     apply_overrides(agent_cfg, asked, "agent")
@@ -125,6 +132,7 @@ def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
     config = resolve(request, device).agent["params"]["config"]
     fields = {f"agent.{name}": value for name, value in requested_fields(request, device).items()}
+    fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
     fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # Hydra's way to add a field that tasks do not have
     agent = remedies.agent_fields(request.memory, request.trainer)
     fields |= {f"agent.{name}": value for name, value in agent.items()}

@@ -27,6 +27,9 @@ UNREACHABLE_STEPS = 1_000_000_000
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
 """Under which name tasks register their configuration for skrl."""
 
+RULE_FIELDS = {"learning_rate": "agent.learning_rate", "epochs": "agent.learning_epochs"}
+"""What a rule may set."""
+
 AGENT_PHASES: dict[str, Phase] = {"act": "inference", "record_transition": "storage", "update": "learning"}
 """What skrl's trainer calls on its agent, and what that is."""
 
@@ -60,6 +63,10 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             f"trainer: skrl learns with PPO here, and {request.task_id} is registered with agent.class {agent['class']!r}."
             " Use another task, or trainer: rsl_rl"
         )
+    configure.use_rule(
+        request, agent_cfg, overrides, **RULE_FIELDS,
+        adapts=lambda: "agent.agent.learning_rate_scheduler: null" if agent["learning_rate_scheduler"] else None,
+    )  # fmt: skip
     agent_cfg["seed"] = request.seed + rank
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
     agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])
@@ -77,6 +84,7 @@ def command_line(request: Request, device: str) -> list[str]:
     fields = {
         "agent.agent.rollouts": request.horizon,
         "agent.agent.mini_batches": resolve(request, device).agent["agent"]["mini_batches"],
+        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
     }
     return configure.isaaclab_train(request, device, "skrl", AGENT_ENTRY_POINT, fields)
 

@@ -22,6 +22,7 @@ from envknee.verdict import (
     noise_scale,
     phase_law,
     remedies,
+    rules,
     scaling,
     scaling_partner,
     spending,
@@ -61,6 +62,7 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         scaling=scalings,
         spending=spending.analyse(records, list(study.arms)),
         remedies=remedies.analyse(records, study.arms, limits, study.decide),
+        rules=rules.analyse(records, [limit for arm in arms for limit in arm.learning]),
         drill=study.task.inject.warning if study.task.inject else None,
         broken=broken(records),
     )

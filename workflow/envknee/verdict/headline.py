@@ -106,7 +106,7 @@ def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float 
     peaks = [
         record.memory_peak_gb
         for record in measured_peaks(records)
-        if (record.request.num_envs, record.request.horizon, record.request.batch_size)
+        if (record.request.num_envs, record.request.listed_horizon, record.request.listed_batch_size)
         == (num_envs, series.horizon, series.batch_size)
     ]
     return max((peak for peak in peaks if peak is not None), default=None)

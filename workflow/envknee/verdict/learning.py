@@ -59,10 +59,14 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
     points = [_point(num_envs, records, settings.confidence) for num_envs, records in by_size.items()]
     seconds = {point.num_envs: seconds_of(by_size[point.num_envs]) for point in points if point.seeds}
     first = next(iter(by_size.values()))[0].request
-    return limit_of(
+    limit = limit_of(
         series, points, seconds, settings,
         target_reward=first.target_reward, budget_s=first.budget_s, ranks=Ranks.of(first),
     )  # fmt: skip
+    if first.scaled_from is None:
+        return limit
+    statement = f"{limit.statement}, under rule {first.scaled_from}"
+    return limit.model_copy(update={"scaled_from": first.scaled_from, "statement": statement})
 
 
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:

@@ -54,6 +54,7 @@ class Series(NamedTuple):
 
     arm: str
     horizon: int
+    """Of an arm under a rule, as the study lists it: its rule's base."""
     batch_size: int | None
     """Of all ranks together. None stands for the library's own number of mini-batches: the batch grows with num_envs."""
 
@@ -81,7 +82,7 @@ def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, l
     for record in sorted(records, key=lambda record: record.request.number):
         request = record.request
         if request.kind == kind:
-            series = Series(request.arm, request.horizon, request.batch_size)
+            series = Series(request.arm, request.listed_horizon, request.listed_batch_size)
             grouped.setdefault(series, {}).setdefault(request.num_envs, []).append(record)
     order = sorted(grouped, key=lambda series: (series.arm, series.horizon, series.batch_size or 0))
     return {series: dict(sorted(grouped[series].items())) for series in order}

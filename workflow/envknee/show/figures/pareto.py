@@ -86,7 +86,7 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
     for record in that_ran(records):
         request = record.request
         if request.kind == "learning" and record.memory_peak_gb is not None:
-            point = (request.arm, request.num_envs, request.horizon, request.batch_size)
+            point = (request.arm, request.num_envs, request.listed_horizon, request.listed_batch_size)
             trials.setdefault(point, []).append(record)
     points = []
     for limit in (limit for arm in verdict.arms for limit in arm.learning):

@@ -105,4 +105,4 @@ def wrapped(text: str, width: int = 26) -> str:
 
 def series_of(record: Record) -> Series:
     """Return the series that a trial belongs to."""
-    return Series(record.request.arm, record.request.horizon, record.request.batch_size)
+    return Series(record.request.arm, record.request.listed_horizon, record.request.listed_batch_size)

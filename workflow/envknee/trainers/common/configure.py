@@ -5,15 +5,16 @@ Input: a request. Output: configurations with everything but the learner's own f
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from envknee import tasks
 from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
-from envknee.study.overrides import split_by_root
+from envknee.study.overrides import apply_overrides, split_by_root
 from envknee.study.rules import Overrides, OverrideValue
+from envknee.study.scaling_rule import RATE_GROWS
 
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
@@ -50,6 +51,49 @@ def num_mini_batches(request: Request, default: int) -> int:
             f" x horizon {request.horizon}. Use larger values, or name batch sizes"
         )
     return default
+
+
+def use_rule(
+    request: Request,
+    agent: Any,
+    overrides: Overrides,
+    *,
+    learning_rate: str,
+    epochs: str,
+    adapts: Callable[[], str | None],
+) -> None:
+    """Set the learning rate and the epochs that a request's rule gave, where it gave any.
+
+    Args:
+        request: what the trial is to run
+        agent: the trainer's configuration, overrides included
+        overrides: of the agent, by the study
+        learning_rate: the field with the learning rate
+        epochs: the field with the number of passes over a rollout
+        adapts: returns the override that switches off what adapts the learning rate; None where nothing does
+
+    Raises:
+        UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
+    """
+    fields = rule_fields(request, learning_rate, epochs)
+    for field in sorted(fields.keys() & overrides.keys()):
+        raise UserError(
+            f"override agent.{field}: {overrides[field]!r}: the arm's scaling sets it to {fields[field]!r} here. Take the override"
+            " out, or scaling.learning_rate and scaling.epochs"
+        )
+    rule = request.scaled_from and request.scaled_from.rule
+    if rule in RATE_GROWS and (remedy := adapts()):
+        raise UserError(
+            f"scaling: rule {rule} sets the learning rate, and this arm's schedule changes it with the policy's KL divergence after"
+            f" each update: the rule would say only where it starts. Set `overrides: {{{remedy}}}`, or take another rule"
+        )
+    apply_overrides(agent, fields, "agent")
+
+
+def rule_fields(request: Request, learning_rate: str, epochs: str, prefix: str = "") -> Overrides:
+    """Return what of the agent's configuration a request's rule decides: its fields, called as given behind `prefix`."""
+    values = {learning_rate: request.learning_rate, epochs: request.epochs}
+    return {prefix + field: value for field, value in values.items() if value is not None}
 
 
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:

@@ -37,15 +37,30 @@ class MeteredEnv(gymnasium.Wrapper):
         """Wrap `env`, as `tasks.start` made it."""
         super().__init__(env)
         self.meter = meter
+        self._staggered = meter.request.staggered
+        """Whether the first episodes are still to be spread over their length, or started together; None: as they are."""
         self._simulation: Any = env  # tensors for all environments at once, where Gymnasium's types say one of each
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, Any, dict]:
         """Step all environments; `action` is [num_envs, num_actions]."""
+        if self._staggered is not None:
+            self._start_episodes()
         with self.meter.timeline.env_step():
             observations, rewards, terminated, truncated, extras = self._simulation.step(action)
         groups = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
         self.meter.end_step(groups, rewards, terminated | truncated)
         return observations, rewards, terminated, truncated, extras
+
+    def _start_episodes(self) -> None:
+        """Set at which of their steps the first episodes start: at the first step, after whatever a library resets before it.
+
+        In the same way for every library: RSL-RL and TorchRL would spread them unless told otherwise, the others never.
+        """
+        lengths = self._simulation.unwrapped.episode_length_buf
+        longest = int(self._simulation.unwrapped.max_episode_length)
+        # In place: Isaac Lab and RSL-RL hold the same tensor.
+        lengths.copy_(torch.randint_like(lengths, high=longest) if self._staggered else torch.zeros_like(lengths))
+        self._staggered = None
 
 
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:

@@ -37,6 +37,9 @@ UNREACHABLE_ITERATIONS = 1_000_000_000
 AGENT_ENTRY_POINT = "rsl_rl_cfg_entry_point"
 """Under which name tasks register their configuration for RSL-RL."""
 
+RULE_FIELDS = {"learning_rate": "algorithm.learning_rate", "epochs": "algorithm.num_learning_epochs"}
+"""What a rule may set."""
+
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
     "process_env_step": "storage",
@@ -73,10 +76,17 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         "seed",
         "num_steps_per_env",
         *configure.own_mini_batches(request, "algorithm.num_mini_batches"),
+        *(() if request.staggered is None else ("init_at_random_ep_len",)),
     )
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
+    configure.use_rule(
+        request, agent_cfg, agent_overrides, **RULE_FIELDS,
+        adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
+    )  # fmt: skip
+    if request.staggered is not None:
+        agent_cfg.init_at_random_ep_len = request.staggered
     algorithm.num_mini_batches = configure.num_mini_batches(request, algorithm.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
@@ -92,6 +102,8 @@ def command_line(request: Request, device: str) -> list[str]:
         "agent.device": device,
         "agent.num_steps_per_env": request.horizon,
         "agent.algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
+        **({} if request.staggered is None else {"agent.init_at_random_ep_len": request.staggered}),
     }
     return configure.isaaclab_train(request, device, "rsl_rl", AGENT_ENTRY_POINT, fields)
 

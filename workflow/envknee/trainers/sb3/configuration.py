@@ -32,6 +32,9 @@ UNSUPPORTED = {
 }
 """As of stable-baselines3 2.9.2: ppo/ppo.py (PPO.train), common/preprocessing.py (preprocess_obs)."""
 
+RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "n_epochs"}
+"""What a rule may set."""
+
 UPSTREAMS_OWN = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
 """Fields of a registered configuration that a request takes the place of."""
 
@@ -53,6 +56,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
     apply_overrides(settings, overrides, "agent")
     check_settings(settings)
+    configure.use_rule(request, settings, overrides, **RULE_FIELDS, adapts=lambda: None)
     settings |= {
         "n_steps": request.horizon,
         "batch_size": batch_size,
@@ -160,4 +164,5 @@ def command_line(request: Request, device: str) -> list[str]:
             " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
         )
     fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": settings["batch_size"]}
+    fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
     return configure.isaaclab_train(request, device, "sb3", AGENT_ENTRY_POINT, fields)

@@ -34,6 +34,8 @@ from envknee.trainers.torchrl.rollouts import Rollouts, make_environment
 AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
 """Under which name tasks register their configuration for TorchRL; Isaac Lab 3.0.0's camera tasks do not."""
 
+RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "num_learning_epochs"}
+"""What a rule may set."""
 
 UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
@@ -60,6 +62,10 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     decided = ("device", "seed", "num_steps_per_env", *configure.own_mini_batches(request, "num_mini_batches"))
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(cfg, agent_overrides, "agent")
+    configure.use_rule(
+        request, cfg, agent_overrides, **RULE_FIELDS,
+        adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
+    )  # fmt: skip
     cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, cfg)
 
@@ -109,6 +115,7 @@ def command_line(request: Request, device: str) -> list[str]:
     fields = {
         "agent.num_steps_per_env": request.horizon,
         "agent.num_mini_batches": resolve(request, device).agent.num_mini_batches,
+        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
     }
     return configure.isaaclab_train(request, device, "torchrl", AGENT_ENTRY_POINT, fields)
 

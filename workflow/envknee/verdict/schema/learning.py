@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from envknee.record.schema import Frozen
+from pydantic import Field
+
+from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.series import OfSeries
 
 
@@ -104,6 +106,9 @@ class BestPoint(Frozen):
 
 class LearningLimit(OfSeries):
     """The learning limit of one series."""
+
+    scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The arm's rule, under which this limit holds; horizon and batch_size are then those of its base."""
 
     target_reward: float | None
     budget_s: float | None

@@ -12,6 +12,7 @@ from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.noise_scale import PointNoise
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.remedies import Remedies
+from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.savings import Saving
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.spending import Spending
@@ -153,3 +154,5 @@ class Verdict(Frozen):
     """What broke first in trials that ended as nan or diverged, each kind once."""
     remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)
     """What each arm buys beside the baseline, where the study names one."""
+    rules: Rules | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Arms that scale training with num_envs by a rule, side by side."""

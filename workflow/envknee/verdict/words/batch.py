@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from envknee.record.schema import Record
+from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict import learning_cost
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
@@ -25,6 +26,11 @@ def batch_notes(
             f"pooled over {listed(sizes)} environments{ranks.each} and horizon {listed(horizons)}: what looks like the batch's"
             " effect may be theirs"
         )
+    notes += [
+        f"under rule {base}" + (": the learning rate changes with the batch" if base.rule in RATE_GROWS else "")
+        for base in dict.fromkeys(record.request.scaled_from for record in records)
+        if base is not None
+    ]
     censored = [point for point in points if point.reached < point.seeds]
     if censored:
         notes.append(

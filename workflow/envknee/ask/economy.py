@@ -1,0 +1,63 @@
+"""Learning trials whose outcome is decided: a size that is slower than another one already needs no more seeds.
+
+Input: a point of an arm, and the records that the window shows, of all arms. Output: why its next seed need not run, or None. Pure.
+
+A size has three seeds before anything is decided of it. It is given up where the interval of its seconds to the target lies above
+that of another size, of whatever arm; the interval is the verdict's (`verdict.learning_cost`). Where some seeds did not arrive, no
+interval is known: a size is given up where none arrived and each spent more than the other's upper end.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from envknee.ask.observations import point_of
+from envknee.record.schema import Record
+from envknee.study.space import Point
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost
+from envknee.verdict.learning_trials import seconds_of
+
+CONFIDENCE = 0.95
+"""Not `decide.confidence`: that one may be changed after the measurement, and requests may not."""
+
+Place = tuple[str, Point]
+"""An arm and a point as the study lists it."""
+
+
+def decided(arm: str, point: Point, records: Iterable[Record]) -> str | None:
+    """Return why the next seed of a point tells nothing more, or None where it does."""
+    seeds = _seeds(records)
+    own = seeds.get((arm, point))
+    lower = _lower_end_s(own) if own else None
+    if lower is None:
+        return None
+    ends = {place: end for place, costs in seeds.items() if (end := _upper_end_s(costs)) is not None}
+    soonest = min(ends, key=lambda place: (ends[place], place), default=None)
+    if soonest is None or lower <= ends[soonest]:
+        return None
+    other, place = soonest
+    return (
+        f"decided: {len(own.values) if own else 0} seeds take at least {lower:.4g} s to the target, and arm {other} at"
+        f" {place.num_envs:,} environments at most {ends[soonest]:.4g} s ({CONFIDENCE:.0%} intervals)"
+    )
+
+
+def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
+    grouped: dict[Place, list[Record]] = {}
+    for record in records:
+        request = record.request
+        if request.kind == "learning" and request.skip is None:
+            grouped.setdefault((request.arm, point_of(request)), []).append(record)
+    return {place: costs for place, group in grouped.items() if len((costs := seconds_of(group)).values)}
+
+
+def _lower_end_s(seeds: Seeds) -> float | None:
+    """Return what reaching the target takes at least; None while that is not known."""
+    if len(seeds.values) < LEAST_SEEDS or (seeds.reached and seeds.censored):
+        return None
+    return cost(seeds, CONFIDENCE).interval_lower if seeds.reached else min(seeds.censored)
+
+
+def _upper_end_s(seeds: Seeds) -> float | None:
+    """Return what reaching the target takes at most; None while that is not known."""
+    if len(seeds.values) < LEAST_SEEDS or seeds.censored:
+        return None
+    return cost(seeds, CONFIDENCE).interval_upper

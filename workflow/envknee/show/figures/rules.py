@@ -1,0 +1,70 @@
+"""Scaling rules side by side: seconds, frames and seconds per frame to the target against num_envs."""
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures.canvas import (
+    canvas,
+    cost_mark,
+    dodge_of,
+    in_words,
+    key,
+    num_envs_label,
+    series_legend,
+    sizes_axis,
+    thousands,
+)
+from envknee.show.figures.style import GREY, looks_of
+from envknee.verdict.series import Series
+
+
+def draw_rules(evidence: Evidence) -> Figure:
+    """Return what each rule costs against num_envs, the three quantities above one another."""
+    verdict = evidence.verdict
+    rules = [rule for rule in verdict.rules.rules if any(p.seeds for p in rule.points)] if verdict.rules else []
+    if not rules or verdict.rules is None:
+        return in_words("Rules", "No learning trial of an arm under a rule ran.", verdict)
+    series = {
+        r: Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for r, rule in enumerate(rules)
+    }
+    looks = {one: look for one, look in looks_of(verdict).items() if one in series.values()}
+    figure, (seconds, frames, speeds) = canvas(
+        verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
+    )
+    for place, rule in enumerate(rules):
+        look, dodge = looks[series[place]], dodge_of(series[place], looks)
+        for axes, costs in (
+            (seconds, [(point.num_envs, point.seconds_to_target) for point in rule.points]),
+            (frames, [(point.num_envs, point.frames_to_target) for point in rule.points]),
+        ):
+            known = [(size * dodge, cost) for size, cost in costs if cost is not None]
+            line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
+            axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
+            for x, cost in known:
+                cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
+        speed = [
+            (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
+        ]
+        speeds.plot(
+            [x for x, _ in speed], [y for _, y in speed], look.marker, color=look.colour, markersize=6, linestyle="-", linewidth=1.4,
+            markeredgecolor="white", markeredgewidth=0.8,
+        )  # fmt: skip
+    seconds.set_ylabel("Wall seconds\nto the target")
+    frames.set_ylabel("Frames\nto the target")
+    speeds.set_ylabel("Seconds per\nmillion frames")
+    sizes = sorted({point.num_envs for rule in rules for point in rule.points if point.seeds})
+    for axes in (seconds, frames, speeds):
+        sizes_axis(axes, sizes, [])
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(bottom / 1.05, top * 1.25)  # room for the arrow of a lower bound
+    speeds.set_xlabel(num_envs_label(verdict))
+    keys = [key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
+    if any(point.seeds > point.reached for rule in rules for point in rule.points):
+        keys.append(key("^", GREY, "some seeds did not reach\nit: more than this", hollow=True))
+    series_legend(seconds, looks, keys)
+    return figure

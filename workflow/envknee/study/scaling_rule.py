@@ -1,0 +1,143 @@
+"""What else changes with num_envs: a rule, and every value that follows from it at one point.
+
+Input: a rule with its base, and a point as the study lists it: horizon and batch_size hold at the base's num_envs. Output: the
+values that a trial runs with. Pure. With k = num_envs / base num_envs:
+
+    library        batch x k: as many mini-batches as at the base
+    fixed_batch    batch stays: k times as many mini-batches
+    fixed_updates  batch stays, epochs / k: as many optimizer steps in an iteration as at the base
+    sqrt_lr        batch x k, learning rate x sqrt(k)
+    linear_lr      batch x k, learning rate x k
+    fixed_frames   horizon / k, batch stays: as many frames in an iteration as at the base
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from envknee.study.rules import Positive, Strict, number
+
+RuleName = Literal["library", "fixed_batch", "fixed_updates", "sqrt_lr", "linear_lr", "fixed_frames"]
+
+BATCH_GROWS: frozenset[RuleName] = frozenset({"library", "sqrt_lr", "linear_lr"})
+RATE_GROWS: frozenset[RuleName] = frozenset({"sqrt_lr", "linear_lr"})
+
+
+class Scaling(Strict):
+    """A rule and its base point. Horizon and batch size of the base are those that the study's sections list."""
+
+    rule: RuleName = Field(
+        description="library: mini-batches fixed in number; fixed_batch: fixed in size; fixed_updates: as many optimizer steps in"
+        " an iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow; fixed_frames: horizon x num_envs stays."
+    )
+    num_envs: Positive = Field(description="Of the base: here the rule changes nothing.")
+    learning_rate: Annotated[float, Field(gt=0), BeforeValidator(number)] | None = Field(
+        default=None, description="Of the base; without it the task's own. sqrt_lr and linear_lr need it."
+    )
+    epochs: Positive | None = Field(
+        default=None, description="Of the base; without it the task's own. fixed_updates needs it."
+    )
+
+    @model_validator(mode="after")
+    def _base_is_stated(self) -> "Scaling":
+        needed = {"learning_rate": self.rule in RATE_GROWS, "epochs": self.rule == "fixed_updates"}
+        for field, is_needed in needed.items():
+            if is_needed and getattr(self, field) is None:
+                raise ValueError(f"rule {self.rule} starts from a stated {field}: add scaling.{field}")
+        return self
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What a trial runs with."""
+
+    horizon: int
+    batch_size: int | None
+    """None: the library's own number of mini-batches."""
+    learning_rate: float | None
+    """None: the task's own."""
+    epochs: int | None
+
+
+def divides(batch_size: int, rollout: int, world_size: int) -> bool:
+    """Tell whether every rank can bring an equal part to each batch, and whole ones make up its rollout."""
+    return batch_size % world_size == 0 and rollout % (batch_size // world_size) == 0
+
+
+def scaled(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> Scaled:
+    """Return what a trial of an arm under a rule runs with.
+
+    Args:
+        scaling: the rule and its base
+        num_envs: of each rank
+        horizon: as listed, environment steps at the base
+        batch_size: as listed, transitions of all ranks together at the base
+        world_size: ranks
+
+    Raises:
+        ValueError: when a value would not be whole, or the batch does not divide the rollout; names what would be legal.
+    """
+    values = _values(scaling, num_envs, horizon, batch_size)
+    why = _not_legal(values, num_envs, world_size)
+    if why is None:
+        learning_rate = scaling.learning_rate
+        if learning_rate is not None and scaling.rule in RATE_GROWS:
+            k = num_envs / scaling.num_envs
+            learning_rate *= math.sqrt(k) if scaling.rule == "sqrt_lr" else k
+        epochs = None if values[2] is None else int(values[2])
+        return Scaled(int(values[0]), int(values[1]), learning_rate, epochs)
+    raise ValueError(
+        f"rule {scaling.rule} from {scaling.num_envs} environments, horizon {horizon} and batch_size {batch_size}: with num_envs"
+        f" {num_envs} {why}. {_what_is_legal(scaling, num_envs, horizon, batch_size, world_size)}"
+    )
+
+
+_Values = tuple[Fraction, Fraction, Fraction | None]
+"""Horizon, batch size and epochs."""
+
+
+def _values(scaling: Scaling, num_envs: int, horizon: int, batch_size: int) -> _Values:
+    k = Fraction(num_envs, scaling.num_envs)
+    epochs = None if scaling.epochs is None else Fraction(scaling.epochs)
+    if epochs is not None and scaling.rule == "fixed_updates":
+        epochs /= k
+    return (
+        horizon / k if scaling.rule == "fixed_frames" else Fraction(horizon),
+        batch_size * k if scaling.rule in BATCH_GROWS else Fraction(batch_size),
+        epochs,
+    )
+
+
+def _not_legal(values: _Values, num_envs: int, world_size: int) -> str | None:
+    for name, value in zip(("horizon", "batch_size", "epochs"), values, strict=True):
+        if value is not None and value.denominator != 1:
+            return f"{name} would be {float(value):g}, and a whole number of at least 1 was expected"
+    horizon, batch_size = int(values[0]), int(values[1])
+    if not divides(batch_size, num_envs * horizon, world_size):
+        ranks = f" x {world_size} ranks, in equal parts" if world_size > 1 else ""
+        return f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
+    return None
+
+
+def _what_is_legal(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int) -> str:
+    """Return the nearest num_envs that is legal; where the base itself is not, the nearest batch_size there."""
+
+    def is_legal(envs: int, batch: int) -> bool:
+        return _not_legal(_values(scaling, envs, horizon, batch), envs, world_size) is None
+
+    if not is_legal(scaling.num_envs, batch_size):
+        most = scaling.num_envs * horizon * world_size
+        batch = next((size for size in _around(batch_size, most) if is_legal(scaling.num_envs, size)), None)
+        return f"The base itself is not legal: the nearest legal batch_size there is {batch}"
+    envs = next((size for size in _around(num_envs, 4 * num_envs) if is_legal(size, batch_size)), scaling.num_envs)
+    return f"The nearest legal num_envs is {envs}"
+
+
+def _around(size: int, most: int) -> Iterator[int]:
+    """Give the whole numbers from 1 to `most`, the nearest to `size` first."""
+    for distance in range(max(size, most)):
+        yield from (one for one in dict.fromkeys((size - distance, size + distance)) if 1 <= one <= most)

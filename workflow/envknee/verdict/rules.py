@@ -1,0 +1,116 @@
+"""Which limit a scaling rule meets, and whether rules move it.
+
+Input: records of learning trials, and the learning limits decided from them. Output: `Rules`, or None where no arm has a rule. Pure.
+
+From the soonest size n to the next one m, ideal scaling takes the same frames, and n / m of the seconds for each. What is lost, as
+logarithms, adds up: ln(frames ratio) is PPO's part, ln(seconds per frame ratio x m / n) the simulator's. The larger part names the limit.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from envknee.record.schema import Record
+from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
+from envknee.verdict.schema.rules import Limit, RuleLimit, RulePoint, Rules
+from envknee.verdict.series import by_series
+from envknee.verdict.words.rules import rule_statement, rules_statement
+
+
+def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:
+    """Return every rule's limit.
+
+    Args:
+        records: of the study
+        limits: learning limits of all arms
+    """
+    grouped = by_series(records, "learning")
+    rules = [_rule(limit, grouped[limit.series]) for limit in limits if limit.scaled_from]
+    if not rules:
+        return None
+    known = [rule for rule in rules if rule.soonest_lowest is not None and rule.soonest_highest is not None]
+    has_moved = None
+    if len(known) > 1:
+        has_moved = max(r.soonest_lowest or 0 for r in known) > min(r.soonest_highest or 0 for r in known)
+    return Rules(rules=rules, has_moved=has_moved, statement=rules_statement(rules, has_moved))
+
+
+def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
+    assert limit.scaled_from is not None, "only arms under a rule"
+    points = [_point(point, by_size[point.num_envs]) for point in limit.points]
+    soonest = next((point for point in points if limit.best and point.num_envs == limit.best.num_envs), None)
+    later = next((point for point in points if soonest and point.num_envs > soonest.num_envs and point.seeds), None)
+    frames, seconds_per_frame = _ratios(soonest, later)
+    lowest, highest = _as_soon(soonest, points)
+    rule = RuleLimit(
+        arm=limit.arm,
+        scaled_from=limit.scaled_from,
+        staggered=by_size[points[0].num_envs][0].request.staggered,
+        points=points,
+        soonest_num_envs=soonest.num_envs if soonest else None,
+        soonest_lowest=lowest,
+        soonest_highest=highest,
+        limit=_limit(soonest, later, frames, seconds_per_frame),
+        frames_ratio=frames,
+        seconds_per_frame_ratio=seconds_per_frame,
+        statement="",
+    )
+    return rule.model_copy(update={"statement": rule_statement(rule)})
+
+
+def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:
+    request = records[0].request
+    speeds = [record.train_s / record.frames * 1e6 for record in that_ran(records) if record.frames and record.train_s]
+    return RulePoint(
+        num_envs=point.num_envs,
+        horizon=request.horizon,
+        batch_size=request.batch_size,
+        learning_rate=request.learning_rate,
+        epochs=request.epochs,
+        seeds=point.seeds,
+        reached=point.reached,
+        seconds_to_target=point.seconds_to_target,
+        gpu_seconds_to_target=point.gpu_seconds_to_target,
+        frames_to_target=point.frames_to_target,
+        seconds_per_million_frames=median(speeds) if speeds else None,
+    )
+
+
+def _ratios(soonest: RulePoint | None, later: RulePoint | None) -> tuple[float | None, float | None]:
+    """Return frames and seconds per frame of the next size over those of the soonest; None where one is not known."""
+    if soonest is None or later is None:
+        return None, None
+    assert soonest.frames_to_target is not None, "its seeds reached the target"
+    assert later.frames_to_target is not None, "its seeds ran"
+    frames = later.frames_to_target.value / soonest.frames_to_target.value
+    if not soonest.seconds_per_million_frames or not later.seconds_per_million_frames:
+        return frames, None
+    return frames, later.seconds_per_million_frames / soonest.seconds_per_million_frames
+
+
+def _limit(
+    soonest: RulePoint | None, later: RulePoint | None, frames: float | None, seconds_per_frame: float | None
+) -> Limit:
+    if soonest is None:
+        return "no data"
+    if later is None or frames is None or seconds_per_frame is None:
+        return "none seen"
+    if later.reached < later.seeds:
+        return "rule"
+    lost = math.log(seconds_per_frame * later.num_envs / soonest.num_envs)
+    return "PPO" if math.log(frames) > lost else "simulator"
+
+
+def _as_soon(soonest: RulePoint | None, points: Sequence[RulePoint]) -> tuple[int | None, int | None]:
+    """Return the smallest and the largest size that is not shown to take longer than the soonest."""
+    end = soonest.seconds_to_target.interval_upper if soonest and soonest.seconds_to_target else None
+    if soonest is None or end is None:
+        return None, None
+    sizes = [p.num_envs for p in points if p.seconds_to_target and _least_s(p.seconds_to_target) <= end]
+    return min(sizes), max(sizes)
+
+
+def _least_s(cost: Cost) -> float:
+    """Return what a cost is at least; 0 where nothing tells."""
+    return cost.value if cost.lower_bound else cost.interval_lower or 0.0
