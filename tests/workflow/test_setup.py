@@ -29,6 +29,7 @@ CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
 HOST_LOCK = ROOT / "workflow/requirements.lock"
 TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
 RAY_LOCK = ROOT / "containers/requirements-ray.lock"
+OVPHYSX_LOCK = ROOT / "containers/requirements-ovphysx.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
@@ -57,8 +58,8 @@ def pins(*locks: Path) -> list[tuple[str, str]]:
 
 
 def installed_locks() -> list[Path]:
-    """The lock files whose packages are here: trainers beside RSL-RL and Ray are optional."""
-    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK}
+    """The lock files whose packages are here: trainers beside RSL-RL, Ray and PhysX are optional."""
+    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK, "ovphysx": OVPHYSX_LOCK}
     return [SIMULATION_LOCK, HOST_LOCK, *(lock for module, lock in optional.items() if find_spec(module))]
 
 
@@ -71,7 +72,7 @@ def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 def test_each_package_is_pinned_once() -> None:
-    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)]
+    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)]
     assert len(names) > 150
     assert [name for name in names if names.count(name) > 1] == []
 
@@ -89,7 +90,7 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
 
 
 def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK))
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK))
     wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(*installed_locks())]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
@@ -101,6 +102,8 @@ def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
                 continue  # declares 2.11.0, runs with what is pinned
             elif name == "rl-games" and needed in ("gymnasium", "psutil"):
                 continue  # declares Gymnasium's own tasks, which it never makes, and a psutil below 6: it counts cores
+            elif name == "ovphysx" and needed == "packaging":
+                continue  # declares one below 24, reads a version with it
             elif needed not in pinned or pinned[needed] not in requirement.specifier:
                 problems.append(f"{name} needs {requirement}, pinned is {pinned.get(needed)}")
             elif requirement.extras and (needed, requirement.extras) not in wanted:
@@ -128,11 +131,11 @@ def declared(group: str) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
-@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray"])
+@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray", "ovphysx"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
         line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
@@ -160,7 +163,10 @@ def test_what_the_package_imports_is_declared() -> None:
 @pytest.mark.parametrize(
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
-    + [str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)],
+    + [
+        str(lock.relative_to(ROOT))
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
+    ],
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
@@ -233,7 +239,7 @@ class Project:
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_NO_CACHE_DIR": "1",
         }
-        for name in ("TORCH", "TRAINERS", "CONFIG", "STUDY", "ARGS"):
+        for name in ("TORCH", "TRAINERS", "PHYSICS", "CONFIG", "STUDY", "ARGS"):
             self.environment.pop(name, None)
 
     def start(self, *command: str, **environment: str | None) -> subprocess.Popen[str]:
