@@ -222,11 +222,13 @@ class Project:
         make_wheel(self.wheels, "tool", "2.0")
         make_wheel(self.wheels, "learner", "1.0")
         make_wheel(self.wheels, "gatherer", "1.0")
+        make_wheel(self.wheels, "mover", "1.0")
         self.simulation_lock = self.root / "containers/requirements.lock"
         self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
         (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
         (self.root / "containers/requirements-trainers.lock").write_text("learner==1.0\n")
         (self.root / "containers/requirements-ray.lock").write_text("gatherer==1.0\n")
+        (self.root / "containers/requirements-ovphysx.lock").write_text("mover==1.0\n")
         self.lock = self.root / "workflow/requirements.lock"
         self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
         write_program(self.bin, "nvidia-smi", "exit 9")
@@ -350,6 +352,14 @@ def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None
     assert (project.installed("learner"), project.installed("gatherer")) == ("missing", "missing")
     status, output = project.run(TRAINERS="skrl")
     assert status == 2 and "TRAINERS=skrl" in output and "TRAINERS=all" in output
+
+
+def test_physx_comes_when_asked_for_and_stays(project: Project) -> None:
+    assert project.run(PHYSICS="ovphysx")[0] == 0
+    assert project.run() == (0, "")
+    assert (project.installed("mover"), project.installed("learner")) == ("1.0", "missing")
+    status, output = project.run(PHYSICS="bullet")
+    assert status == 2 and "PHYSICS=bullet" in output and "PHYSICS=ovphysx" in output
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:
