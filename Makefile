@@ -7,6 +7,7 @@
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 #     make setup TRAINERS=all                          the trainers beside RSL-RL, too (TRAINERS=ray: and Ray)
+#     make setup PHYSICS=ovphysx                       PhysX without Isaac Sim, too: `presets: ovphysx`
 
 CONFIG = config/config.yaml
 ARGS =

@@ -3,13 +3,14 @@
 #
 #     bash workflow/setup.sh
 #
-# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock and requirements-ray.lock
-#          if asked for
+# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock, requirements-ray.lock and
+#          requirements-ovphysx.lock if asked for
 # Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
 # PYTHON   the interpreter, CPython 3.11 or 3.12; without it the first such one of python3, python3.12, python3.11
 # TORCH    cuda or cpu, see containers/install.sh
 # TRAINERS all (containers/requirements-trainers.lock as well), ray (requirements-ray.lock, too) or none; without it what .venv has,
 #          at first none
+# PHYSICS  ovphysx (PhysX without Isaac Sim: requirements-ovphysx.lock) or newton; without it what .venv has, at first newton
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,9 +28,10 @@ key() {
 }
 
 is_complete() {
-  local made_of torch trainers
-  { read -r made_of && read -r torch && read -r trainers; } 2>/dev/null <.venv/complete &&
-    [[ $made_of == "$(key "${PYTHON:-.venv/bin/python}")" && ${TORCH:-$torch} == "$torch" && ${TRAINERS:-$trainers} == "$trainers" ]]
+  local made_of torch trainers physics
+  { read -r made_of && read -r torch && read -r trainers && read -r physics; } 2>/dev/null <.venv/complete &&
+    [[ $made_of == "$(key "${PYTHON:-.venv/bin/python}")" && ${TORCH:-$torch} == "$torch" && ${TRAINERS:-$trainers} == "$trainers" &&
+      ${PHYSICS:-$physics} == "$physics" ]]
 }
 
 choose_python() {
@@ -74,6 +76,10 @@ case ${TRAINERS:-none} in
   *) fail "TRAINERS=$TRAINERS: expected TRAINERS=all (every trainer's packages), TRAINERS=ray (Ray, too) or TRAINERS=none" \
     "(RSL-RL alone)." ;;
 esac
+case ${PHYSICS:-newton} in
+  ovphysx | newton) ;;
+  *) fail "PHYSICS=$PHYSICS: expected PHYSICS=ovphysx (PhysX without Isaac Sim, too) or PHYSICS=newton (Newton alone)." ;;
+esac
 if is_complete; then
   # One that an earlier version made has no command. Somebody else's, which cannot be written to, goes without.
   if [ ! -x .venv/bin/envknee ] && [ -w .venv/bin ]; then write_command; fi
@@ -93,14 +99,16 @@ if is_complete; then exit 0; fi
 
 echo "envknee: setting up .venv: once, in a minute or two" >&2
 trap discard_incomplete EXIT
-# An .venv that is made anew, after a change of versions, keeps its trainers.
+# An .venv that is made anew, after a change of versions, keeps its trainers and its physics.
 if [ -z "${TRAINERS:-}" ]; then TRAINERS=$(sed -n 3p .venv/complete 2>/dev/null || true); fi
-: "${TRAINERS:=none}"
+if [ -z "${PHYSICS:-}" ]; then PHYSICS=$(sed -n 4p .venv/complete 2>/dev/null || true); fi
+: "${TRAINERS:=none}" "${PHYSICS:=newton}"
 optional=()
 case $TRAINERS in
   all) optional=(containers/requirements-trainers.lock) ;;
   ray) optional=(containers/requirements-trainers.lock containers/requirements-ray.lock) ;;
 esac
+if [ "$PHYSICS" = ovphysx ]; then optional+=(containers/requirements-ovphysx.lock); fi
 rm -f .venv/complete
 make_venv
 mkdir .venv/tmp
@@ -108,4 +116,4 @@ TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requi
 rmdir .venv/tmp
 echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
 write_command
-printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" >.venv/complete
+printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" "$PHYSICS" >.venv/complete

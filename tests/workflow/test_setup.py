@@ -31,6 +31,7 @@ HOST_LOCK = ROOT / "workflow/requirements.lock"
 TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
 RAY_LOCK = ROOT / "containers/requirements-ray.lock"
 HASHES = ROOT / "containers/hashes.lock"
+OVPHYSX_LOCK = ROOT / "containers/requirements-ovphysx.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
@@ -59,8 +60,8 @@ def pins(*locks: Path) -> list[tuple[str, str]]:
 
 
 def installed_locks() -> list[Path]:
-    """The lock files whose packages are here: trainers beside RSL-RL and Ray are optional."""
-    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK}
+    """The lock files whose packages are here: trainers beside RSL-RL, Ray and PhysX are optional."""
+    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK, "ovphysx": OVPHYSX_LOCK}
     return [SIMULATION_LOCK, HOST_LOCK, *(lock for module, lock in optional.items() if find_spec(module))]
 
 
@@ -73,7 +74,7 @@ def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 def test_each_package_is_pinned_once() -> None:
-    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)]
+    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)]
     assert len(names) > 150
     assert [name for name in names if names.count(name) > 1] == []
 
@@ -91,7 +92,7 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
 
 
 def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK))
+    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK))
     wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(*installed_locks())]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
@@ -103,6 +104,8 @@ def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
                 continue  # declares 2.11.0, runs with what is pinned
             elif name == "rl-games" and needed in ("gymnasium", "psutil"):
                 continue  # declares Gymnasium's own tasks, which it never makes, and a psutil below 6: it counts cores
+            elif name == "ovphysx" and needed == "packaging":
+                continue  # declares one below 24, reads a version with it
             elif needed not in pinned or pinned[needed] not in requirement.specifier:
                 problems.append(f"{name} needs {requirement}, pinned is {pinned.get(needed)}")
             elif requirement.extras and (needed, requirement.extras) not in wanted:
@@ -154,11 +157,11 @@ def declared(group: str) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
-@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray"])
+@pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray", "ovphysx"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
         line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
         for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
@@ -187,7 +190,8 @@ def test_what_the_package_imports_is_declared() -> None:
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
     + [
-        str(lock.relative_to(ROOT)) for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK, HASHES)
+        str(lock.relative_to(ROOT))
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK, HASHES)
     ],
 )
 def test_set_up_names_no_host(path: str) -> None:
@@ -244,11 +248,13 @@ class Project:
         make_wheel(self.wheels, "tool", "2.0")
         make_wheel(self.wheels, "learner", "1.0")
         make_wheel(self.wheels, "gatherer", "1.0")
+        make_wheel(self.wheels, "mover", "1.0")
         self.simulation_lock = self.root / "containers/requirements.lock"
         self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
         (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
         (self.root / "containers/requirements-trainers.lock").write_text("learner==1.0\n")
         (self.root / "containers/requirements-ray.lock").write_text("gatherer==1.0\n")
+        (self.root / "containers/requirements-ovphysx.lock").write_text("mover==1.0\n")
         self.lock = self.root / "workflow/requirements.lock"
         self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
         self.hash_wheels()
@@ -262,7 +268,7 @@ class Project:
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_NO_CACHE_DIR": "1",
         }
-        for name in ("TORCH", "TRAINERS", "CONFIG", "STUDY", "ARGS"):
+        for name in ("TORCH", "TRAINERS", "PHYSICS", "CONFIG", "STUDY", "ARGS"):
             self.environment.pop(name, None)
 
     def hash_wheels(self) -> None:
@@ -382,6 +388,14 @@ def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None
     assert (project.installed("learner"), project.installed("gatherer")) == ("missing", "missing")
     status, output = project.run(TRAINERS="skrl")
     assert status == 2 and "TRAINERS=skrl" in output and "TRAINERS=all" in output
+
+
+def test_physx_comes_when_asked_for_and_stays(project: Project) -> None:
+    assert project.run(PHYSICS="ovphysx")[0] == 0
+    assert project.run() == (0, "")
+    assert (project.installed("mover"), project.installed("learner")) == ("1.0", "missing")
+    status, output = project.run(PHYSICS="bullet")
+    assert status == 2 and "PHYSICS=bullet" in output and "PHYSICS=ovphysx" in output
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:

@@ -52,6 +52,7 @@ COMMANDS = {
     "bundle": Command("envknee.after.isaaclab_export", "write trials as Isaac Lab's own benchmark would"),
     "publish": Command("envknee.tracking.__main__", "publish a study to MLflow, or open its page"),
     "server": Command("envknee.tracking.server", "start a tracking server for a group", "envknee.tracking.server"),
+    "tasks": Command("envknee.tasks.table", "list every registered task: what runs, with which preset, what it lacks"),
     "gpus": Command("envknee.machine.gpus", "print how many trials this machine runs side by side"),
     "image": Command("envknee.run.container.apptainer", "print what an image is: hashes and labels"),
     "docker": Command("envknee.run.container.docker", "pin the image that Docker or Podman runs trials in"),

@@ -106,6 +106,7 @@ def request_for(
         seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
         task_id=study.task.id,
         asset=study.task.asset,
+        asset_root=study.task.asset_root,
         overrides={**study.task.overrides, **arm.overrides},
         trainer=arm.trainer,
         gpus=arm.gpus,

@@ -24,7 +24,7 @@ from envknee.study.errors import UserError
 PACKAGES = (
     "isaaclab", "newton", "mujoco-warp", "mujoco", "warp-lang", "torch", "rsl-rl-lib", "tensordict", "gymnasium",
     "numpy", "usd-exchange", "optuna", "snakemake",
-    "skrl", "stable-baselines3", "rl-games", "torchrl", "ray",
+    "skrl", "stable-baselines3", "rl-games", "torchrl", "ray", "ovphysx", "ovstage",
 )  # fmt: skip
 """Packages whose version can change a result."""
 

@@ -48,6 +48,8 @@ def environment_of(request: Request) -> dict[str, str]:
     if request.deterministic:
         variables |= {"CUBLAS_WORKSPACE_CONFIG": CUBLAS_WORKSPACE, "PYTHONHASHSEED": "0"}
     variables |= remedies.environment(request.memory)
+    if request.asset_root is not None:  # for a task that asks Isaac Lab for files while it runs
+        variables["ISAACSIM_ASSET_ROOT"] = str(Path(request.asset_root).expanduser().resolve())
     if request.processes > 1 and request.nodes == 1:
         # All ranks are on this machine: NCCL and Gloo would otherwise listen where others can reach them. Several machines
         # need a network, and their own variables say which.

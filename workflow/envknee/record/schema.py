@@ -85,6 +85,8 @@ class Request(Frozen):
     skip: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the trial need not be run (all is decided already), or None."""
     runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
+    asset_root: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The folder that the task's files come from, in the place of NVIDIA's asset server."""
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)

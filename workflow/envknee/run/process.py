@@ -180,6 +180,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.overrides],
+        **({} if request.asset_root is None else {"asset_root": request.asset_root}),
         **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
         **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
     }

@@ -46,6 +46,8 @@ def _of_task(study: Study) -> Iterator[Reach]:
         yield Reach("contacts", "task.asset", "NVIDIA's asset server")
     elif task.asset != "local":
         yield Reach("contacts" if "://" in task.asset else "reads", "task.asset", task.asset)
+    if task.asset_root is not None:
+        yield Reach("reads", "task.asset_root", task.asset_root)
     yield from _of_overrides("task.overrides", task.overrides)
     for name, arm in study.arms.items():
         yield from _of_overrides(f"arms.{name}.overrides", arm.overrides)

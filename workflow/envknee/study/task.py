@@ -29,13 +29,20 @@ class Task(Strict):
 
     id: str = Field(
         default="Isaac-Cartpole-Camera-Direct",
-        description="A registered Isaac Lab task, with cameras or without, that Newton simulates (and renders).",
+        description="A registered Isaac Lab task, with cameras or without, that runs without Isaac Sim: `envknee tasks` lists"
+        " them.",
     )
     asset: str = Field(
         default="local",
         description="'local': files of this machine alone, the cart-pole and the ground that ship with envknee and those that"
         " overrides name (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': what"
         " the task itself names, from NVIDIA's server.",
+    )
+    asset_root: str | None = Field(
+        default=None,
+        description="A folder that holds files as NVIDIA's asset server does (Isaac/IsaacLab/Robots/...): the task's files come from"
+        " there, and none is fetched. With 'asset: nucleus' the cart-pole and the ground, too.",
+        exclude_if=lambda value: value is None,
     )
     overrides: Overrides = Field(
         default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."

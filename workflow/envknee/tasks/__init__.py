@@ -16,7 +16,7 @@ from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Observations, Overrides, OverrideValue
-from envknee.tasks import assets
+from envknee.tasks import assets, physics
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 """The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
@@ -110,39 +110,54 @@ def _register(module: str) -> None:
         ) from error
 
 
-def configure(env_cfg: Any, asset: str, overrides: Overrides, num_envs: int, seed: int, device: str) -> None:
+def configure(
+    env_cfg: Any,
+    asset: str,
+    overrides: Overrides,
+    num_envs: int,
+    seed: int,
+    device: str,
+    asset_root: str | None = None,
+) -> None:
     """Complete an environment's configuration in place: asset, overrides, size, seed and device ('cpu' or 'cuda:0').
+
+    With `asset_root` files of NVIDIA's asset server come from that folder, and none is fetched.
 
     Raises:
         UserError: when the asset is missing or broken, an override names no field or one that the study decides, the scene needs
-            a file that is not on this machine, or the task as configured needs Isaac Sim.
+            a file that is not on this machine, or the task as configured does not run without Isaac Sim.
     """
     refuse_the_studys(overrides, ("scene.num_envs", "seed", "sim.device"), "env")
     env_cfg.scene.num_envs = num_envs
     env_cfg.seed = seed
     env_cfg.sim.device = device
-    use_local_files(env_cfg, asset)
+    use_local_files(env_cfg, asset, asset_root)
     apply_overrides(env_cfg, overrides, "env")
-    check_needs_no_isaac_sim(env_cfg)
-    assets.check(env_cfg, may_fetch=asset == "nucleus")
+    physics.check(env_cfg)
+    assets.check(env_cfg, may_fetch=asset == "nucleus" and asset_root is None)
 
 
-def use_local_files(env_cfg: Any, asset: str) -> dict[str, str]:
-    """Put the project's own files, or the cart-pole that `asset` names, into a task's scene; nothing with asset: nucleus.
+def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> dict[str, str]:
+    """Put files of this machine into a task's scene: the project's own or the cart-pole that `asset` names, then `asset_root`'s.
+
+    With asset: nucleus the project's own stay out.
 
     Returns:
         What was set, by the dotted name of its field.
 
     Raises:
-        UserError: when the asset is missing or broken, or is a cart-pole's for a scene without one.
+        UserError: when the asset is missing or broken, or is a cart-pole's for a scene without one, or there is no such folder.
     """
-    if asset == "nucleus":
-        return {}
+    own = {} if asset == "nucleus" else _use_own_files(env_cfg, asset)
+    return own if asset_root is None else own | assets.use_root(env_cfg, asset_root)
+
+
+def _use_own_files(env_cfg: Any, asset: str) -> dict[str, str]:
     names = cartpoles(env_cfg)
     if not names and asset != "local":
         raise UserError(
             f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: local, and name files of other"
-            " robots under task.overrides (env.scene.robot.spawn.usd_path), or asset: nucleus"
+            " robots under task.overrides (env.scene.robot.spawn.usd_path) or their folder as task.asset_root, or asset: nucleus"
         )
     paths = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
     for name in names:
@@ -158,29 +173,6 @@ def with_paths(overrides: Overrides) -> Overrides:
         else value
         for name, value in overrides.items()
     }
-
-
-def check_needs_no_isaac_sim(env_cfg: Any) -> None:
-    """Make sure that physics and cameras of a task, as configured, are Newton's.
-
-    Raises:
-        UserError: names what is not, and how a task is told to use Newton.
-    """
-    from isaaclab.sensors import CameraCfg
-
-    remedy = (
-        "Where the task has such variants, set task.overrides `presets: newton_mjwarp` or `presets: newton_renderer`"
-    )
-    physics = getattr(env_cfg.sim, "physics", None)
-    if not type(physics).__module__.startswith("isaaclab_newton."):
-        kind = "PhysX, Isaac Lab's default" if physics is None else type(physics).__name__
-        raise UserError(f"task.id: its physics ({kind}) needs Isaac Sim, and envknee runs without it. {remedy}")
-    for name, camera in vars(env_cfg.scene).items():
-        if isinstance(camera, CameraCfg) and not type(camera.renderer_cfg).__module__.startswith("isaaclab_newton."):
-            raise UserError(
-                f"task.id: its camera {name!r} is rendered by {type(camera.renderer_cfg).__name__}, which needs Isaac Sim, and"
-                f" envknee runs without it. {remedy}"
-            )
 
 
 def cartpoles(env_cfg: Any) -> list[str]:
@@ -229,6 +221,7 @@ def make(task_id: str, env_cfg: Any, observations: Observations = "stock") -> gy
     """
     from envknee.tasks import frames  # once Isaac Lab runs
 
+    physics.use_without_gpu()
     try:
         env = gymnasium.make(task_id, cfg=env_cfg)
     except FileNotFoundError as error:
@@ -262,8 +255,8 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
 def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
     """Tell `timeline` what each environment step does: physics, render, observation.
 
-    Upstream: SimulationContext.step, SensorBase._update_outdated_buffers (a camera renders when its data are read),
-    SensorBase._process_batch, DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
+    Upstream: SimulationContext.step (which steps Newton and PhysX alike), SensorBase._update_outdated_buffers (a camera renders
+    when its data are read), SensorBase._process_batch, DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
     """
     from isaaclab.sensors import Camera, SensorBase
 

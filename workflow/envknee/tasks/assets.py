@@ -81,17 +81,51 @@ def _members(config: Any, path: str) -> list[tuple[str, Any]]:
     return [(f"{path}{name}", item) for name, item in vars(config).items()]
 
 
+def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:
+    """Take files of NVIDIA's asset server from a folder that holds the same tree; return what was set, by dotted name.
+
+    Upstream: ISAACSIM_ASSET_ROOT, which Isaac Lab reads once, when it is imported: so paths are changed here.
+
+    Raises:
+        UserError: when there is no such folder.
+    """
+    from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
+
+    root = Path(asset_root).expanduser().resolve()
+    if not root.is_dir():
+        raise UserError(
+            f"task.asset_root: {asset_root} is no folder ({root}). Expected one that holds Isaac/ as NVIDIA's asset server does"
+        )
+    changed = {}
+    for file in files(env_cfg):
+        if file.value.startswith(f"{NUCLEUS_ASSET_ROOT_DIR}/"):
+            changed[file.name] = str(root / file.value.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/"))
+            file.put(changed[file.name])
+    return changed
+
+
 def check(env_cfg: Any, may_fetch: bool) -> None:
-    """Make sure that each file is there, and none would be fetched where that is not allowed.
+    """Make sure that each file is there with all that it names, and none would be fetched where that is not allowed.
 
     Paths of this machine become absolute, and `package:newton/examples/assets/ant.usda` the file in that installed package.
 
     Raises:
-        UserError: names each file that is missing, or that would be fetched, and what to write in its place.
+        UserError: lists the files that are missing, or that would be fetched, and what to write in their place.
     """
+    missing = []
     for file in files(env_cfg):
-        if not is_remote(file.value):
-            file.put(str(local_path(file.value, f"env.{file.name}")))
+        if is_remote(file.value):
+            continue
+        try:
+            path = local_path(file.value, f"env.{file.name}")
+        except UserError as error:
+            missing.append(str(error))
+            continue
+        file.put(str(path))
+        if not may_fetch:
+            missing += [f"env.{file.name}: {path} names {one}, which is not there" for one in unresolved(path)]
+    if missing:
+        raise UserError("\n    ".join(missing))
     remote = fetched(env_cfg)
     if remote and not may_fetch:
         raise UserError(
@@ -100,8 +134,23 @@ def check(env_cfg: Any, may_fetch: bool) -> None:
         )
 
 
+def unresolved(usd: Path) -> list[str]:
+    """Return what a USD file names, itself or through others, and what is not there; materials' own libraries (MDL) left out."""
+    if usd.suffix not in (".usd", ".usda", ".usdc", ".usdz"):
+        return []
+    from pxr import Tf, UsdUtils
+
+    find: Any = UsdUtils.ComputeAllDependencies
+    try:
+        _, _, missing = find(str(usd))
+    except Tf.ErrorException as error:
+        return [f"something that does not open ({str(error).strip()})"]
+    return sorted(one for one in missing if not one.endswith(".mdl"))
+
+
 REMEDY = (
-    "Name a file for each under task.overrides, such as `env.{name}: robots/robot.usd`, or"
+    "Name a folder that holds NVIDIA's tree as task.asset_root, or a file for each under task.overrides, such as"
+    " `env.{name}: robots/robot.usd`, or"
     f" `{PACKAGE}newton/examples/assets/ant.usda` for one in an installed package"
 )
 
@@ -141,7 +190,7 @@ def local_path(file: str, name: str) -> Path:
             )
         path = Path(spec.origin).parent / inside
     if not path.is_file():
-        raise UserError(f"{name}: {file} does not exist ({path.absolute()}). Expected a USD file, or asset: nucleus")
+        raise UserError(f"{name}: {file} does not exist ({path.absolute()}). Expected a file, or asset: nucleus")
     return path.resolve()
 
 

@@ -69,14 +69,34 @@ def shown(named: str) -> Path:
     Raises:
         UserError: when the file lies where keys, settings or devices do.
     """
+    file = _showable(named)
+    is_wide = len(file.parent.parts) <= 2 or Path.home().resolve().is_relative_to(file.parent)
+    return file.parent if file.suffix in USD and not is_wide else file
+
+
+def shown_folder(named: str) -> Path:
+    """Return the folder of files that a study names, for the image to read whole (`task.asset_root`).
+
+    Raises:
+        UserError: when keys, settings or devices lie there, or everybody's files.
+    """
+    folder = _showable(named)
+    if len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder):
+        raise UserError(
+            f"task.asset_root: {named} ({folder}) holds much more than a robot's files, and images get to read only those. Put"
+            " them into a folder of their own"
+        )
+    return folder
+
+
+def _showable(named: str) -> Path:
     file = Path(named).expanduser().resolve()
     if any(part.startswith(".") for part in file.parts) or any(file.is_relative_to(place) for place in NEVER_SHOWN):
         raise UserError(
             f"the study names {named} ({file}), and files in hidden folders and in {', '.join(NEVER_SHOWN)} stay out of images:"
             " keys and settings lie there. Put the file into a folder of its own"
         )
-    is_wide = len(file.parent.parts) <= 2 or Path.home().resolve().is_relative_to(file.parent)
-    return file.parent if file.suffix in USD and not is_wide else file
+    return file
 
 
 def command_line(
@@ -99,6 +119,8 @@ def command_line(
         value for value in request.overrides.values() if isinstance(value, str) and Path(value).expanduser().is_file()
     ]
     readable += [shown(file) for file in files]
+    if request.asset_root is not None:
+        readable.append(shown_folder(request.asset_root))
     for name in ("kernels", "cache", "tmp"):
         (scratch / name).mkdir()
     inside = as_told() | {
@@ -111,6 +133,8 @@ def command_line(
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
         TOLD: entrance.image.model_dump_json(),
     }
+    if request.asset_root is not None:
+        inside["ISAACSIM_ASSET_ROOT"] = variables["ISAACSIM_ASSET_ROOT"]
     named = {str(trial.root): str(root) for trial, root in zip(trials, roots, strict=True)}
     command = ["python", *(named.get(word, word) for word in command[1:])]
     kernels = variables.get("WARP_CACHE_PATH")
@@ -142,7 +166,7 @@ def command_line(
         readable=readable,
         folder=folder,
         gpus=gpus,
-        network=request.asset == "nucleus",
+        network=request.asset == "nucleus" and request.asset_root is None,
     )
     return apptainer.guarded(scratch, entrance.runner, scratch.name, words), variables
 

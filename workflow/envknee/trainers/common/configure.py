@@ -28,7 +28,9 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
     fields = {name: value for name, value in request.overrides.items() if name != "presets"}
     overrides = split_by_root(fields, ("env", "agent"))
     env_cfg, agent_cfg = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
-    tasks.configure(env_cfg, request.asset, overrides["env"], request.num_envs, request.seed + rank, device)
+    tasks.configure(
+        env_cfg, request.asset, overrides["env"], request.num_envs, request.seed + rank, device, request.asset_root
+    )
     return env_cfg, agent_cfg, overrides["agent"]
 
 
@@ -150,7 +152,7 @@ def isaaclab_train(
         agent: fields of the agent to set beside the overrides, by their whole names
     """
     registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
-    local = tasks.use_local_files(registered, request.asset)
+    local = tasks.use_local_files(registered, request.asset, request.asset_root)
     fields = {
         **{f"env.{name}": value for name, value in local.items()},
         **tasks.with_paths(request.overrides),

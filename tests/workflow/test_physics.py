@@ -1,0 +1,93 @@
+"""Tasks without Isaac Sim: PhysX beside Newton, files from a folder, and the page that lists all tasks."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import quick
+from conftest import a_trial, camera
+from envknee.run.container.enter import shown_folder
+from envknee.run.prepare import resolve_arms
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.tasks import assets, physics
+
+ROOT = Path(__file__).parents[2]
+ANT = "Isaac/Robots/IsaacSim/Ant/ant_instanceable.usd"
+SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup_iterations": 1}
+
+
+def a_study(**task):
+    return parse_study(
+        {"study": "by-hand", "task": task, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
+    )
+
+
+def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
+    pytest.importorskip("ovphysx", reason="make setup PHYSICS=ovphysx")
+    trial = a_trial(tmp_path / "trial", overrides=camera(24) | {"presets": "ovphysx"}, **SMALL)
+    record = quick.launch(trial)
+    assert record.outcome.status == "ok", record.outcome.reason
+    assert record.phases_s is not None
+    assert all(record.phases_s[phase].median > 0 for phase in ("physics", "render", "observation", "learning"))
+    assert record.outcome.environment is not None
+    assert "ovphysx" in record.outcome.environment.packages
+
+
+def test_missing_packages_and_libraries_are_a_sentence(monkeypatch):
+    study = a_study(overrides={"presets": "ovphysx"})
+    with monkeypatch.context() as changed:
+        changed.setattr(physics, "WHEELS", ("ovnothing",))
+        with pytest.raises(UserError, match="needs ovnothing, .* PHYSICS=ovphysx"):
+            resolve_arms(study)
+    monkeypatch.setattr(physics, "WHEELS", ())
+    monkeypatch.setattr(physics, "LIBRARIES", {"libnothing.so.9": "libnothing9"})
+    with pytest.raises(UserError, match="apt-get install libnothing9.*LD_LIBRARY_PATH"):
+        resolve_arms(study)
+
+
+@pytest.mark.parametrize("presets", ["ovrtx", "rtx"])
+def test_ovrtx_is_refused_for_its_own_reason(presets):
+    with pytest.raises(UserError, match="launch_simulation") as error:
+        resolve_arms(a_study(overrides={"presets": presets}))
+    assert "needs Isaac Sim" not in str(error.value)
+
+
+def test_files_come_from_a_folder_and_all_that_it_lacks_is_listed(tmp_path):
+    study = a_study(id="Isaac-Ant-Direct", asset_root=str(tmp_path))
+    with pytest.raises(UserError, match="ant_instanceable.usd does not exist"):
+        resolve_arms(study)
+    robot = tmp_path / ANT
+    robot.parent.mkdir(parents=True)
+    robot.write_text('#usda 1.0\ndef "ant" (references = @./lost.usda@) {}\n')
+    with pytest.raises(UserError, match=r"ant_instanceable.usd names .*lost\.usda, which is not there"):
+        resolve_arms(study)
+    shutil.copy(assets.local_path("package:newton/examples/assets/ant.usda", ""), robot)
+    found = resolve_arms(study)["stock"]["env"]["scene"]["robot"]["spawn"]["usd_path"]
+    assert found == str(robot.resolve())
+    with pytest.raises(UserError, match="is no folder"):
+        resolve_arms(a_study(id="Isaac-Ant-Direct", asset_root=str(tmp_path / "nowhere")))
+
+
+def test_an_image_reads_that_folder_and_no_wider_one(tmp_path):
+    assert shown_folder(str(tmp_path)) == tmp_path.resolve()
+    for wide in ("/", "/etc/x", str(Path.home())):
+        with pytest.raises(UserError):
+            shown_folder(wide)
+
+
+def test_the_page_of_tasks_is_what_the_command_prints():
+    rows = {line.split(" | ")[0]: line for line in (ROOT / "docs/tasks.md").read_text().splitlines() if " | " in line}
+    names = [row.removeprefix("| ") for row in rows if re.match(r"\| (Isaac|Envknee)", row)]
+    code = "import os; from envknee.tasks import table; print(*table.registered(), flush=True); os._exit(0)"
+    known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert known.splitlines()[-1].split() == names
+    some = names[::12]  # all of them take a minute
+    command = [sys.executable, "-m", "envknee", "tasks", *some]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [line for line in said.splitlines() if line.startswith(("| Isaac", "| Envknee"))] == [
+        rows[f"| {name}"] for name in some
+    ]

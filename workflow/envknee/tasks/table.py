@@ -1,0 +1,139 @@
+"""Every registered task: whether it runs without Isaac Sim, with which presets, and which files it lacks.
+
+Input: Isaac Lab, as installed. Output: a table in Markdown, which docs/tasks.md holds.
+
+    envknee tasks                                            all of them, in a minute or two
+    envknee tasks Isaac-Ant Isaac-Cartpole-Camera-Direct     these
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+
+from envknee import tasks
+from envknee.study.errors import UserError, run_command
+from envknee.tasks import assets, physics
+
+TRAINERS = {"rsl_rl": "rsl_rl", "skrl": "skrl", "rl_games": "rl_games", "sb3": "sb3"}
+"""What tasks call a library whose agent they configure, by the trainer that starts from it (`torchrl` starts from RSL-RL's)."""
+
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "newton": (None, "newton_mjwarp", "newton_renderer", "newton_mjwarp,newton_renderer"),
+    physics.OVPHYSX: ("ovphysx", "ovphysx,newton_renderer"),
+}
+"""Values of `presets` that are tried, the shortest first; None is the task's own choice."""
+
+HEAD = "| task | trainers | Newton | PhysX without Isaac Sim | files that it lacks |\n| --- | --- | --- | --- | --- |"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A task as the table has it."""
+
+    name: str
+    trainers: tuple[str, ...]
+    presets: dict[str, str | None]
+    """What to set, by what simulates; None for the task's own choice. Empty where nothing does."""
+    why_not: str | None
+    """Why nothing does, or None."""
+    files: tuple[str, ...]
+    """Files of NVIDIA's asset server that `task.asset_root` has to hold, by their paths in it."""
+
+
+def registered() -> list[str]:
+    """Return the names of Isaac Lab's tasks and envknee's own."""
+    import isaaclab_tasks  # noqa: F401  registers the tasks
+
+    return sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
+
+
+def look_at(name: str) -> Listed:
+    """Find out what a task needs, from its configuration alone: nothing is simulated or fetched."""
+    kwargs = gymnasium.registry[name].kwargs
+    trainers = tuple(trainer for trainer, library in TRAINERS.items() if f"{library}{tasks.AGENT}" in kwargs)
+    found: dict[str, str | None] = {}
+    lacking: set[str] = set()
+    why_not = ""
+    for simulator, choices in CHOICES.items():
+        for presets in choices:
+            try:
+                env_cfg, _ = tasks.resolve(name, None, presets)
+                does = physics.backend(env_cfg)
+            except UserError as error:
+                why_not = why_not or _reason(error)
+                continue
+            if does == simulator:
+                found[simulator] = presets
+                lacking |= _lacking(env_cfg)
+                break
+    return Listed(name, trainers, found, None if found else why_not, tuple(sorted(lacking)))
+
+
+def _lacking(env_cfg: Any) -> set[str]:
+    from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
+
+    tasks.use_local_files(env_cfg, "local")
+    return {value.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/") for value in assets.fetched(env_cfg).values()}
+
+
+def _reason(error: UserError) -> str:
+    """Return why a task does not run, in a word or two."""
+    said = str(error)
+    if "needs a package" in said:
+        cause = error.__cause__
+        name = cause.name if isinstance(cause, ImportError) else None
+        return f"needs the package {name}" if name else "needs packages that envknee does not install"
+    return "needs Isaac Sim" if "needs Isaac Sim" in said else "has no such preset"
+
+
+def row(task: Listed) -> str:
+    """Return a task's line of the table. Pure."""
+    newton, ovphysx = (_cell(task, simulator) for simulator in CHOICES)
+    files = "<br>".join(task.files) or ("—" if task.why_not else "none")
+    return f"| {task.name} | {', '.join(task.trainers) or '—'} | {newton} | {ovphysx} | {files} |"
+
+
+def _cell(task: Listed, simulator: str) -> str:
+    if simulator in task.presets:
+        presets = task.presets[simulator]
+        return "yes" if presets is None else f"`presets: {presets}`"
+    return task.why_not or "—"
+
+
+def summary(listed: Sequence[Listed]) -> str:
+    """Return how many tasks run, in a sentence or two. Pure."""
+    runs = [task for task in listed if task.presets]
+    by = {simulator: sum(simulator in task.presets for task in listed) for simulator in CHOICES}
+    bare = sum(not task.files for task in runs)
+    trained = sum(bool(task.trainers) for task in runs)
+    return (
+        f"Of {len(listed)} tasks {len(runs)} run without Isaac Sim: {by['newton']} with Newton, {by[physics.OVPHYSX]} with PhysX."
+        f" {trained} of them configure an agent for one of envknee's trainers. {bare} need no file that envknee lacks."
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Print every registered task as a table in Markdown.")
+    parser.add_argument("task", nargs="*", help="only these (default: all)")
+    arguments = parser.parse_args()
+    known = registered()
+    for name in arguments.task:
+        if name not in known:
+            raise UserError(f"{name!r} is no registered task. `envknee tasks` lists all of them")
+    with contextlib.redirect_stdout(sys.stderr):  # Isaac Lab says what it reads
+        listed = [look_at(name) for name in arguments.task or known]
+    print(summary(listed), end="\n\n")
+    print(HEAD)
+    print("\n".join(map(row, listed)), flush=True)
+    os._exit(0)  # Isaac Lab's and PyTorch's shutdown may fail after that
+
+
+if __name__ == "__main__":
+    run_command(main)
