@@ -76,5 +76,5 @@ def check_cluster():
     found = checks.problems(STUDY, SITE, cluster)
     if found:
         raise UserError("\n".join([f"{SITE_PATH} and this cluster do not fit:", *(f"  {line}" for line in found)]))
-    for line in checks.warnings(SITE, cluster):
+    for line in checks.warnings(STUDY, SITE, cluster):
         logger.warning(f"envknee: {line}")
