@@ -233,7 +233,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     # Four blocks side by side, two on each node: two sizes, and the first again. Each stops in its second trial, by its own fault.
     folder = site.prepared()
     sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 4, "block": "all"}, learning=None))
-    blocks: tuple[int, ...] = (0, 3, 6, 9)
+    blocks = range(0, 12, 3)
     hung = dict(zip(blocks, hang(site, folder, 1, 4, 7, 10), strict=True))
     jobs = {block: job for block in blocks if (job := job_of(cluster, block))}
     asked = {cluster.jobs()[job]["limit"] for job in jobs.values()}
@@ -415,9 +415,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     assert not trial_processes(site.folder)
     assert not cluster.ask("squeue", "--noheader", "--steps", f"--jobs={other}")
 
-    sweep = site.make(study)
-    output, _ = sweep.communicate(timeout=300)
-    assert sweep.returncode == 0 and "study tiny: 6 of 6 trials measured" in output, output
+    result = site.sweep(study, *(str(folder.trial(number).record.relative_to(site.folder)) for number in range(6)))
+    assert result.returncode == 0 and "[6/6] throughput stock" in result.stdout, result.stdout
     cluster.ask("scancel", other)
     records = assert_whole(folder, 6, cluster, site)
     assert [record.outcome.status for record in records] == ["ok"] * 6
