@@ -2,7 +2,7 @@
 # `--profile allocation`.
 #
 # In:   the site, and what the cluster says of itself
-# Out:  what rules ask SLURM for, STEP, which starts a step, and TRIES
+# Out:  what rules ask SLURM for, in_step, which starts their commands, and TRIES
 import functools
 from pathlib import Path
 
@@ -48,9 +48,13 @@ if MARGIN_MINUTES is not None:
     workflow.resource_settings.cores = ALLOCATION.devices + os.cpu_count()
     workflow.register_resource("_cores", workflow.resource_settings.cores)
 
-# What starts a rule's command on the devices that it needs. A resource, because as a parameter it would make finished trials
-# look out of date.
-STEP = "{resources.step} " if ALLOCATION else ""
+
+def in_step(command):
+    """Return a rule's shell command, with what starts a step before it.
+
+    That is a resource: as a parameter it would make finished trials look out of date.
+    """
+    return f"{{resources.step}} {command}" if ALLOCATION else command
 
 
 def step_of_trial(wildcards):

@@ -20,7 +20,7 @@ rule prepare:
         folder=FOLDER.root,
         study=canonical_json(STUDY.measured_part()),  # the same in whatever order a file lists its keys
     shell:
-        STEP + "python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}"
+        in_step("python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}")
 
 
 rule request:
@@ -60,7 +60,7 @@ rule trial:
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
-        STEP + "python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}"
+        in_step("python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}")
 
 
 # A block: one process measures several trials. Each has a rule of its own, because the names of its files follow no pattern.
@@ -83,4 +83,4 @@ for BLOCK in BLOCKS:
         params:
             trials=[FOLDER.trial(slot.number).root for slot in BLOCK],
         shell:
-            STEP + "python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}"
+            in_step("python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}")

@@ -63,10 +63,8 @@ class Allocation:
         Each of a step's devices comes with an equal share of its node's cores and memory.
         """
         share = max(1, shape.gpus)
-        cpus, mem_mb = (
-            min(of_node // _devices(node) for node, of_node in parts)
-            for parts in ([(node, node.cpus) for node in self.nodes], [(node, node.mem_mb) for node in self.nodes])
-        )
+        cpus = min(node.cpus // _devices(node) for node in self.nodes)
+        mem_mb = min(node.mem_mb // _devices(node) for node in self.nodes)
         cpus_each = max(1, cpus - cpus % self.threads_per_core)
         options = [
             "--exact", f"--cpus-per-task={cpus_each * share}", "--mpi=none",
