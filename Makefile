@@ -5,6 +5,7 @@
 #     make sweep FROM=study.zip                        the study of an archive, measured here (TRUST=1: whatever it runs and reads)
 #     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
 #     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
+#     make sweep PROFILE=allocation                    as steps on nodes that you have (salloc, sbatch)
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 #     make setup TRAINERS=all                          the trainers beside RSL-RL, too (TRAINERS=ray: and Ray)
 #     make setup PHYSICS=ovphysx                       PhysX without Isaac Sim, too: `presets: ovphysx`

@@ -4,6 +4,7 @@
 #     snakemake --configfile config/studies/one-gpu.yaml   another one
 #     snakemake -n                                         what would run, and nothing else
 #     snakemake --profile slurm                            as jobs of a cluster, described in slurm/site.yaml
+#     snakemake --profile allocation                       as steps on nodes that you have (salloc, sbatch)
 #
 # Everything a study produces is under results/<study>/. Rules are in workflow/rules, logic in workflow/envknee.
 from snakemake.utils import min_version

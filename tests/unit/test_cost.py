@@ -37,6 +37,25 @@ def test_a_job_that_a_person_sweeps_in_is_no_trials_own():
     assert job == SlurmJob(job_id="7", partition="gpu", nodes="n1")
 
 
+def test_trials_of_a_blocks_job_share_what_it_waited_and_took(monkeypatch: pytest.MonkeyPatch):
+    block = JOB.replace("rule_trial_wildcards_0007", "rule_block_0007")
+    assert parse_job("7", block) == parse_job("7", JOB)
+    now, steps = parse_job("7", block).started_unix_s or 0.0, iter((1000, 1600, None, 2500))
+    monkeypatch.setattr(time, "time", lambda: now + 20)
+    monkeypatch.setattr(cost, "slurm_job", lambda _: parse_job("7", block, f"7.batch|{next(steps)}"))
+    shared = cost.Shared()
+    cost.start([], shared)  # breaks without a result
+    monkeypatch.setattr(time, "time", lambda: now + 300)
+    first, *others = [cost.start([], shared)() for _ in range(4)]
+    assert first.slurm is not None and first.slurm.submitted_unix_s == now - 90
+    assert first.held_s == pytest.approx(20, abs=1)  # from the job's start to the block's
+    assert [other.held_s for other in others] == pytest.approx([0, 0, 0], abs=1)
+    assert all(other.slurm == SlurmJob(job_id="7", partition="gpu", nodes="n1", energy_j=energy_j)
+               for other, energy_j in zip(others, (600.0, None, 900.0), strict=True))  # fmt: skip
+    assert first.slurm.energy_j == 1000.0
+    assert [with_cost(one).queue_wait_s for one in (first, *others)] == [90.0, None, None, None]
+
+
 def test_slurms_joules_are_those_of_the_largest_step():
     # What sstat of SLURM 22.05 says: two nodes with a sensor that counts 100 W, the batch step on the first and one step on both.
     assert parse_job("2", JOB, "2.batch|800\n2.0|1600\n").energy_j == 1600.0

@@ -9,6 +9,7 @@ from envknee.machine import gpus
 from envknee.slurm import checks, facts, jobs, node, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
@@ -182,7 +183,7 @@ def test_slurms_own_words_are_read():
 def test_what_fits_is_left_alone():
     assert checks.problems(a_study(), Site(partition="gpu", account="robots", qos="long"), a_cluster()) == []
     assert checks.problems(a_study(), Site(partition="gpu", account="any"), a_cluster(accounts=None, qos=None)) == []
-    assert checks.warnings(Site(partition="gpu"), a_cluster()) == []
+    assert checks.warnings(a_study(), Site(partition="gpu"), a_cluster()) == []
 
 
 @pytest.mark.parametrize(
@@ -215,5 +216,27 @@ def test_more_gpus_than_any_node_has_are_found():
 
 
 def test_a_partition_that_ends_preempted_jobs_for_good_is_noted():
-    (line,) = checks.warnings(Site(partition="debug"), a_cluster())
+    (line,) = checks.warnings(a_study(), Site(partition="debug"), a_cluster())
     assert "partition debug ends preempted jobs (PreemptMode CANCEL)" in line
+
+
+def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
+    section = {
+        "num_envs": [16, 32, 64],
+        "horizon": [8],
+        "batch_size": 128,
+        "repeats": 2,
+        "limit_s": 600,
+        "block": "all",
+    }
+    study = a_study(arms={"one": {}}, throughput=section, learning=None)
+    block, _ = space.jobs(plan(study))
+    mine = Site(partition="gpu")
+    assert (
+        jobs.block_job(study, block, mine).minutes == 49
+    )  # three sizes and the first again, 600 s x 1.1 each, and 5 min
+    assert checks.warnings(study, mine, a_cluster()) == []
+    short = facts.parse_partitions(PARTITIONS.replace("MaxTime=1-12:30:00", "MaxTime=00:30:00"))
+    (line,) = checks.warnings(study, mine, a_cluster(partitions=short))
+    assert "4 trials of a block may take 49 minutes together" in line and "'gpu' ends jobs after 30" in line
+    assert checks.problems(study, mine, a_cluster(partitions=short)) == []

@@ -71,17 +71,19 @@ class Site(Workspace):
         }  # fmt: skip
         for name in ("config", "workflow"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("Snakefile", "Makefile", "profiles", "slurm"):
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last two are links
+        for name in ("Snakefile", "Makefile", "profiles", "slurm", "allocation"):
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last three are links
         snakemake = folder / "bin/snakemake"
         snakemake.parent.mkdir()
         snakemake.write_text(SNAKEMAKE, encoding="utf-8")
         snakemake.chmod(0o755)
+        self.profile = "slurm"
         edit(folder / "slurm/config.yaml", **PROFILE)
+        edit(folder / "allocation/config.yaml", **{"latency-wait": "5"})
         self.edit_site(**SITE)
 
     def command(self, study: Path, *arguments: str) -> list[str]:
-        return ["snakemake", *arguments, "--profile", "slurm", "--configfile", study.name]
+        return ["snakemake", *arguments, "--profile", self.profile, "--configfile", study.name]
 
     def make(self, study: Path) -> "subprocess.Popen[str]":
         """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
@@ -92,7 +94,7 @@ class Site(Workspace):
             program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
         sweep = subprocess.Popen(
-            ["make", "sweep", "PROFILE=slurm", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
+            ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
             start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.started.append(sweep)
@@ -129,10 +131,10 @@ def site(tmp_path: Path, cluster: Cluster) -> Iterator[Site]:
 
 
 def job_of(cluster: Cluster, number: int, state: str = "RUNNING") -> str | None:
-    """Return the job of a trial that is in `state`."""
-    comment = f"rule_trial_wildcards_{number:04d}"
+    """Return the job of a trial, or of the block that begins with it, that is in `state`."""
+    comments = (f"rule_trial_wildcards_{number:04d}", f"rule_block_{number:04d}")
     return next(
-        (job for job, seen in cluster.jobs().items() if (seen["comment"], seen["state"]) == (comment, state)), None
+        (job for job, seen in cluster.jobs().items() if seen["comment"] in comments and seen["state"] == state), None
     )
 
 
@@ -144,7 +146,8 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
         rows = folder.trial(record.request.number).metrics.read_text(encoding="utf-8").splitlines()
         if record.request.kind == "throughput":
             assert len(rows) == record.request.warmup_iterations + (record.request.iterations or 0)
-        assert record.queue_wait_s is not None and record.queue_wait_s >= 0
+        if record.request.block is None:
+            assert record.queue_wait_s is not None and record.queue_wait_s >= 0
         assert record.gpu_hours == 0.0 and record.energy_j is None  # the nodes' GPUs are links to /dev/null
     assert not trial_processes(workspace.folder)
     wait_for(lambda: not cluster.jobs(), timeout_s=20)
@@ -213,30 +216,45 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert "Nothing to be done" in result.stdout
 
 
-def hang(site: Site, folder: StudyFolder, number: int) -> int:
-    """Wait until a trial measures, then stop it, as a driver that hangs would; return its process."""
-    environment = folder.trial(number).environment
-    wait_for(environment.exists, timeout_s=180)
-    (process,) = [
-        process
-        for process in trial_processes(site.folder)
-        if f"/{number:04d}" in " ".join(psutil.Process(process).cmdline())
-    ]
-    os.kill(process, signal.SIGSTOP)
-    return process
+def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
+    """Wait until each of these trials measures, then stop it, as a driver that hangs would; return their processes."""
+    hung: dict[int, int] = {}
+    deadline = time.monotonic() + 240
+    while len(hung) < len(numbers):
+        assert time.monotonic() < deadline, f"of {numbers} only {[*hung]} began"
+        for number in numbers:
+            if number not in hung and folder.trial(number).environment.exists():
+                (hung[number],) = [process for process in trial_processes(site.folder) if measures(process, number)]
+                os.kill(hung[number], signal.SIGSTOP)
+        time.sleep(0.1)
+    return [hung[number] for number in numbers]
+
+
+def measures(process: int, number: int) -> bool:
+    """Tell whether a process measures a trial; that of a block is told which ones by its launcher."""
+    with suppress(psutil.NoSuchProcess):
+        found = psutil.Process(process)
+        parent = found.parent()
+        words = [*found.cmdline(), *(parent.cmdline() if parent else [])]
+        return any(word.endswith(f"/{number:04d}") for word in words)
+    return False
 
 
 @pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
-    # Four trials side by side, two on each node. Each is stopped in its middle, and meets its own fault.
+    # Four blocks side by side, two on each node: two sizes, and the first again. Each stops in its second trial, by its own fault.
     folder = site.prepared()
-    sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 2}, learning=None))
-    hung = [hang(site, folder, number) for number in range(4)]
-    jobs = {number: job for number in range(4) if (job := job_of(cluster, number))}
-    nodes = {number: cluster.jobs()[job]["node"] for number, job in jobs.items()}
-    crashed = nodes[3]
-    victims = [number for number in range(4) if nodes[number] == crashed]
-    cancelled, late = (number for number in range(4) if nodes[number] != crashed)
+    sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 4, "block": "all"}, learning=None))
+    blocks = range(0, 12, 3)
+    hung = dict(zip(blocks, hang(site, folder, 1, 4, 7, 10), strict=True))
+    jobs = {block: job for block in blocks if (job := job_of(cluster, block))}
+    asked = {cluster.jobs()[job]["limit"] for job in jobs.values()}
+    assert asked == {"38:00"}  # limit_s 600 of three trials, a tenth more, and 5 minutes
+    measured = {block: folder.trial(block).metrics.stat().st_mtime_ns for block in blocks}
+    nodes = {block: cluster.jobs()[job]["node"] for block, job in jobs.items()}
+    crashed = nodes[9]
+    victims = [block for block in blocks if nodes[block] == crashed]
+    cancelled, late = (block for block in blocks if nodes[block] != crashed)
     assert len(victims) == 2
 
     cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
@@ -244,26 +262,28 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     cluster.wait_until_saved()  # or the hung trial would stay: its controller would have forgotten both orders
     cluster.crash_node(crashed)
     cluster.kill_controller()
-    wait_for(lambda: not any(psutil.pid_exists(hung[number]) for number in victims), timeout_s=20)
+    wait_for(lambda: not any(psutil.pid_exists(hung[block]) for block in victims), timeout_s=20)
     cluster.start_controller()
     # SLURM finds the node lost and starts its jobs again, under their numbers; it comes back meanwhile.
     wait_for(
-        lambda: {cluster.jobs().get(jobs[number], {}).get("state") for number in victims} == {"PENDING"}, timeout_s=120
+        lambda: {cluster.jobs().get(jobs[block], {}).get("state") for block in victims} == {"PENDING"}, timeout_s=120
     )
     cluster.start_node(crashed)
 
     output, _ = sweep.communicate(timeout=800)
     assert sweep.returncode == 0, output
-    records = assert_whole(folder, 4, cluster, site)
-    assert [record.outcome.status for record in records] == ["ok"] * 4
-    assert [record.lost_attempts for record in records] == [1] * 4
-    for number in range(4):
-        # Once broken off, once measured; the rows of the first time are kept apart.
-        assert len(list(folder.trial(number).root.glob("metrics.interrupted-*.jsonl"))) == 1
+    records = assert_whole(folder, 12, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok"] * 12
+    # Nothing but the trial that ran was measured again; the rows of the first time are kept apart.
+    assert [record.lost_attempts for record in records] == [0, 1, 0] * 4
+    assert [len(list(path.glob("metrics.interrupted-*"))) for path in sorted(folder.trials.iterdir())] == [0, 1, 0] * 4
+    assert {block: folder.trial(block).metrics.stat().st_mtime_ns for block in blocks} == measured
+    # The first trial of each job waited; the last one had its process from the trial before it.
+    assert [record.queue_wait_s is None for record in records] == [False, False, True] * 4
     ended = {job["JobId"]: job for job in cluster.ended()}
     assert ended[jobs[cancelled]]["JobState"] == "CANCELLED"
     assert ended[jobs[late]]["JobState"] == "TIMEOUT"
-    assert {ended[jobs[number]]["JobState"] for number in victims} == {"COMPLETED"}
+    assert {ended[jobs[block]]["JobState"] for block in victims} == {"COMPLETED"}
 
 
 @pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
@@ -333,8 +353,7 @@ def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
     study, folder = site.study(window=2, learning=None), site.prepared()
     sweep = site.start(study)
-    hang(site, folder, 0)
-    hang(site, folder, 1)
+    hang(site, folder, 0, 1)
     job, other = job_of(cluster, 0), job_of(cluster, 1)
     assert job is not None and other is not None
     node = cluster.jobs()[job]["node"]
@@ -354,6 +373,75 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     result = site.sweep(study)
     assert result.returncode == 0, result.stdout
     assert_whole(folder, 2, cluster, site)
+
+
+def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
+    site.profile = "allocation"
+    folder = site.prepared()
+    study = site.study(window=2, throughput=THROUGHPUT | {"repeats": 2, "block": "all"}, learning=None)
+    script = site.folder / "job.sh"
+    script.write_text(f"#!/bin/sh\nexec {' '.join(site.command(study))}\n", encoding="utf-8")
+    nodes = ["--nodes=2", "--exclusive", "--gres=gpu:2", "--mem=0", "--time=60"]
+    submitted = site.run(["sbatch", "--parsable", "--output=said.log", *nodes, script.name], timeout_s=60)
+    job = submitted.stdout.strip()
+    # Two blocks side by side. SLURM tells the sweep that the end is near, as `sbatch --signal=B:USR1@300` would.
+    hung = hang(site, folder, 0, 3)
+    steps = [launcher_of(process) for process in hung]
+    assert {step["SLURM_JOB_ID"] for step in steps} == {job} and len({step["SLURM_STEP_ID"] for step in steps}) == 2
+    assert {(step["SLURM_CPUS_PER_TASK"], step["SLURM_GPUS_ON_NODE"]) for step in steps} == {("4", "1")}
+    assert len({(step["SLURMD_NODENAME"], step["CUDA_VISIBLE_DEVICES"]) for step in steps}) == 2
+    cluster.ask("scancel", "--batch", "--signal=USR1", job)
+    wait_for(folder.closing.exists, timeout_s=20)
+    for process in hung:
+        os.kill(process, signal.SIGCONT)
+    wait_for(lambda: job not in cluster.jobs())
+    said = (site.folder / "said.log").read_text(encoding="utf-8")
+    assert "[2/6] throughput stock" in said, said
+    assert f"SLURM sent a signal (USR1): job {job} ends soon, and no further trial begins. Run this again in" in said, (
+        said
+    )
+    assert "Error" not in said.replace("WorkflowError:\nAt least one job did not complete", ""), said
+    measured = {path: path.stat().st_mtime_ns for path in folder.trial_files("outcome.json")}
+    assert [int(path.parent.name) for path in measured] == [0, 3]
+
+    # Another allocation, from a login node. It is too short at first, then Ctrl-C ends the sweep, and then it comes to its end.
+    site.run(
+        ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=4"],
+        timeout_s=60,
+    )
+    (other,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
+    site.environment |= {"SLURM_JOB_ID": other}
+    result = site.sweep(study)
+    assert result.returncode != 0
+    assert re.search(rf"job {other} ends in [34] minutes, and no trial begins in its last 5", result.stdout), (
+        result.stdout
+    )
+    cluster.ask("scontrol", "update", f"JobId={other}", "TimeLimit=60")
+    sweep = site.start(study)
+    hung = hang(site, folder, 1, 4)
+    os.killpg(sweep.pid, signal.SIGINT)
+    for process in hung:
+        os.kill(process, signal.SIGCONT)
+    output, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode != 0 and "stopped by SIGINT; run the sweep again to go on" in output, output
+    assert not trial_processes(site.folder)
+    assert not cluster.ask("squeue", "--noheader", "--steps", f"--jobs={other}")
+
+    result = site.sweep(study, *(str(folder.trial(number).record.relative_to(site.folder)) for number in range(6)))
+    assert result.returncode == 0 and "[6/6] throughput stock" in result.stdout, result.stdout
+    cluster.ask("scancel", other)
+    records = assert_whole(folder, 6, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok"] * 6
+    assert [record.lost_attempts for record in records] == [0, 1, 0] * 2
+    assert {path: path.stat().st_mtime_ns for path in measured} == measured
+    assert not any(record.queue_wait_s for record in records)  # the allocation waited, not they
+
+
+def launcher_of(process: int) -> dict[str, str]:
+    """Return the environment of the launcher that started a trial's process."""
+    parent = psutil.Process(process).parent()
+    assert parent is not None
+    return parent.environ()
 
 
 @pytest.mark.parametrize(

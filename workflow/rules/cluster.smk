@@ -1,7 +1,8 @@
-# Trials as SLURM jobs: only with `--profile slurm`, which names a site.yaml.
+# Trials as SLURM jobs, with `--profile slurm`, which names a site.yaml; or as steps of the job that Snakemake itself runs in, with
+# `--profile allocation`.
 #
 # In:   the site, and what the cluster says of itself
-# Out:  what rules ask SLURM for, and TRIES
+# Out:  what rules ask SLURM for, in_step, which starts their commands, and TRIES
 import functools
 from pathlib import Path
 
@@ -29,6 +30,66 @@ if SITE_FILE is not None:
     enter(SITE, SITE_PATH)
 
 
+ALLOCATION = None
+
+if MARGIN_MINUTES is not None:
+    try:
+        if type(MARGIN_MINUTES) not in (int, float) or MARGIN_MINUTES < 0:
+            raise UserError(f"allocation_margin_minutes {MARGIN_MINUTES!r}: expected minutes, such as 5")
+        ALLOCATION = allocation.observe(os.environ)
+        found = allocation.problems(STUDY, ALLOCATION)
+        if found:
+            raise UserError("\n".join(["this study does not fit here:", *(f"  {line}" for line in found)]))
+    except UserError as error:
+        raise WorkflowError(str(error))
+    allocation.enter(os.environ)
+    workflow.register_resource("device", ALLOCATION.devices)
+    # Each step is a waiting process here; what runs here beside them has this machine's own cores.
+    workflow.resource_settings.cores = ALLOCATION.devices + os.cpu_count()
+    workflow.register_resource("_cores", workflow.resource_settings.cores)
+
+
+def in_step(command):
+    """Return a rule's shell command, with what starts a step before it.
+
+    That is a resource: as a parameter it would make finished trials look out of date.
+    """
+    return f"{{resources.step}} {command}" if ALLOCATION else command
+
+
+def step_of_trial(wildcards):
+    return step_of_block([PLAN[int(wildcards.number)]], wildcards)
+
+
+def step_of_block(block, wildcards):
+    return ALLOCATION.prefix(ALLOCATION.shape_of(STUDY, block[0].arm))
+
+
+def step_of_prepare(wildcards):
+    return ALLOCATION.prefix(ALLOCATION.shape_of_prepare(STUDY))
+
+
+def watch_allocation():
+    """No trial begins that would be cut off."""
+    global CLOSING
+    if ALLOCATION is not None:
+        CLOSING = allocation.Closing(FOLDER, ALLOCATION.job_id, 60.0 * MARGIN_MINUTES, close)
+        CLOSING.start()
+
+
+def close():
+    """Trials that run may finish; Snakemake starts no further job, and ends then."""
+    logger.warning(f"envknee: {CLOSING.why}. Those that run may finish.")
+    workflow.scheduler.exit_gracefully()
+
+
+def tell_closing():
+    if CLOSING and CLOSING.why:
+        logger.warning(
+            f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
+        )
+
+
 def job_of_trial(wildcards, attempt):
     """Each attempt gets more time, up to what the partition allows."""
     most = facts.longest_minutes(SITE.partition)
@@ -45,8 +106,10 @@ def job_of_prepare(wildcards, attempt):
     return jobs.prepare_job(STUDY, SITE, attempt, facts.longest_minutes(SITE.partition))
 
 
-def resources_of(job):
-    """Return a rule's resources for SLURM, each a function of wildcards and attempt; none without a cluster."""
+def resources_of(job, step):
+    """Return a rule's resources, functions of wildcards and attempt: for SLURM its job's, or its step; none without a cluster."""
+    if ALLOCATION is not None:
+        return {"step": step}
     if SITE is None:
         return {}
 
@@ -69,6 +132,8 @@ def follow_jobs():
 
 def check_cluster():
     """What is wrong is said before anything is submitted: SLURM's own words would come job by job, or never."""
+    if ALLOCATION is not None:
+        return
     if SITE is None:
         jobs.check_one_node(STUDY)
         return
@@ -76,5 +141,5 @@ def check_cluster():
     found = checks.problems(STUDY, SITE, cluster)
     if found:
         raise UserError("\n".join([f"{SITE_PATH} and this cluster do not fit:", *(f"  {line}" for line in found)]))
-    for line in checks.warnings(SITE, cluster):
+    for line in checks.warnings(STUDY, SITE, cluster):
         logger.warning(f"envknee: {line}")

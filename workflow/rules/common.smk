@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 from envknee.ask import replayed
 from envknee.machine.processes import own_python_first
 from envknee.run import attempts
-from envknee.slurm import jobs
+from envknee.slurm import allocation, jobs
 from envknee.study import claim, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -29,6 +29,8 @@ own_python_first()
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).
 SITE_FILE = config.pop("site", None)
+# Set by the profile `allocation`: trials run inside a SLURM job, and none begins in its last minutes.
+MARGIN_MINUTES = config.pop("allocation_margin_minutes", None)
 
 try:
     STUDY = parse_study(config)
@@ -51,6 +53,14 @@ except UserError as error:
 # the container is not used where nobody asked for it.
 LEFT_OUT = ("Select jobs to execute", "Execute ", "Singularity containers")
 TOLD = set()
+# Once a sweep ends because its allocation does, blocks stop between two trials: no error, whatever Snakemake says of it.
+CLOSING = None
+LEFT_OUT_AT_CLOSING = (
+    "RuleException",
+    "Removing output files of failed job",
+    "Trying to restart job",
+    "Will exit after",
+)
 
 
 def tell_plan(tell):
@@ -71,7 +81,7 @@ def is_told(entry):
         first = message not in TOLD
         TOLD.add(message)
         return first
-    return not message.startswith(LEFT_OUT)
+    return not message.startswith(LEFT_OUT + (LEFT_OUT_AT_CLOSING if CLOSING and CLOSING.why else ()))
 
 
 logger.addFilter(is_told)
@@ -114,6 +124,7 @@ onstart:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         sweep_lock = claim.take(STUDY, FOLDER)
+        watch_allocation()
         if SITE is None:
             claim.wait_for_trials(FOLDER)
     except UserError as error:
@@ -137,6 +148,7 @@ def finish():
         if is_older(FOLDER.report, FOLDER.published):
             run_on_study("report")  # once more, with links to the runs
         run_on_study("summary")
+    tell_closing()
 
 
 def is_older(path, other):

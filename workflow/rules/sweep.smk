@@ -14,13 +14,13 @@ rule prepare:
         FOLDER.root / "logs" / "prepare.log",
     retries: TRIES if SITE else 0
     resources:
-        **resources_of(job_of_prepare),
+        **resources_of(job_of_prepare, step_of_prepare),
         device=1,
     params:
         folder=FOLDER.root,
         study=canonical_json(STUDY.measured_part()),  # the same in whatever order a file lists its keys
     shell:
-        "python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}"
+        in_step("python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}")
 
 
 rule request:
@@ -55,12 +55,12 @@ rule trial:
         number=rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+",
     retries: TRIES
     resources:
-        **resources_of(job_of_trial),
+        **resources_of(job_of_trial, step_of_trial),
         device=devices_of,
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
     shell:
-        "python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}"
+        in_step("python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}")
 
 
 # A block: one process measures several trials. Each has a rule of its own, because the names of its files follow no pattern.
@@ -78,9 +78,9 @@ for BLOCK in BLOCKS:
             FOLDER.root / "logs" / f"block-{BLOCK[0].number:04d}.log",
         retries: TRIES
         resources:
-            **resources_of(functools.partial(job_of_block, BLOCK)),
+            **resources_of(functools.partial(job_of_block, BLOCK), functools.partial(step_of_block, BLOCK)),
             device=jobs.shape_of(STUDY, BLOCK[0].arm).devices,
         params:
             trials=[FOLDER.trial(slot.number).root for slot in BLOCK],
         shell:
-            "python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}"
+            in_step("python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}")

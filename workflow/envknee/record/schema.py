@@ -473,7 +473,7 @@ class Outcome(Frozen):
 
 
 class SlurmJob(Frozen):
-    """The SLURM job that a trial ran in."""
+    """The SLURM job that a trial ran in. Of a block's job, its first trial waited, and each took energy since the one before it."""
 
     job_id: str
     partition: str | None = None
@@ -500,7 +500,7 @@ class Cost(Frozen):
     gpus: int
     """That it held; 0 on the CPU."""
     held_s: float
-    """Wall seconds from when it had them (in a SLURM job: from the job's start) to the end of its last process."""
+    """Wall seconds from when it had them (for the first trial of a SLURM job: from the job's start) to the end of its last process."""
     energy_j: float | None
     """Taken by its GPUs meanwhile, by NVML's own counters; None on the CPU, and where NVML does not count."""
     slurm: SlurmJob | None = None

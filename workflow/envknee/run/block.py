@@ -45,6 +45,7 @@ class Worker:
         """Take the folders of all trials that may be measured; nothing is started yet."""
         self._trials = trials
         self._reserved: list[str] | None = None
+        self._job = cost.Shared()
         self._stack = ExitStack()
         self._own = ExitStack()
         """Of the process that is there now."""
@@ -70,7 +71,7 @@ class Worker:
         if self._reserved is None:
             self._reserved = self._stack.enter_context(gpus.reserved_for(gpus_here(request)))
         with attempts.counted(trial) as (lost, alive):
-            spent = cost.start(self._reserved)
+            spent = cost.start(self._reserved, self._job)
             try:
                 self._measure(trial, request, entrance, alive)
             except BaseException:

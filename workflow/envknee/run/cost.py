@@ -7,25 +7,51 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Cost, SlurmJob
-from envknee.slurm.fields import fields_of
+from envknee.slurm.fields import fields_of, unix_s_of
 
 ASK_S = 10
 """A controller that is busy or away may cost a trial so long for each question, and no more."""
 
-TRIAL = "rule_trial"
-"""The comment of a job that one trial has for itself begins so (snakemake-executor-plugin-slurm 2.8.0: the rule, its wildcards)."""
+OWN = ("rule_trial", "rule_block")
+"""The comment of a job that a trial or a block has for itself begins so (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
 
 NO_VALUE = 2**63
 """SLURM's numbers for unknown and infinite are the largest of 64 bits."""
 
 
-def start(gpu_uuids: Sequence[str]) -> Callable[[], Cost]:
-    """Note the time and the counters of a trial's GPUs; the returned function tells the cost since then."""
+@dataclass
+class Shared:
+    """A job that measures several trials: what its first trial and those so far were charged with."""
+
+    began_unix_s: float | None = None
+    """When its first trial began."""
+    charged: int = 0
+    """Trials that have a cost."""
+    energy_j: float = 0.0
+
+    def share(self, job: SlurmJob) -> SlurmJob:
+        """Return what the trial that has just ended is charged with: the first one waited, and energy counts once."""
+        first, self.charged = self.charged == 0, self.charged + 1
+        energy_j = job.energy_j and max(0.0, job.energy_j - self.energy_j)
+        self.energy_j = max(self.energy_j, job.energy_j or 0.0)
+        own = {"energy_j": energy_j}
+        return job.model_copy(update=own if first else own | {"submitted_unix_s": None, "started_unix_s": None})
+
+
+def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[], Cost]:
+    """Note the time and the counters of a trial's GPUs; the returned function tells the cost since then.
+
+    `shared` is what trials before it in the same job were charged with; None where the trial has its job for itself.
+    """
     began, began_unix_s = time.monotonic(), time.time()
+    shared = shared or Shared()
+    if shared.began_unix_s is None:
+        shared.began_unix_s = began_unix_s
+    first_unix_s = shared.began_unix_s
     known = [Gpu.named(uuid) for uuid in gpu_uuids]
     before = [gpu.energy_j() if gpu else None for gpu in known]
 
@@ -33,8 +59,9 @@ def start(gpu_uuids: Sequence[str]) -> Callable[[], Cost]:
         held_s = time.monotonic() - began
         after = [gpu.energy_j() if gpu else None for gpu in known]
         job = slurm_job(os.environ)
+        job = job and shared.share(job)
         if job and job.started_unix_s:
-            held_s += max(0.0, began_unix_s - job.started_unix_s)
+            held_s += max(0.0, first_unix_s - job.started_unix_s)
         return Cost(
             gpus=len(gpu_uuids),
             held_s=held_s,
@@ -88,13 +115,13 @@ def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
     In a job that a person has started, and sweeps in, no single trial waited or took what all of it did.
     """
     fields = fields_of(line)
-    own = fields.get("Comment", "").startswith(TRIAL)
+    own = fields.get("Comment", "").startswith(OWN)
     return SlurmJob(
         job_id=job_id,
         partition=fields.get("Partition"),
         nodes=fields.get("NodeList"),
-        submitted_unix_s=_unix_s(fields.get("SubmitTime")) if own else None,
-        started_unix_s=_unix_s(fields.get("StartTime")) if own else None,
+        submitted_unix_s=unix_s_of(fields.get("SubmitTime")) if own else None,
+        started_unix_s=unix_s_of(fields.get("StartTime")) if own else None,
         energy_j=parse_energy_j(steps) if own else None,
     )
 
@@ -108,10 +135,3 @@ def parse_energy_j(steps: str) -> float | None:
         int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()
     ]
     return float(max((joules for joules in joules_of_steps if 0 < joules < NO_VALUE), default=0)) or None
-
-
-def _unix_s(text: str | None) -> float | None:
-    try:
-        return datetime.fromisoformat(text or "").timestamp()
-    except ValueError:
-        return None

@@ -43,6 +43,7 @@ from envknee.run import attempts, block, cost, ends, live_line, nodes, progress
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import HangWatch, beats_here
+from envknee.slurm import allocation
 from envknee.study import claim, space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
@@ -280,6 +281,9 @@ def main() -> int:
     status = 0
     with block.Worker(trials) as worker:
         for trial in trials:
+            if allocation.is_closing(StudyFolder(trial.root.parent.parent)):
+                print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
+                return EXIT_USER_ERROR
             if arguments.log is not None:
                 _link(arguments.log, trial.log)
             try:

@@ -11,6 +11,7 @@ are open on that network alone while the trial runs.
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from envknee.run import cost
 from envknee.run.command import command_of as command_here
 from envknee.run.container.enter import entrance_for, leave
 from envknee.run.hang_watch import beats_here
+from envknee.slurm import allocation
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
@@ -76,7 +78,7 @@ def command_of(
         )
     words = [
         "srun", f"--jobid={job_id}", f"--nodes={request.nodes}", f"--ntasks={request.nodes}", "--ntasks-per-node=1",
-        "--kill-on-bad-exit=1", "--cpu-bind=none", "--input=none", "--quiet",
+        "--kill-on-bad-exit=1", "--cpu-bind=none", "--input=none", "--quiet", *shlex.split(os.environ.get(allocation.OPTIONS, "")),
         sys.executable, "-m", "envknee.run.nodes", str(trial.root.resolve()), str(shared.resolve()),
     ]  # fmt: skip
     return words + ([] if image is None else [str(image.resolve())]), dict(os.environ)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from envknee.slurm import jobs
 from envknee.slurm.facts import Cluster, Node
 from envknee.slurm.site import Site
+from envknee.study import space
 from envknee.study.errors import nearest
 from envknee.study.model import Study
 
@@ -28,14 +29,39 @@ def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
     ]
 
 
-def warnings(site: Site, cluster: Cluster) -> list[str]:
+def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
     """Return what a user should know beforehand."""
     return [
+        *_cut_blocks(study, site, cluster),
+        *_ended_for_good(site, cluster),
+    ]
+
+
+def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
+    return (
         f"partition {name} ends preempted jobs (PreemptMode {cluster.partitions[name].preempt_mode}) and does not start them again:"
         " a sweep would wait for such a job; stop it with Ctrl-C then, and start it again"
         for name in site.partition.split(",")
         if cluster.partitions[name].preempt_mode.startswith("CANCEL")
-    ]
+    )
+
+
+def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
+    """A block that is cut off goes on where it was: its trials together may take longer than a partition allows."""
+    longest: dict[str, list[space.Slot]] = {}
+    for block in space.jobs(space.plan(study)):
+        kind = block[0].kind
+        longest[kind] = max(longest.get(kind, []), block, key=len)
+    for kind, block in longest.items():
+        minutes = jobs.block_job(study, block, site).minutes
+        for name in site.partition.split(","):
+            limit = cluster.partitions[name].max_minutes
+            if len(block) > 1 and limit is not None and minutes > limit:
+                yield (
+                    f"{kind}: {len(block)} trials of a block may take {minutes} minutes together (limit_s of each), and partition"
+                    f" {name!r} ends jobs after {limit}. A block that is not done by then goes on in another job, up to"
+                    f" {site.retries} times; smaller blocks (`block:`) avoid that"
+                )
 
 
 def _accounts(site: Site, cluster: Cluster) -> Iterable[str]:

@@ -5,6 +5,7 @@ Input: scontrol, sinfo and sacctmgr, run once. Output: a `Cluster`. Parsing is p
 
 import functools
 import getpass
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -62,16 +63,16 @@ def observe(partition: str) -> Cluster:
     Raises:
         UserError: when this machine has no SLURM commands, or the controller does not answer.
     """
-    has_accounts = "accounting_storage/none" not in _run(["scontrol", "show", "config"])
+    has_accounts = "accounting_storage/none" not in ask(["scontrol", "show", "config"])
     partitions = _partitions()
     known = [name for name in partition.split(",") if name in partitions]
     nodes = ""
     if known:
-        nodes = _run(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", "--format=%N|%G|%c|%m"])
+        nodes = ask(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", "--format=%N|%G|%c|%m"])
     accounts = qos = None
     if has_accounts:
         accounts, qos = parse_associations(
-            _run(
+            ask(
                 [
                     "sacctmgr",
                     "--noheader",
@@ -100,7 +101,7 @@ def longest_minutes(partition: str) -> int | None:
 @functools.cache
 def _partitions() -> dict[str, Partition]:
     """Ask once for the check of the cluster and for the time of every job."""
-    return parse_partitions(_run(["scontrol", "--oneliner", "show", "partition"]))
+    return parse_partitions(ask(["scontrol", "--oneliner", "show", "partition"]))
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:
@@ -153,13 +154,19 @@ def parse_associations(text: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(row[0] for row in rows), frozenset(name for row in rows for name in row[1].split(",") if name)
 
 
-def _run(command: Sequence[str]) -> str:
+def ask(command: Sequence[str]) -> str:
+    """Run one of SLURM's commands and return what it prints, times as ISO 8601.
+
+    Raises:
+        UserError: when it is missing, fails, or gives no answer.
+    """
+    variables = os.environ | {"SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=ASK_S, check=False)
     except FileNotFoundError as error:
         raise UserError(
-            f"{command[0]} is not on PATH, and --profile slurm needs SLURM's commands. Run it on a login node of the cluster,"
-            " or without --profile to use this machine"
+            f"{command[0]} is not on PATH, and --profile slurm or allocation needs SLURM's commands. Run it on a login node of the"
+            " cluster, or without --profile to use this machine"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(

@@ -31,6 +31,11 @@ class StudyFolder:
         return self.root / "replayed.jsonl"
 
     @property
+    def closing(self) -> Path:
+        """Names the SLURM job in which no further trial begins, because it ends soon."""
+        return self.root / ".closing"
+
+    @property
     def trials(self) -> Path:
         """The folder of all trials."""
         return self.root / "trials"

@@ -1,0 +1,152 @@
+"""Nodes that a person already has: what they offer, how a step is started on them, and when no further trial begins."""
+
+import os
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee.run import launch, nodes
+from envknee.slurm import allocation, facts
+from envknee.slurm.allocation import Allocation, Closing
+from envknee.slurm.facts import Node
+from envknee.slurm.jobs import Shape
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+
+JOB = (  # scontrol --oneliner show job --details of SLURM 22.05, shortened
+    "JobId=7 JobName=mine JobState=RUNNING StartTime=2026-11-24T19:27:59 EndTime=2026-11-24T20:27:59 Partition=gpu"
+    " NodeList=n[1-3] NumNodes=3 NumCPUs=36 JOB_GRES=gpu:h100:8"
+    " Nodes=n[1-2] CPU_IDs=0-7,16-23 Mem=64000 GRES=gpu:h100:4(IDX:0-3) Nodes=n3 CPU_IDs=0-3 Mem=8000 GRES= MinCPUsNode=1"
+)
+HOSTS = {"n[1-2]": "n1\nn2\n", "n3": "n3\n"}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    said = {"job": JOB}
+
+    def ask(command: Sequence[str]) -> str:
+        return "1\n2\n" if command[0] == "sinfo" else HOSTS[command[-1]] if "hostnames" in command else said["job"]
+
+    monkeypatch.setattr(facts, "ask", ask)
+    return said
+
+
+def a_study(**arms: Any) -> Study:
+    section = {"num_envs": 16, "horizon": 8, "batch_size": 128, "repeats": 1}
+    return parse_study({"study": "demo", "arms": arms, "throughput": section})
+
+
+def alike(count: int, gpus: int, cpus: int = 16, mem_mb: int = 64000) -> Allocation:
+    kinds = ((None, gpus),) if gpus else ()
+    return Allocation("7", tuple(Node(f"n{number}", kinds, cpus, mem_mb) for number in range(count)))
+
+
+def test_an_allocation_is_what_the_controller_says_of_the_job(cluster: dict[str, str]):
+    found = allocation.observe({"SLURM_JOB_ID": "7"})
+    assert found.nodes[1:] == (Node("n2", (("h100", 4),), 16, 64000), Node("n3", (), 4, 8000))
+    assert (found.devices, found.threads_per_core) == (9, 2)
+    cluster["job"] = "JobId=7 JobState=PENDING NodeList="
+    with pytest.raises(UserError, match="names no nodes of job 7"):
+        allocation.observe({"SLURM_JOB_ID": "7"})
+    with pytest.raises(UserError, match=r"this is no SLURM job .* `salloc "):
+        allocation.observe({})
+
+
+def test_a_step_gets_its_devices_with_their_share_of_cores_and_memory():
+    step = shlex.split(alike(2, gpus=4).prefix(Shape(2)))
+    assert step[:4] == ["srun", "--jobid=7", "--nodes=1", "--ntasks=1"]
+    assert {"--exact", "--gres=gpu:2", "--cpus-per-task=8", "--mem=32000M"} <= {*step}
+    on_cpu = shlex.split(alike(2, gpus=4).prefix(Shape(0)))
+    assert {"--gres=none", "--cpus-per-task=4", "--mem=16000M"} <= {*on_cpu}
+    assert {"--gres=none", "--cpus-per-task=16"} <= {*shlex.split(alike(1, gpus=0).prefix(Shape(0)))}
+    assert "--cpus-per-task=14" in replace(alike(1, gpus=4, cpus=60), threads_per_core=2).prefix(Shape(1))
+    assert "--mem" not in alike(1, gpus=1, mem_mb=0).prefix(Shape(1))  # memory is not shared out there
+
+
+def test_a_trial_on_several_nodes_starts_its_step_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    from records import a_trial
+
+    program, told = shlex.split(alike(2, gpus=4).prefix(Shape(4, nodes=2)))
+    assert program == "env"
+    name, _, options = told.partition("=")
+    monkeypatch.setenv(name, options)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    request = a_trial(16).request.model_copy(update={"nodes": 2, "gpus": 4})
+    command, _ = nodes.command_of(launch.TrialFolder(tmp_path), request, tmp_path, None)
+    assert {"--nodes=2", "--exact", "--gres=gpu:4", "--cpus-per-task=16", "--mem=64000M"} <= {*command}
+    assert command.index("--exact") < command.index("-m")
+
+
+def test_what_the_nodes_cannot_hold_is_known_beforehand():
+    study = a_study(one={"gpus": 1}, pair={"gpus": 2, "nodes": 2}, many={"gpus": 8})
+    assert [line.partition(":")[0] for line in allocation.problems(study, alike(1, gpus=2))] == [
+        "arms.many",
+        "arms.pair",
+    ]
+    assert allocation.problems(study, alike(2, gpus=8)) == []
+    auto = a_study(auto={})
+    assert alike(1, gpus=0).shape_of(auto, "auto") == Shape(0) and alike(1, gpus=2).shape_of(auto, "auto") == Shape(1)
+    assert alike(2, gpus=8).shape_of_prepare(study) == Shape(8)
+
+
+def test_what_asked_for_the_nodes_is_not_asked_of_steps():
+    environment = {"SLURM_JOB_ID": "7", "SLURM_CONF": "x", "SLURM_MEM_PER_CPU": "9", "SLURM_NTASKS": "2", "PATH": "y"}
+    allocation.enter(environment)
+    assert environment == {"SLURM_JOB_ID": "7", "SLURM_CONF": "x", "PATH": "y"}
+
+
+def test_time_left_follows_the_jobs_end(cluster: dict[str, str]):
+    ends = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 600))
+    cluster["job"] = f"JobId=7 EndTime={ends}"
+    assert allocation.left_s("7") == pytest.approx(600, abs=5)
+    cluster["job"] = "JobId=7 EndTime=Unknown"
+    assert allocation.left_s("7") is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFolder]:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(allocation, "SIGNAL_POLL_S", 0.01)
+    monkeypatch.setattr(allocation, "POLL_S", 0.05)
+    before = signal.getsignal(signal.SIGUSR1)
+    yield StudyFolder(tmp_path)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(folder: StudyFolder):
+    closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0])
+    closing = Closing(folder, "7", 300.0, closed.set, lambda _: next(lefts))
+    folder.closing.write_text("7", encoding="ascii")  # left by a sweep before, in the same allocation
+    closing.start()
+    assert closing.why is None and not allocation.is_closing(folder)
+    assert closed.wait(20) and allocation.is_closing(folder)
+    assert closing.why == "job 7 ends in 5 minutes, and no trial begins in its last 5 (allocation_margin_minutes)"
+    folder.closing.write_text("6", encoding="ascii")
+    assert not allocation.is_closing(folder)  # of another allocation
+    with pytest.raises(UserError, match=r"job 7 ends in 2 minutes.*Ask for an allocation that lasts longer"):
+        Closing(folder, "7", 300.0, closed.set, lambda _: 120.0).start()
+
+
+def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    closed = threading.Event()
+    closing = Closing(folder, "7", 300.0, closed.set, lambda _: None)
+    closing.start()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert closed.wait(20)
+    assert closing.why is not None and "SLURM sent a signal (USR1): job 7 ends soon" in closing.why
+    trials = [str(folder.trial(number).root) for number in range(2)]  # nothing is there: each would be an error
+    monkeypatch.setattr("sys.argv", ["launch", *trials])
+    monkeypatch.setattr(launch, "raise_at_signals", lambda _: None)
+    assert launch.main() != 0
+    assert capsys.readouterr().err == f"{trials[0]}: not begun, because this job ends soon\n"

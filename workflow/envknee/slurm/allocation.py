@@ -1,0 +1,223 @@
+"""Nodes that a person already has (salloc, sbatch): trials and blocks run there as steps, side by side, each on devices of its own.
+
+Input: the job that this process runs in, as the controller describes it. Output: how many devices there are, what starts a step, and
+whether time is left for another one.
+"""
+
+import os
+import re
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, replace
+
+from envknee.slurm import facts, jobs
+from envknee.slurm.facts import Node
+from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.slurm.jobs import Shape
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+
+OPTIONS = "ENVKNEE_STEP"
+"""What `run.nodes` adds to its srun: the launcher of a trial on several nodes runs beside the steps, and starts one itself."""
+
+NODES = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
+"""What `scontrol show job --details` says of nodes that are alike."""
+
+KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME")
+
+POLL_S, SIGNAL_POLL_S = 30.0, 0.5
+"""Between two looks at when the job ends, which an administrator may change, and at whether a signal came."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A job of somebody's, with nodes on which steps can run."""
+
+    job_id: str
+    nodes: tuple[Node, ...]
+    threads_per_core: int = 1
+    """SLURM shares out whole cores: a step that asks for a part of one would take what the last step needs."""
+
+    @property
+    def devices(self) -> int:
+        """How many trials of one device can run at once: the GPUs, or one for each node's CPU."""
+        return sum(_devices(node) for node in self.nodes)
+
+    def shape_of(self, study: Study, arm: str) -> Shape:
+        """Return what a trial of an arm runs on: 'auto' is a GPU if there is any, else the CPU."""
+        shape = jobs.shape_of(study, arm)
+        has_gpus = any(node.count(None) for node in self.nodes)
+        return shape if has_gpus or study.arms[arm].gpus != "auto" else replace(shape, gpus=0)
+
+    def shape_of_prepare(self, study: Study) -> Shape:
+        """Return what all arms are prepared on, one after another: one node, with as many GPUs as the largest needs."""
+        return Shape(max(self.shape_of(study, arm).gpus for arm in study.arms))
+
+    def prefix(self, shape: Shape) -> str:
+        """Return what stands before a command that needs `shape`, for a shell.
+
+        Each of a step's devices comes with an equal share of its node's cores and memory.
+        """
+        share = max(1, shape.gpus)
+        cpus = min(node.cpus // _devices(node) for node in self.nodes)
+        mem_mb = min(node.mem_mb // _devices(node) for node in self.nodes)
+        cpus_each = max(1, cpus - cpus % self.threads_per_core)
+        options = [
+            "--exact", f"--cpus-per-task={cpus_each * share}", "--mpi=none",
+            f"--gres=gpu:{shape.gpus}" if shape.gpus else "--gres=none",  # without it, a step gets all GPUs of the job
+            *([f"--mem={mem_mb * share}M"] if mem_mb else []),  # 0: the cluster does not share memory out
+        ]  # fmt: skip
+        if shape.nodes > 1:
+            return shlex.join(["env", f"{OPTIONS}={shlex.join(options)}"])
+        # Without --disable-status the first Ctrl-C makes srun tell how its step is, and no more.
+        return shlex.join(
+            [
+                "srun",
+                f"--jobid={self.job_id}",
+                "--nodes=1",
+                "--ntasks=1",
+                "--disable-status",
+                "--input=none",
+                "--quiet",
+                *options,
+            ]
+        )
+
+
+def _devices(node: Node) -> int:
+    return max(1, node.count(None))
+
+
+def observe(environment: Mapping[str, str]) -> Allocation:
+    """Ask what the job has that this process runs in.
+
+    Raises:
+        UserError: when it runs in none, or the controller does not answer.
+    """
+    job_id = environment.get("SLURM_JOB_ID")
+    if not job_id:
+        raise UserError(
+            "--profile allocation runs trials on nodes that you have, and this is no SLURM job (SLURM_JOB_ID is not set). Ask for"
+            " nodes first, such as `salloc --nodes=1 --exclusive --gres=gpu:8`, or let trials be jobs: --profile slurm"
+        )
+    nodes = []
+    for names, *has in NODES.findall(_asked(job_id)):
+        nodes += [_node(name, *has) for name in facts.ask(["scontrol", "show", "hostnames", names]).split()]
+    if not nodes:
+        raise UserError(f"SLURM names no nodes of job {job_id}: it has ended, or waits. Ask for another allocation")
+    threads = facts.ask(["sinfo", "--noheader", f"--nodes={','.join(node.name for node in nodes)}", "--format=%Z"])
+    return Allocation(job_id, tuple(nodes), max(int(count.rstrip("+")) for count in threads.split()))
+
+
+def _asked(job_id: str) -> str:
+    return facts.ask(["scontrol", "--oneliner", "show", "job", "--details", job_id])
+
+
+def _node(name: str, cpu_ids: str, mem_mb: str, gres: str) -> Node:
+    ranges = [[int(end) for end in part.split("-")] for part in cpu_ids.split(",")]
+    return Node(name, facts.parse_gpus(gres), sum(ids[-1] - ids[0] + 1 for ids in ranges), int(mem_mb))
+
+
+def problems(study: Study, allocation: Allocation) -> list[str]:
+    """Return what of a study cannot run on these nodes. Pure."""
+    most = max(node.count(None) for node in allocation.nodes)
+    found = []
+    for arm in sorted(study.arms):
+        shape = allocation.shape_of(study, arm)
+        fitting = [node for node in allocation.nodes if node.count(None) >= shape.gpus]
+        if not fitting:
+            found.append(
+                f"arms.{arm}: {shape} asked for, and no node of job {allocation.job_id} has more than {most}."
+                " Change `gpus:` of the arm, or ask for other nodes (--gres=gpu:N is for each node)"
+            )
+        elif len(fitting) < shape.nodes:
+            found.append(
+                f"arms.{arm}: {shape} asked for, and job {allocation.job_id} has {len(fitting)} such."
+                " Change `nodes:` of the arm, or ask for more nodes"
+            )
+    return found
+
+
+def enter(environment: MutableMapping[str, str]) -> None:
+    """Forget how the allocation was asked for: srun would take that for what a step asks for."""
+    for name in [name for name in environment if name.startswith("SLURM_") and name not in KEPT]:
+        del environment[name]
+
+
+def left_s(job_id: str) -> float | None:
+    """Return the seconds until a job's time is over; None without a limit, or where the controller does not answer."""
+    try:
+        ends_unix_s = unix_s_of(fields_of(_asked(job_id)).get("EndTime"))
+    except UserError:
+        return None
+    return None if ends_unix_s is None else ends_unix_s - time.time()
+
+
+class Closing:
+    """Ends a sweep in time: once little of its allocation is left, or at SIGUSR1, which `sbatch --signal=B:USR1@600` sends.
+
+    Then no trial begins, here or in a block, and those that run go on.
+    """
+
+    def __init__(
+        self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None],
+        left: Callable[[str], float | None] = left_s,
+    ) -> None:  # fmt: skip
+        """Take what is to be called once, from a thread, when the time has come."""
+        self._folder = folder
+        self._job_id = job_id
+        self._margin_s = margin_s
+        self._close = close
+        self._left = left
+        self._is_told = False
+        self.why: str | None = None
+        """Why no further trial begins; None while trials may."""
+
+    def start(self) -> None:
+        """Look from now on.
+
+        Raises:
+            UserError: when there is too little time for anything.
+        """
+        self._folder.closing.unlink(missing_ok=True)
+        left = self._left(self._job_id)
+        if left is not None and left <= self._margin_s:
+            raise UserError(
+                f"{self._ends_in(left)}. Ask for an allocation that lasts longer, and start this again there"
+            )
+        signal.signal(signal.SIGUSR1, self._be_told)
+        threading.Thread(target=self._watch, args=(left,), name="allocation", daemon=True).start()
+
+    def _be_told(self, *_: object) -> None:
+        self._is_told = True
+
+    def _watch(self, left: float | None) -> None:
+        while self.why is None:
+            look_s = time.monotonic() + (POLL_S if left is None else min(POLL_S, left - self._margin_s))
+            while not self._is_told and time.monotonic() < look_s:
+                time.sleep(SIGNAL_POLL_S)
+            left = self._left(self._job_id)
+            if self._is_told:
+                self.why = f"SLURM sent a signal (USR1): job {self._job_id} ends soon, and no further trial begins"
+            elif left is not None and left <= self._margin_s:
+                self.why = self._ends_in(left)
+        self._folder.closing.write_text(self._job_id, encoding="ascii")
+        self._close()
+
+    def _ends_in(self, left: float) -> str:
+        return (
+            f"job {self._job_id} ends in {max(0.0, left) / 60:.0f} minutes, and no trial begins in its last"
+            f" {self._margin_s / 60:g} (allocation_margin_minutes)"
+        )
+
+
+def is_closing(folder: StudyFolder) -> bool:
+    """Tell whether no further trial is to begin in the job that this process runs in."""
+    try:
+        return folder.closing.read_text(encoding="ascii") == os.environ.get("SLURM_JOB_ID")
+    except OSError:
+        return False
