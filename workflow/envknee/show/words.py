@@ -21,6 +21,7 @@ STATUS_WORDS = {
     "refused": "refused: cannot fit",
     "nan": "NaN",
     "diverged": "diverged",
+    "invalid": "invalid: fast but wrong",
     "skipped": "not needed",
 }
 

@@ -48,6 +48,8 @@ def _of_task(study: Study) -> Iterator[Reach]:
         yield Reach("contacts" if "://" in task.asset else "reads", "task.asset", task.asset)
     yield from _of_overrides("task.overrides", task.overrides)
     for name, arm in study.arms.items():
+        if arm.command is not None:
+            yield Reach("runs", f"arms.{name}.command", " ".join(arm.command.texts))
         yield from _of_overrides(f"arms.{name}.overrides", arm.overrides)
 
 

@@ -43,7 +43,7 @@ def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps
 
 def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
     """Return the FPS of each of `records` that was timed to its end: its median over the timed iterations."""
-    return [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+    return [_fps(record, measure) for record in records if _is_timed(record, measure)]
 
 
 def threshold(
@@ -162,12 +162,18 @@ def _limit(
         values = measured_fps(records, measure)
         if values:
             fps[num_envs] = values
-            timed[num_envs] = [record for record in records if record.outcome.status == "ok"]
+            timed[num_envs] = [record for record in records if _is_timed(record, measure)]
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
     return limit_of(
         series, fps, failures, settings,
         not_counted=not_counted, ranks=ranks, measure=measure, blocks=machine_blocks(timed),
     )  # fmt: skip
+
+
+def _is_timed(record: Record, measure: Measure) -> bool:
+    """Tell whether a trial was timed to its end. A foreign command may not tell how its time is shared out."""
+    is_told = record.request.command is None or getattr(record, measure) is not None
+    return record.outcome.status == "ok" and is_told
 
 
 def _fps(record: Record, measure: Measure) -> float:
