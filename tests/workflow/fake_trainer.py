@@ -87,7 +87,7 @@ for number in range(1, given.iterations + 1):
             sys.exit(0)
         if given.breaks == "hang":
             time.sleep(600)
-        value = {"nan": float("nan"), "diverge": 1e9}.get(given.breaks, value)
+        value = {"nan": float("nan"), "diverge": 1e12}.get(given.breaks, value)
     if given.breaks == "overflow" and given.envs > 32:
         print(
             "PhysX error: the application needs to increase PxGpuDynamicsMemoryConfig::collisionStackSize to 12345",

@@ -62,7 +62,7 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     }
     study: dict[str, Any] = {
         "study": given.name,
-        "task": {"id": " ".join(argv[-2:])},
+        "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
         "arms": {
             "command": {"trainer": "command", "gpus": given.gpus, "command": {"preset": given.preset, "argv": argv}}
         },

@@ -163,8 +163,11 @@ class Study(Strict):
                         f"arm {name!r}: {{{command.needs_batch_size[0]}}} has no value with batch_size: library."
                         " Move it to command.batch_arguments, or name batch sizes"
                     )
-            if self.runtime == "docker":
-                raise ValueError(f"arm {name!r}: trainer: command is for runtime: host or apptainer (got docker)")
+            if self.runtime != "host":
+                raise ValueError(
+                    f"arm {name!r}: trainer: command is for runtime: host (got {self.runtime}). An image of your own is part of the"
+                    " command: argv: [apptainer, exec, --nv, my.sif, python, train.py]"
+                )
         return self
 
     @model_validator(mode="after")

@@ -33,8 +33,9 @@ NOT_A_NUMBER = re.compile(
 )
 """Isaac Lab, RSL-RL and mjlab's guards; PyTorch's distributions when a policy has become NaN."""
 
-DIVERGED_ABOVE = 1e6
-"""A loss of this size never comes back; see `envknee.measure.diagnosis`."""
+DIVERGED_ABOVE = 1e10
+"""A loss of this size never comes back. Larger than for envknee's own trainers (1e6): a value loss is the square of returns, and many
+programs leave those as they are, in the thousands."""
 
 GROWS_BY = 0.05
 """Memory that ends this much above where the timed iterations began, and grew in each of them, does not stop there."""
