@@ -16,6 +16,8 @@ from envknee.study.load import parse_study
 from envknee.study.paths import TrialFolder
 from envknee.study.space import Point, Slot
 
+pytestmark = pytest.mark.workflow
+
 FAKE = Path(__file__).with_name("fake_trainer.py")
 
 TAGS = {
