@@ -153,7 +153,8 @@ def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed
 
 def declared(group: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    lists = {"direct": project["project"]["dependencies"], **project["dependency-groups"]}
+    direct = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["isaaclab"]
+    lists = {"direct": direct, **project["dependency-groups"]}
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
 
@@ -166,7 +167,17 @@ def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -
     }
     assert {name for name in declared(group) if name not in reasons} == set()
     # Isaac Lab's own needs, listed with those.
-    of_another_list = {"jinja2", "markupsafe", "matplotlib", "pydantic-core", "requests", "rich", "scipy", "werkzeug"}
+    of_another_list = {
+        "jinja2",
+        "markupsafe",
+        "matplotlib",
+        "pydantic-core",
+        "requests",
+        "rich",
+        "scipy",
+        "tensorboard",
+        "werkzeug",
+    }
     assert {name for name in declared(group) - of_another_list if not reasons[name].strip()} == set()
 
 

@@ -18,7 +18,7 @@ rule prepare:
         device=1,
     params:
         folder=FOLDER.root,
-        study=canonical_json(STUDY.measured_part()),  # the same in whatever order a file lists its keys
+        study=lambda wildcards: canonical_json(STUDY.measured_part()),  # braces in it are no wildcards; the same in whatever order a file lists its keys
     shell:
         in_step("python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}")
 

@@ -43,7 +43,7 @@ Series = dict[str, list[float]]
 
 
 def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
-    """Return a trial as Isaac Lab's own benchmark would; None for one without rows, which has nothing to aggregate.
+    """Return a trial as Isaac Lab's own benchmark would; None where nothing can be aggregated: no rows, or a foreign command's.
 
     Args:
         record: the trial's result
@@ -52,7 +52,7 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
     from isaaclab.benchmark import builders, capture, schema
     from isaaclab.benchmark.distributed import DistributedContext
 
-    if not rows:
+    if not rows or record.request.command is not None:  # a foreign command does not tell what a bundle needs
         return None
     request, outcome = record.request, record.outcome
     assert outcome.environment is not None, "a trial with rows has run somewhere"
@@ -61,7 +61,9 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
     )
     num_envs, steps = ranks.global_work(request.num_envs, request.horizon)
     series, startup_s = _series(rows), outcome.startup_s
-    times_s = [row.collect_s + row.learn_s for row in rows]
+    times_s = [
+        collect_s + learn_s for collect_s, learn_s in zip(_told(rows, "collect_s"), _told(rows, "learn_s"), strict=True)
+    ]
     config = _config(request)
     start = datetime.fromtimestamp(outcome.started_unix_s, UTC)
     end = start + timedelta(seconds=outcome.total_s)
@@ -95,8 +97,8 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
                 task_config=startup_s.configuration if startup_s else None,
             ),
             iteration_times_s=times_s,
-            collection_fps=[row.fps_env_step_inference for row in rows],
-            total_fps=[row.fps_total for row in rows],
+            collection_fps=_told(rows, "fps_env_step_inference"),
+            total_fps=_told(rows, "fps_total"),
             steps_per_iteration=steps,
         ),
         resources=_resources(series, rows, record.rank_devices),
@@ -107,6 +109,13 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
         ),
         extra={name: value for name, value in extra.items() if value is not None},
     )
+
+
+def _told(rows: Sequence[Row], figure: str) -> list[float]:
+    """Return a figure that envknee's own trainers tell in every row."""
+    values = [getattr(row, figure) for row in rows]
+    assert None not in values, f"a trainer of envknee's own tells {figure} in every row"
+    return values
 
 
 def write(trial: TrialFolder, record: Record) -> bool:
@@ -265,7 +274,7 @@ def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float |
         "num_mini_batches": mini_batches,
         "memory_cap_gb": request.memory.memory_cap_gb,
         "warmup_iterations": sum(row.warmup for row in rows),
-        "episodes": sum(row.episodes for row in rows),
+        "episodes": sum(row.episodes or 0 for row in rows),
         # In bytes: the record's GB are 1e9 bytes, this file's are not.
         "memory_peak_bytes": None if record.memory_peak_gb is None else round(record.memory_peak_gb * 1e9),
         "seconds_to_target": record.seconds_to_target,

@@ -6,12 +6,12 @@ Input: the machine. Output: an `Environment` for the record.
 import os
 import platform
 import socket
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
 import psutil
-import torch
 
 from envknee.machine import control_group, nvml
 from envknee.machine.git_state import git_state
@@ -36,6 +36,8 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
         UserError: when more GPUs are asked for than are visible, or the rank's cannot be used; with 'auto', also when
             none is visible and the machine has one: its CPU would be measured in the GPU's place.
     """
+    import torch  # here and below: who measures a foreign command has none
+
     visible = torch.cuda.device_count()
     if gpus != "auto" and gpus > visible:
         hidden = nvml.gpu_names()
@@ -63,6 +65,8 @@ def use(device: str) -> None:
     """Let this process compute on `device` as every trial does."""
     if device == "cpu":
         return
+    import torch
+
     torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
     # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
     # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
@@ -70,6 +74,8 @@ def use(device: str) -> None:
 
 
 def _built_for() -> str:
+    import torch
+
     return f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
 
 
@@ -93,6 +99,8 @@ def gpu_of(device: str) -> Gpu | None:
     """Return what NVML calls a torch device, or None for the CPU."""
     if not device.startswith("cuda"):
         return None
+    import torch
+
     return Gpu.find(str(torch.cuda.get_device_properties(device).uuid), torch.device(device).index)
 
 
@@ -102,21 +110,40 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
     Raises:
         UserError: when the cap is more than the device has.
     """
-    commit, dirty, branch = git_state()
+    import torch
+
     seen = _gpu(device) if device.startswith("cuda") else _cpu()
     if memory_cap_gb is not None and memory_cap_gb > seen.memory_gb:
         raise UserError(
             f"memory_cap_gb {memory_cap_gb:g} is more than {seen.name} has ({seen.memory_gb:.1f} GB):"
             " a device can be made smaller, not larger"
         )
+    device_used = seen if memory_cap_gb is None else seen.model_copy(update={"memory_gb": memory_cap_gb})
+    installed = {name: version for name in PACKAGES if (version := _version(name)) is not None}
+    return _environment(device_used, torch.get_num_threads(), installed)
+
+
+def observe_from_outside(gpus: Sequence[Gpu], packages: Mapping[str, str]) -> Environment:
+    """Return the facts about this machine for a program that another Python runs, on `gpus` or the CPU; needs no torch.
+
+    Args:
+        gpus: that it may use; none for the CPU
+        packages: versions in the program's own environment
+    """
+    threads = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
+    return _environment(_gpu_by_nvml(gpus[0]) if gpus else _cpu(), threads, packages)
+
+
+def _environment(device: Device, threads: int, packages: Mapping[str, str]) -> Environment:
+    commit, dirty, branch = git_state()
     return Environment(
         host=socket.gethostname(),
-        device=seen if memory_cap_gb is None else seen.model_copy(update={"memory_gb": memory_cap_gb}),
+        device=device,
         cpu_model=_cpu_model(),
         cpu_cores=len(os.sched_getaffinity(0)),
-        cpu_threads=torch.get_num_threads(),
+        cpu_threads=threads,
         python=platform.python_version(),
-        packages={name: installed for name in PACKAGES if (installed := _version(name)) is not None},
+        packages=dict(packages),
         git_commit=commit,
         git_dirty=dirty,
         git_branch=branch,
@@ -125,7 +152,22 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
     )
 
 
+def _gpu_by_nvml(gpu: Gpu) -> Device:
+    # The same name as CUDA's, without the prefix that torch leaves out.
+    uuid = gpu.uuid.removeprefix("GPU-").removeprefix("MIG-")
+    return Device(
+        type="cuda",
+        name=gpu.name(),
+        uuid=uuid,
+        memory_gb=gpu.total_gb(),
+        compute_capability=gpu.compute_capability(),
+        driver=nvml.driver_version()[0],
+    )
+
+
 def _gpu(device: str) -> Device:
+    import torch
+
     properties = torch.cuda.get_device_properties(device)
     uuid = str(getattr(properties, "uuid", "")) or None
     return Device(

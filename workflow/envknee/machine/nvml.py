@@ -102,6 +102,13 @@ class Gpu:
         """Return what its maker calls it."""
         return _text(pynvml.nvmlDeviceGetName(self.handle))
 
+    def compute_capability(self) -> str | None:
+        """Return the version of its instruction set, such as '9.0'; None where NVML does not tell."""
+        try:
+            return "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(self.handle))
+        except UNTOLD:
+            return None
+
     def total_gb(self) -> float:
         """Return the memory that it has."""
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)

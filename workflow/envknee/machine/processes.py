@@ -74,6 +74,7 @@ def own_python_first() -> None:
     And let none of it import what lies in the working directory: results of others may lie there.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ.setdefault("ENVKNEE_PATH", os.environ.get("PATH", os.defpath))  # what a foreign command is looked for in
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 

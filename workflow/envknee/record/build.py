@@ -132,7 +132,9 @@ def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
     """
     total, count = 0.0, 0
     for row in reversed(rows):
-        if row.reward_mean is not None:
+        if row.reward_mean is not None and row.episodes is None:
+            return row.reward_mean  # a program's own average over its latest episodes
+        if row.reward_mean is not None and row.episodes is not None:
             total += row.reward_mean * row.episodes
             count += row.episodes
         if count >= episodes:

@@ -1,11 +1,12 @@
 """The files of a trial as frozen models with units in their names: request, row, outcome, cost and record."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from envknee.record.metric import Metric
 from envknee.record.status import Status
+from envknee.study.command import Command
 from envknee.study.model import Inject, Memory
 from envknee.study.rules import Kind, Observations, Overrides, PhaseSwitch, Runtime
 from envknee.study.scaling_rule import RuleName
@@ -123,6 +124,9 @@ class Request(Frozen):
         """As the study lists it: a rule's base. It stays the same while num_envs doubles."""
         return self.scaled_from.batch_size if self.scaled_from else self.batch_size
 
+    command: Command | None = Field(default=None, exclude_if=lambda value: value is None)
+    """With trainer: command, the program and where its rows come from."""
+
     @property
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
@@ -131,12 +135,14 @@ class Request(Frozen):
     @property
     def processes(self) -> int:
         """Those that the launcher starts: one for each rank, or one that starts collectors itself."""
-        return 1 if STRATEGIES[self.strategy].starts_its_own else self.world_size
+        return 1 if STRATEGIES[self.strategy].starts_its_own or self.command is not None else self.world_size
 
     @property
     def untimed_iterations(self) -> int:
         """First iterations left out of the FPS figures."""
-        return self.warmup_iterations + STRATEGIES[self.strategy].untimed_iterations
+        # The first row of a foreign command has none before it to be timed from.
+        asked = self.warmup_iterations if self.command is None else max(1, self.warmup_iterations)
+        return asked + STRATEGIES[self.strategy].untimed_iterations
 
     @property
     def ranks_per_node(self) -> int:
@@ -152,7 +158,8 @@ class MemoryUse(Frozen):
     torch_peak_allocated_gb: float | None = None
     torch_peak_reserved_gb: float | None = None
     device_used_gb: float | None = None
-    """What the GPU reports as used, by every process on it."""
+    """What the GPU reports as used, by every process on it. Of a foreign command: the peak since the row before, without what was used
+    before it began; of several GPUs the fullest."""
     process_gb: float | None = None
     """What NVML counts for this process on its GPU; None where NVML cannot tell (another PID namespace)."""
     warp_pool_peak_gb: float | None = None
@@ -222,6 +229,10 @@ class Pipeline(Frozen):
     """Of the learner's own GPU, or its own process (ray); None where both sides share a device."""
 
 
+UNTOLD: Any = Field(default=None, exclude_if=lambda value: value is None)
+"""Of a figure that a foreign command may not tell: absent then, never zero."""
+
+
 class Iteration(Frozen):
     """Clocks, FPS, episodes, losses and memory of an iteration; `Metric` says what they are where several ranks train together."""
 
@@ -236,22 +247,25 @@ class Iteration(Frozen):
     """Wall seconds of this iteration on the host's clock, logging and all else included."""
     phases_s: Annotated[dict[Phase, float] | None, Metric("mean")] = None
     """Seconds by phase on the device's clock; their sum is the iteration. None with `phases: off`."""
-    env_step_s: Annotated[float, Metric("largest")]
-    collect_s: Annotated[float, Metric("largest", recorded=True)]
-    learn_s: Annotated[float, Metric("derived", recorded=True)]
-    fps_env_step: Annotated[float, Metric("derived", recorded=True)]
+    env_step_s: Annotated[float | None, Metric("largest")] = UNTOLD
+    """Here and below: None where a foreign command does not tell it."""
+    collect_s: Annotated[float | None, Metric("largest", recorded=True)] = UNTOLD
+    learn_s: Annotated[float | None, Metric("derived", recorded=True)] = UNTOLD
+    fps_env_step: Annotated[float | None, Metric("derived", recorded=True)] = UNTOLD
     """Transitions / seconds inside env.step: RL-Games' "fps step"."""
-    fps_env_step_inference: Annotated[float, Metric("derived", recorded=True)]
+    fps_env_step_inference: Annotated[float | None, Metric("derived", recorded=True)] = UNTOLD
     """Transitions / seconds of collecting (env.step + policy inference + storing): RL-Games' "fps step and policy inference"."""
-    fps_total: Annotated[float, Metric("derived", recorded=True)]
-    """Transitions / seconds of collecting and learning: RL-Games' "fps total"."""
+    fps_total: Annotated[float | None, Metric("derived", recorded=True)] = UNTOLD
+    """Transitions / seconds of collecting and learning: RL-Games' "fps total". Of a foreign command, transitions since the row
+    before / wall seconds between the two in its own log; None in the first row."""
     reward_mean: Annotated[float | None, Metric("derived")]
     """Mean return of the episodes that ended in this iteration; None when none did."""
     episode_length_mean: Annotated[float | None, Metric("derived")]
-    episodes: Annotated[int, Metric("sum")]
+    episodes: Annotated[int | None, Metric("sum")] = UNTOLD
+    """None where `reward_mean` is a program's own average over an unknown number of episodes."""
     losses: Annotated[dict[str, float], Metric("mean")]
-    learning_rate: Annotated[float, Metric("first")]
-    action_std: Annotated[float, Metric("first")]
+    learning_rate: Annotated[float | None, Metric("first")] = UNTOLD
+    action_std: Annotated[float | None, Metric("first")] = UNTOLD
     memory: Annotated[MemoryUse, Metric("largest")]
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from envknee.study.rules import Kind
 
-Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped"]
+Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped", "invalid"]
 """How a trial ended. Each is a result:
 
 ok              a throughput trial timed all its iterations
@@ -14,6 +14,7 @@ nan             a state, observation, reward or loss became NaN or infinite, or 
 diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
 refused         not run, because it cannot fit the memory of the device
+invalid         it ran to its end, and its own log says that the simulation was not what was asked for (fast but wrong)
 skipped         not run, because what was measured before it decides already (sampler: adaptive)
 """
 
@@ -28,8 +29,8 @@ TRAINED: tuple[Status, ...] = (*SUCCEEDED, "timeout")
 DID_NOT_FIT: tuple[Status, ...] = ("oom", "refused")
 """The point is infeasible on its device: measured, or foretold by the memory model."""
 
-BROKE: tuple[Status, ...] = ("nan", "diverged")
-"""The simulation or the learner left the range of useful numbers."""
+BROKE: tuple[Status, ...] = ("nan", "diverged", "invalid")
+"""The simulation or the learner left the range of useful numbers, or of what it was asked to simulate."""
 
-CRASHED: tuple[Status, ...] = ("oom", *BROKE)
+CRASHED: tuple[Status, ...] = ("oom", "nan", "diverged")
 """Training could not go on. One rank that ends so ends its trial for all ranks."""

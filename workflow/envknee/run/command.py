@@ -30,7 +30,8 @@ def command_of(
         shared_meeting: of several machines, the folder where those meet
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    command = [sys.executable, "-m", "envknee.run.process", str(trial.root)]
+    module = "envknee.run.process" if request.command is None else "envknee.run.foreign"
+    command = [sys.executable, "-m", module, str(trial.root)]
     if request.processes > 1:
         command += ["--ranks", str(request.ranks_per_node), "--meeting", str(meeting)]
     if shared_meeting is not None:

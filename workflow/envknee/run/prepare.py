@@ -8,6 +8,7 @@ tiny real trial per arm under prepare/ (its first run on a machine compiles Warp
 
 import argparse
 import enum
+import os
 import shutil
 import sys
 import time
@@ -19,6 +20,7 @@ import yaml
 from envknee import trainers
 from envknee.ask import ask
 from envknee.machine import environment, scratch
+from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Request
 from envknee.run import launch
 from envknee.slurm import node
@@ -29,6 +31,7 @@ from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot, legal_points, plan
+from envknee.trainers.command import program
 
 
 def resolve_arms(study: Study) -> dict[str, Any]:
@@ -42,6 +45,9 @@ def resolve_arms(study: Study) -> dict[str, Any]:
     for arm in study.arms:
         try:
             smallest = smallest_requests(study, arm)
+            if study.arms[arm].command is not None:
+                resolved[arm] = _resolved_command(smallest[0])
+                continue
             device = environment.choose_device(study.arms[arm].gpus)
             trainer = trainers.load(study.arms[arm].trainer)
             configs = [trainer.resolve(request, device) for request in smallest]
@@ -49,6 +55,16 @@ def resolve_arms(study: Study) -> dict[str, Any]:
             raise UserError(f"arms.{arm}: {error}") from error
         resolved[arm] = {"device": device, "env": _plain(configs[0].env), "agent": _plain(configs[0].agent)}
     return resolved
+
+
+def _resolved_command(request: Request) -> dict[str, Any]:
+    """Return what a foreign command is at the smallest point. Raises UserError when there is no such program here."""
+    run_dir, gpus = Path("run"), 0 if request.gpus == 0 else min(request.world_size, len(visible_uuids()))
+    argv = program.arguments(request, run_dir, gpus)
+    return {
+        "command": program.located(argv, program.users_path(os.environ), Path.cwd()),
+        "env": program.variables(request, run_dir, gpus),
+    }
 
 
 def smallest_requests(study: Study, arm: str) -> list[Request]:

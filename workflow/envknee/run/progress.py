@@ -39,7 +39,8 @@ def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
         position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"
     else:
         position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
-    return f"{position}, {row.fps_total:,.0f} FPS{reward}"
+    fps = "" if row.fps_total is None else f", {row.fps_total:,.0f} FPS"
+    return f"{position}{fps}{reward}"
 
 
 def result(record: Record) -> str:

@@ -30,10 +30,11 @@ from envknee.show.trials import COLUMNS, Link, trial_rows
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import StudyFolder
+from envknee.study.project import ROOT
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Verdict
 
-TEMPLATES = Path(__file__).parents[2] / "report"
+TEMPLATES = ROOT / "workflow/report"
 
 LOCAL_UI = "http://127.0.0.1:5000"
 """Where `make ui` opens a store that is a file or a database."""

@@ -22,6 +22,7 @@ STATUS_WORDS = {
     "refused": "refused: cannot fit",
     "nan": "NaN",
     "diverged": "diverged",
+    "invalid": "invalid: fast but wrong",
     "skipped": "not needed",
 }
 

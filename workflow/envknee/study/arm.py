@@ -6,6 +6,7 @@ from pydantic import Field, create_model, model_validator
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
+from envknee.study.command import Command
 from envknee.study.rules import Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import StrategyName, unfit, world_size
@@ -20,7 +21,14 @@ class Memory(WITH_REMEDIES):
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
 
-    trainer: Annotated[str, NameIn("trainers")] = Field(default="rsl_rl", description="Which library learns.")
+    trainer: Annotated[str, NameIn("trainers")] = Field(
+        default="rsl_rl", description="Which library learns; 'command': a program of your own."
+    )
+    command: Command | None = Field(
+        default=None,
+        description="With trainer: command, the program to measure and where its rows come from (docs/commands.md).",
+        exclude_if=lambda value: value is None,
+    )
     gpus: Gpus = Field(
         default="auto",
         description="'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each.",
@@ -78,6 +86,29 @@ class Arm(Strict):
             raise ValueError(
                 f"nodes {self.nodes} needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _command_is_whole(self) -> "Arm":
+        if (self.trainer == "command") != (self.command is not None):
+            raise ValueError("trainer: command and the section `command:` belong together: one of them is missing")
+        if self.command is None:
+            return self
+        cannot = {
+            "observations": (self.observations != "stock", "it would change the program's own environment"),
+            "deterministic": (self.deterministic, "set the program's own flag in `command.argv`"),
+            "memory": (
+                self.memory != Memory(),
+                "set the program's own flags in `command.argv`, variables in `command.env`",
+            ),
+            "overrides": (bool(self.overrides), "write them into `command.argv`"),
+            "strategy": (self.strategy != "in_turns", "the program decides how it collects and learns"),
+            "cpu_ranks": (self.cpu_ranks != 1, "the program starts its own processes"),
+            "nodes": (self.nodes != 1, "a command runs on one machine"),
+        }
+        for key, (is_asked, reason) in cannot.items():
+            if is_asked:
+                raise ValueError(f"{key} is not for trainer: command: {reason}. Take {key} out of this arm")
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from envknee.study.command import Command, Rows
 from envknee.study.errors import UserError, nearest, run_command
 from envknee.study.model import (
     Adaptive,
@@ -24,6 +25,7 @@ from envknee.study.model import (
     Tracking,
 )
 from envknee.study.scaling_rule import Scaling
+from envknee.study.sweep import UntilDecided
 
 
 def parse_study(data: Any, source: str = "the study") -> Study:
@@ -149,11 +151,19 @@ def _legal_keys(location: list[str]) -> list[str]:
         "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
         "replay": Replay,
     }  # fmt: skip
-    parts: dict[str, type[BaseModel]] = {"inject": Inject, "memory": Memory, "adaptive": Adaptive, "scaling": Scaling}
+    parts: dict[str, type[BaseModel]] = {
+        "inject": Inject,
+        "memory": Memory,
+        "adaptive": Adaptive,
+        "until_decided": UntilDecided,
+        "scaling": Scaling,
+        "command": Command,
+        "rows": Rows,
+    }
     if location:
         # An arm may be called like a part: its own parts stand one place further on.
         within = location[2:] if location[0] == "arms" else location[1:]
-        model = parts[within[0]] if within else sections.get(location[0], Arm)
+        model = parts[within[-1]] if within else sections.get(location[0], Arm)
     return list(model.model_fields)
 
 

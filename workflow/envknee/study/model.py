@@ -129,6 +129,47 @@ class Study(Strict):
     decide: Decide = Decide()
     tracking: Tracking = Tracking()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_commands_alone(cls, value: Any) -> Any:
+        """Where every arm is a foreign command, nothing of Isaac Lab's defaults is meant: no phases, and the command for a task."""
+        arms = value.get("arms") if isinstance(value, dict) else None
+        if not isinstance(arms, dict) or not arms:
+            return value
+        if not all(isinstance(arm, dict) and arm.get("trainer") == "command" for arm in arms.values()):
+            return value
+        return {"phases": "off", "task": "foreign"} | value
+
+    @model_validator(mode="after")
+    def _commands_fit(self) -> "Study":
+        foreign = {name: arm.command for name, arm in self.arms.items() if arm.command is not None}
+        if foreign and len(foreign) == len(self.arms) and self.phases != "off":
+            raise ValueError(
+                f"phases {self.phases!r}: a foreign command is not looked into, so that it has no phases. Take the key out"
+            )
+        for name, command in foreign.items():
+            if self.task.overrides or self.task.inject is not None:
+                raise ValueError(
+                    f"arm {name!r}: task.overrides and task.inject do not reach a foreign command. Write them into its argv"
+                )
+            if self.learning is not None and not command.rows.tells("reward"):
+                raise ValueError(
+                    f"arm {name!r}: a learning study needs the reward, and command.rows.names has none."
+                    " Add `reward: NAME`, or take the learning section out"
+                )
+            for sweep in filter(None, (self.throughput, self.learning)):
+                if sweep.batch_size == "library" and command.needs_batch_size:
+                    raise ValueError(
+                        f"arm {name!r}: {{{command.needs_batch_size[0]}}} has no value with batch_size: library."
+                        " Move it to command.batch_arguments, or name batch sizes"
+                    )
+            if self.runtime != "host":
+                raise ValueError(
+                    f"arm {name!r}: trainer: command is for runtime: host (got {self.runtime}). An image of your own is part of the"
+                    " command: argv: [apptainer, exec, --nv, my.sif, python, train.py]"
+                )
+        return self
+
     @model_validator(mode="after")
     def _something_to_do(self) -> "Study":
         if self.throughput is None and self.learning is None:

@@ -50,6 +50,8 @@ def _of_task(study: Study) -> Iterator[Reach]:
         yield Reach("reads", "task.asset_root", task.asset_root)
     yield from _of_overrides("task.overrides", task.overrides)
     for name, arm in study.arms.items():
+        if arm.command is not None:
+            yield Reach("runs", f"arms.{name}.command", " ".join(arm.command.texts))
         yield from _of_overrides(f"arms.{name}.overrides", arm.overrides)
 
 

@@ -1,6 +1,7 @@
 """How it learns: one module or package per library, chosen by its name in the study (`trainer: rsl_rl`).
 
-Each has the same three functions; a file that is added here is a legal name. `common` is what they share.
+Each has the same three functions; a file that is added here is a legal name. `common` is what they share. `command` is apart: it
+measures a program of somebody else's from outside (`envknee.run.foreign`), and imports neither torch nor Isaac Lab.
 
 resolve(request, device, rank) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
 train(config, meter)                             runs until the meter says that the trial is done
@@ -9,11 +10,13 @@ command_line(request, device)                    the same training as Isaac Lab'
 
 import importlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
+
+if TYPE_CHECKING:  # it imports torch, which a foreign command does without
+    from envknee.measure.meter import Meter
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Trainer(Protocol):
         """Return the complete configuration of one rank of a trial. Raises UserError for whatever is wrong with it."""
         ...
 
-    def train(self, config: TrialConfig, meter: Meter) -> None:
+    def train(self, config: TrialConfig, meter: "Meter") -> None:
         """Train, reporting every step and iteration to `meter`, which ends the trial by raising `TrialDone`."""
         ...
 

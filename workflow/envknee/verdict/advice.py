@@ -34,6 +34,7 @@ ONCE_PER_ITERATION = frozenset({"learning"})
 MEASURE_AGAIN: dict[Status, str] = {
     "nan": "once they no longer become NaN or infinite (record.json names the tensor)",
     "diverged": "once learning no longer diverges there (record.json names what grew)",
+    "invalid": "once its simulation is valid there (record.json says what was not)",
     "timeout": "with a larger throughput.limit_s (their time ran out)",
 }
 """By how trials ended that have no FPS, when to measure them again."""

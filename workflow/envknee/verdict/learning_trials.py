@@ -8,8 +8,8 @@ from envknee.verdict.learning_cost import Seeds
 
 
 def that_ran(records: Sequence[Record]) -> list[Record]:
-    """Return the trials that tell something about learning: those that had the memory to try."""
-    return [record for record in records if record.outcome.status not in DID_NOT_FIT]
+    """Return the trials that tell something about learning: those that had the memory to try, and a simulation that was valid."""
+    return [record for record in records if record.outcome.status not in (*DID_NOT_FIT, "invalid")]
 
 
 def seconds_of(records: Sequence[Record]) -> Seeds:

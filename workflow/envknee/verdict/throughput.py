@@ -42,7 +42,7 @@ def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps
 
 def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
     """Return the FPS of each of `records` that was timed to its end: its median over the timed iterations."""
-    return [_fps(record, measure) for record in records if record.outcome.status == "ok"]
+    return [_fps(record, measure) for record in records if _is_timed(record, measure)]
 
 
 def threshold(
@@ -208,7 +208,7 @@ def _limit(
         values = measured_fps(records, measure)
         if values:
             fps[num_envs] = values
-            timed[num_envs] = [record for record in records if record.outcome.status == "ok"]
+            timed[num_envs] = [record for record in records if _is_timed(record, measure)]
     ranks = Ranks.of(next(iter(by_size.values()))[0].request)
     limit = limit_of(
         series, fps, failures, settings,
@@ -216,6 +216,12 @@ def _limit(
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
     return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
+
+
+def _is_timed(record: Record, measure: Measure) -> bool:
+    """Tell whether a trial was timed to its end. A foreign command may not tell how its time is shared out."""
+    is_told = record.request.command is None or getattr(record, measure) is not None
+    return record.outcome.status == "ok" and is_told
 
 
 def _fps(record: Record, measure: Measure) -> float:

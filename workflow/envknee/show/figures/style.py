@@ -26,6 +26,7 @@ STATUS_MARKERS = {
     "refused": "_",
     "nan": "*",
     "diverged": "d",
+    "invalid": "1",
     "skipped": ".",
 }
 

@@ -1,0 +1,33 @@
+"""Puts the files beside the package (Snakefile, rules, captions, profiles, schema) into a wheel, as `envknee/project`.
+
+All else stands in pyproject.toml. In a checkout they stay where they are: see `envknee.study.project`.
+"""
+
+import shutil
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).parent
+BESIDE = ("Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "workflow/schemas", "config")
+
+
+class WithProject(build_py):
+    """Copies what lies beside the package, too."""
+
+    def run(self) -> None:
+        """Build the package and copy."""
+        super().run()
+        into = Path(self.build_lib) / "envknee/project"
+        shutil.rmtree(into, ignore_errors=True)
+        for name in BESIDE:
+            source, target = HERE / name, into / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target)
+            else:
+                shutil.copy2(source, target)
+
+
+setup(cmdclass={"build_py": WithProject})

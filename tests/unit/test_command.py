@@ -1,0 +1,207 @@
+"""Foreign commands without running any: placeholders, presets, logs, and what a study may not ask of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee.ask import ask
+from envknee.run import knee
+from envknee.study import presets
+from envknee.study.command import PLACEHOLDERS, Command
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.reach import reach_of
+from envknee.study.space import Point, Slot
+from envknee.trainers.command import ends, program
+from envknee.trainers.command.rows import Builder, unlike_clock
+from envknee.trainers.command.sources import Event
+
+ROWS = {"source": "csv", "path": "log.csv", "step": "iterations", "names": {"fps": "fps"}}
+
+
+def a_study(arm: dict[str, Any] | None = None, command: dict[str, Any] | None = None, **sections: Any) -> Any:
+    whole = {"argv": ["train"], "rows": ROWS} | (command or {})
+    throughput = {"num_envs": [8, 16], "horizon": 4, "batch_size": 16}
+    return parse_study(
+        {
+            "study": "demo",
+            "arms": {"mine": {"trainer": "command", "command": whole} | (arm or {})},
+            "throughput": throughput,
+        }
+        | sections
+    )
+
+
+def a_request(**command: Any) -> Any:
+    return ask.request_for(a_study(command=command), Slot(0, "mine", "throughput", 0, 0), Point(16, 4, 16), None)
+
+
+def test_placeholders_are_filled_and_other_braces_stay():
+    request = a_request(
+        argv=["train", "n={num_envs}", '{"a": 1}', "{{num_envs}}", "M={num_mini_batches}", "F={frames}"]
+    )
+    argv = program.arguments(request, Path("/run"), gpus=0)
+    assert argv == ["train", "n=16", '{"a": 1}', "{num_envs}", "M=4", f"F={(1 + 5 + 1) * 64}"]
+    assert program.values(request, Path("/run"), gpus=1).keys() == PLACEHOLDERS.keys()
+
+
+def test_a_preset_is_written_out_so_that_it_may_change_later():
+    study = a_study(command={"preset": "mjlab", "rows": {"step": "frames"}})
+    written = study.measured_part()
+    command = written["arms"]["mine"]["command"]
+    assert "--env.scene.num-envs" in command["arguments"] and command["rows"]["step"] == "frames"
+    assert command["rows"]["source"] == "csv" or command["rows"]["source"] == "tensorboard"
+    again = parse_study(json.loads(json.dumps(study.model_dump(mode="json"))))
+    assert again.measured_part() == written and again.phases == "off"
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
+    preset = presets.read(name)
+    command = Command.model_validate({"preset": name, "argv": preset.example})
+    assert preset.about and preset.tested and preset.install and command.rows.tells("reward")
+    assert not command.needs_batch_size, "batch_size: library works with every preset"
+    used = Command.placeholders(command.texts)
+    assert {"num_envs", "horizon", "seed"} <= used and used & {"iterations", "frames"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"command": {"argv": ["train", "{num_env}"]}}, "{num_env} is no placeholder (did you mean 'num_envs'?)"),
+        ({"command": {"preset": "mjlabs"}}, "'mjlabs' is no preset (did you mean 'mjlab'?)"),
+        ({"arm": {"observations": "lean"}}, "observations is not for trainer: command"),
+        ({"arm": {"deterministic": True}}, "deterministic is not for trainer: command"),
+        ({"phases": "sampled"}, "has no phases"),
+        ({"arm": {"trainer": "rsl_rl"}}, "belong together"),
+        ({"command": {"rows": ROWS | {"source": "regex"}}}, "which needs at least one"),
+        (
+            {"command": {"rows": {"source": "regex", "step": "iterations", "patterns": ["(?P<fsp>x)"]}}},
+            "did you mean 'fps'?",
+        ),
+        (
+            {"learning": {"num_envs": [8], "horizon": 4, "batch_size": 16, "target_reward": 1, "budget_s": 9}},
+            "a learning study needs the reward",
+        ),
+        (
+            {
+                "command": {"argv": ["train", "{batch_size}"]},
+                "throughput": {"num_envs": [8], "horizon": 4, "batch_size": "library"},
+            },
+            "{batch_size} has no value with batch_size: library",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_runs(changes: dict[str, Any], words: str):
+    with pytest.raises(UserError) as told:
+        a_study(**changes)
+    assert words in str(told.value)
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path):
+    (tmp_path / "trainer").touch(mode=0o755)
+    with pytest.raises(UserError, match=r"no program 'trainor' on this machine \(did you mean 'trainer'\?\)"):
+        program.located(["trainor"], str(tmp_path), tmp_path)
+    (tmp_path / "ppo.py").touch()
+    found = program.located(["trainer", "ppo.py", "--x", "other.py"], str(tmp_path), tmp_path)
+    assert found == [str(tmp_path / "trainer"), str(tmp_path / "ppo.py"), "--x", "other.py"]
+
+
+def test_an_archive_that_would_run_a_command_needs_trust():
+    assert [(one.does, one.value) for one in reach_of(a_study()) if one.field.endswith("command")] == [
+        ("runs", "train")
+    ]
+
+
+def test_episodes_between_two_rows_belong_to_the_later_one():
+    rows = Command.model_validate({"preset": "cleanrl", "argv": ["x"]}).rows
+    events = [
+        Event(1.0, {"charts/episodic_return": 1.0}, 3),
+        Event(1.5, {"charts/episodic_return": 3.0}, 5),
+        Event(2.0, {"losses/value_loss": 0.5}, 8),
+        Event(2.0, {"charts/SPS": 4.0}, 8),
+        Event(4.0, {"losses/value_loss": 0.25}, 16),
+        Event(4.0, {"charts/SPS": 4.0}, 16),
+    ]
+    builder = Builder(rows)
+    first, second = [*builder.add(events), *builder.close()]
+    assert (first.unix_time_s, first.episodes, builder.losses(first)) == (2.0, [1.0, 3.0], {"value": 0.5})
+    assert (second.step, second.episodes, builder.losses(second)) == (16, [], {"value": 0.25})
+
+
+def test_tags_written_before_and_after_the_marker_are_of_one_row():
+    rows = Command.model_validate({"preset": "mjlab", "argv": ["x"]}).rows
+    tags = ("Loss/value", "Perf/total_fps", "Train/mean_reward")
+    events = [Event(10.0 + step, {tag: float(step)}, step) for step in range(3) for tag in tags]
+    builder = Builder(rows)
+    told = [*builder.add(events), *builder.close()]
+    assert [builder.figure(one, "reward") for one in told] == [0.0, 1.0, 2.0]
+    assert [builder.losses(one)["value"] for one in told] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 123 bytes",
+        "[carb.graphics-vulkan.plugin] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
+        "PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory 1234 bytes!! Result = 2",
+        "Warp error: Failed to allocate 4294967296 bytes on device 'cuda:0'",
+    ],
+)
+def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
+    said = ends.Said.by([], {})
+    said.take(line)
+    assert said.oom_line == line
+
+
+@pytest.mark.parametrize(
+    ("preset", "line"),
+    [
+        (
+            "isaaclab2-rsl-rl",
+            "[Error] [omni.physx.plugin] PhysX error: Patch buffer overflow detected, please increase its size to at least 219146 in"
+            " the scene desc!",
+        ),
+        (
+            "isaaclab2-rl-games",
+            "internal error : PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at"
+            " least 1484688128 in the scene desc!",
+        ),
+        (
+            "mani-skill",
+            "[SAPIEN] [critical] the application need to increase the PxgDynamicsMemoryConfig::foundLostPairsCapacity parameter to"
+            " 165721092, otherwise the simulation will miss interactions",
+        ),
+        ("mjlab", "nefc overflow - please increase njmax to 312"),
+        ("mujoco-playground", "broadphase overflow - please increase nconmax to 24 or naconmax to 4096"),
+    ],
+)
+def test_each_preset_knows_the_words_of_a_simulation_that_drops_contacts(preset: str, line: str):
+    command = Command.model_validate({"preset": preset, "argv": ["x"]})
+    said = ends.Said.by(command.oom, command.invalid)
+    said.take("Learning iteration 3/300: 48,000 steps/s")
+    assert not said.invalid_lines
+    said.take(line)
+    assert said.invalid_lines and said.oom_line is None
+
+
+def test_growth_and_episodes_of_one_step_are_noticed_and_noise_is_not():
+    assert ends.growing([1.0, 1.1, 1.2, 1.3, 1.4]) is not None
+    assert ends.growing([1.0, 1.1, 1.1, 1.3, 1.4]) is None and ends.growing([1.0, 1.01, 1.02, 1.03, 1.04]) is None
+    assert (
+        ends.at_once([1.0, None, 1.0]) is not None and ends.at_once([1.0, 7.5]) is None and ends.at_once([None]) is None
+    )
+
+
+def test_fps_that_differ_from_the_clock_are_told():
+    assert unlike_clock([77_249.0], [6_500.0]) == (
+        "the command says 77,249 FPS, and the times of its own rows give 6,500: the latter are used"
+    )
+    assert unlike_clock([6_600.0], [6_500.0]) is None and unlike_clock([], [6_500.0]) is None
+
+
+def test_a_line_of_sizes_is_read_as_people_write_it():
+    assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
+    assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"

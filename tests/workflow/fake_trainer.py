@@ -1,0 +1,102 @@
+"""A training program that knows nothing of envknee: it writes a log in one of four ways, and breaks as it is told to.
+
+Its speed has a law: an iteration takes 0.02 s + 0.2 ms per environment.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--envs", type=int)
+parser.add_argument("--steps", type=int)
+parser.add_argument("--iterations", type=int)
+parser.add_argument("--log", choices=["tensorboard", "jsonl", "csv", "print"], default="jsonl")
+parser.add_argument("--breaks", default="")
+given = parser.parse_args()
+iteration_s = 0.02 + 0.0002 * given.envs
+
+
+class TensorBoard:
+    def __init__(self) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self.event, self.summary = Event, Summary
+        Path("logs/run").mkdir(parents=True)
+        self.writer = EventFileWriter("logs/run", flush_secs=1)
+
+    def write(self, number: int, told: dict[str, float]) -> None:
+        names = {
+            "fps": "Perf/total_fps",
+            "collect": "Perf/collection time",
+            "learn": "Perf/learning_time",
+            "reward": "Train/mean_reward",
+        }
+        for name, value in told.items():
+            summary = self.summary(value=[self.summary.Value(tag=names.get(name, f"Loss/{name}"), simple_value=value)])
+            self.writer.add_event(self.event(wall_time=time.time(), step=number, summary=summary))
+        self.writer.flush()
+
+
+def printed(number: int, told: dict[str, float]) -> None:
+    print(f"\r iteration {number}/{given.iterations}: {told['fps']:,.1f} steps/s")
+    print(f"   mean reward {told['reward']:.3f}, value loss {told['value']}")
+
+
+def as_json(number: int, told: dict[str, float]) -> None:
+    with Path("log.jsonl").open("a") as file:
+        file.write(json.dumps({"step": number * given.envs * given.steps, "time": time.time(), "train": told}) + "\n")
+
+
+def as_csv(number: int, told: dict[str, float]) -> None:
+    is_new = not Path("log.csv").exists()
+    with Path("log.csv").open("a") as file:
+        if is_new:
+            file.write(",".join(["step", "time", *told]) + "\n")
+        file.write(",".join(map(str, [number, time.time(), *told.values()])) + "\n")
+
+
+if given.breaks == "garbage":
+    print("\x00\xff\x1b[31m~~~ {not json", flush=True)
+    Path("log.jsonl").write_bytes(b"\x00\xff{{{\nstep step step\n")
+    sys.exit(0)
+write = {
+    "tensorboard": lambda: TensorBoard().write,
+    "jsonl": lambda: as_json,
+    "csv": lambda: as_csv,
+    "print": lambda: printed,
+}[given.log]()
+kept = []
+for number in range(1, given.iterations + 1):
+    time.sleep(iteration_s)
+    fps = given.envs * given.steps / iteration_s
+    value = 0.5
+    if number == 3:
+        if given.breaks == "oom" or (given.breaks == "oom-above-32" and given.envs > 32):
+            sys.exit(
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
+            )
+        if given.breaks == "crash":
+            raise KeyError("no such robot")
+        if given.breaks == "quiet-crash":  # as Kit does: an exception, and exit status 0
+            print("ValueError: the stage is gone")
+            sys.exit(0)
+        if given.breaks == "hang":
+            time.sleep(600)
+        value = {"nan": float("nan"), "diverge": 1e12}.get(given.breaks, value)
+    if given.breaks == "overflow" and given.envs > 32:
+        print(
+            "PhysX error: the application needs to increase PxGpuDynamicsMemoryConfig::collisionStackSize to 12345",
+            flush=True,
+        )
+    told = {"fps": 10 * fps if given.breaks == "lie" else fps, "collect": 0.7 * iteration_s, "learn": 0.3 * iteration_s}
+    write(number, told | {"reward": 0.5 * number, "value": value})
+    if given.breaks == "leak":
+        kept.append(bytearray(12_000_000))
+        time.sleep(0.3)
+if given.breaks == "hangs-at-its-end":
+    time.sleep(600)

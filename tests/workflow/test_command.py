@@ -1,0 +1,172 @@
+"""`trainer: command`: a program that knows nothing of envknee, through the real launcher: its rows, and each way to end."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envknee.ask import ask
+from envknee.record.read import read_rows
+from envknee.record.schema import Record, Request
+from envknee.run import launch as launcher
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.paths import TrialFolder
+from envknee.study.space import Point, Slot
+
+pytestmark = pytest.mark.workflow
+
+FAKE = Path(__file__).with_name("fake_trainer.py")
+
+TAGS = {
+    "fps": "Perf/total_fps",
+    "collect_s": ["Perf/collection_time", "Perf/collection time"],
+    "learn_s": "Perf/learning_time",
+    "reward": "Train/mean_reward",
+}
+FIELDS = {"fps": "fps", "collect_s": "collect", "learn_s": "learn", "reward": "reward"}
+IN_JSON = {name: f"train/{field}" for name, field in FIELDS.items()}
+
+ROWS: dict[str, dict[str, Any]] = {
+    "tensorboard": {"source": "tensorboard", "step": "iterations", "names": TAGS, "losses": {"value": "Loss/value"}},
+    "jsonl": {
+        "source": "jsonl", "path": "log.jsonl", "step": "frames", "time_name": "time", "names": IN_JSON,
+        "losses": {"value": "train/value"},
+    },
+    "csv": {
+        "source": "csv", "path": "log.csv", "step": "iterations", "time_name": "time", "names": FIELDS,
+        "losses": {"value": "value"},
+    },
+    "print": {
+        "source": "regex", "step": "iterations", "losses": {"value": "value"},
+        "patterns": [
+            r"iteration (?P<step>\d+)/\d+: (?P<fps>[\d,.]+) steps",
+            r"mean reward (?P<reward>\S+), value loss (?P<value>\S+)",
+        ],
+    },
+}  # fmt: skip
+
+
+def an_arm(log: str = "jsonl", breaks: str = "", **command: Any) -> dict[str, Any]:
+    argv = [
+        sys.executable, str(FAKE), "--envs", "{num_envs}", "--steps", "{horizon}", "--iterations", "{iterations}",
+        "--log", log, "--breaks", breaks,
+    ]  # fmt: skip
+    return {"trainer": "command", "gpus": 0, "command": {"argv": argv, "rows": ROWS[log]} | command}
+
+
+def a_request(arm: dict[str, Any], kind: Any = "throughput", **changes: Any) -> Request:
+    throughput = {"num_envs": [8, 16, 32, 64], "horizon": 4, "batch_size": "library", "iterations": 4}
+    learning = {"num_envs": [8], "horizon": 4, "batch_size": "library", "target_reward": 3, "budget_s": 60}
+    study = parse_study(
+        {"study": "demo", "arms": {"fake": arm}, kind: throughput if kind == "throughput" else learning}
+    )
+    request = ask.request_for(
+        study, Slot(0, "fake", kind, 0, 0), Point(64 if kind == "throughput" else 8, 4, None), None
+    )
+    return request.model_copy(update=changes)
+
+
+def measured(folder: Path, request: Request) -> tuple[Record, TrialFolder]:
+    trial = TrialFolder(folder / "trials" / "0000")
+    trial.root.mkdir(parents=True)
+    write_atomically(trial.request, canonical_json(request))
+    return launcher.launch(trial), trial
+
+
+@pytest.mark.parametrize("log", list(ROWS))
+def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path: Path):
+    record, trial = measured(tmp_path, a_request(an_arm(log)))
+    assert record.outcome.status == "ok"
+    rows = read_rows(trial)
+    assert [row.warmup for row in rows] == [True, False, False, False, False]
+    assert [row.frames for row in rows] == [256, 512, 768, 1024, 1280]
+    assert rows[0].fps_total is None and record.fps_total is not None
+    # An iteration sleeps 32.8 ms for 256 transitions; nothing makes it shorter.
+    assert 500 < record.fps_total.median <= 256 / 0.0328 * 1.5
+    assert [row.reward_mean for row in rows] == [0.5, 1.0, 1.5, 2.0, 2.5]
+    assert rows[1].losses == {"value": 0.5}
+    assert record.memory_peak_gb is not None and 0.005 < record.memory_peak_gb < 2
+    told = '"env_step_s"', '"episodes"', '"action_std"'
+    assert not any(name in trial.metrics.read_text(encoding="utf-8") for name in told), "what is not told is absent"
+    if log == "print":
+        assert record.collect_s is None and record.learn_s is None
+    else:
+        assert record.collect_s is not None and record.collect_s.median == pytest.approx(0.7 * 0.0328, rel=1e-3)
+        assert record.fps_env_step_inference is not None
+
+
+def test_enough_rows_are_a_success_though_the_program_hangs_at_its_end(tmp_path: Path):
+    started = time.monotonic()
+    record, _ = measured(tmp_path, a_request(an_arm(breaks="hangs-at-its-end")))
+    assert record.outcome.status == "ok" and time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(
+    ("breaks", "status", "words"),
+    [
+        ("oom", "oom", "CUDA out of memory. Tried to allocate 20.00 GiB"),
+        ("nan", "nan", "losses/value became nan"),
+        ("diverge", "diverged", "losses/value grew to 1e+12"),
+        ("hang", "timeout", "it hangs: no row for"),
+        ("overflow", "invalid", "collisionStackSize"),
+    ],
+)
+def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str, words: str, tmp_path: Path):
+    arm = an_arm(breaks=breaks, hang_s=3.0, invalid={"collisionStackSize": "PhysX dropped contacts"})
+    record, _ = measured(tmp_path, a_request(arm))
+    assert record.outcome.status == status and record.outcome.reason is not None
+    assert words in record.outcome.reason
+    if status == "oom":
+        assert record.outcome.failure is not None and record.outcome.failure.requested_gb == pytest.approx(
+            21.47, abs=0.01
+        )
+    if status == "invalid":
+        assert "PhysX dropped contacts" in record.outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        ("crash", "ended with exit status 1 after 2 of 5 rows. Its log says: KeyError: 'no such robot'"),
+        ("quiet-crash", "ended with exit status 0 after 2 of 5 rows. Its log says: ValueError: the stage is gone"),
+        ("garbage", "left no row"),
+    ],
+)
+def test_what_is_no_result_says_why_and_leaves_no_record(breaks: str, words: str, tmp_path: Path):
+    with pytest.raises(UserError) as told:
+        measured(tmp_path, a_request(an_arm(breaks=breaks)))
+    assert words in str(told.value)
+    assert not (tmp_path / "trials/0000/record.json").exists()
+
+
+def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):
+    record, _ = measured(tmp_path, a_request(an_arm(breaks="lie")))
+    assert record.fps_total is not None and record.fps_total.median < 12_000
+    assert any("the command says 78,049 FPS" in warning for warning in record.outcome.warnings), record.outcome.warnings
+
+
+def test_memory_that_grows_in_every_iteration_makes_a_point_invalid(tmp_path: Path):
+    request = a_request(an_arm(breaks="leak"), iterations=8)
+    record, _ = measured(tmp_path, request)
+    assert record.outcome.status == "invalid" and "memory grew in each of 8 iterations" in (record.outcome.reason or "")
+
+
+def test_tags_that_do_not_exist_are_told_with_the_nearest(tmp_path: Path):
+    rows = ROWS["tensorboard"] | {"names": {"fps": "Perf/total_fp"}, "losses": {}}
+    with pytest.raises(UserError, match=r"none of 'Perf/total_fp' \(did you mean 'Perf/total_fps'\?\)"):
+        measured(tmp_path, a_request(an_arm("tensorboard", rows=rows)))
+
+
+def test_a_learning_trial_ends_at_its_target(tmp_path: Path):
+    record, _ = measured(tmp_path, a_request(an_arm(), "learning"))
+    assert record.outcome.status == "target_reached"
+    assert record.frames_to_target == 6 * 32 and record.final_reward == 3.0
+    assert record.seconds_to_target is not None and record.seconds_to_target > 6 * 0.02
+
+
+def test_the_program_has_a_folder_of_its_own_and_nothing_of_it_lives_on(tmp_path: Path):
+    _, trial = measured(tmp_path, a_request(an_arm("csv")))
+    assert (trial.root / "run/log.csv").exists()

@@ -1,0 +1,135 @@
+"""Programs that know nothing of envknee, from their command lines to verdict, MLflow, report and replay.
+
+The fake one always runs. Real ones run where `ENVKNEE_FOREIGN` names a folder of virtual environments, `rl-zoo3` and `mjlab`, as
+tests/workflow/foreign.sh makes it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT, ROOT
+from envknee.record.read import load_records
+from envknee.study.paths import StudyFolder
+
+pytestmark = pytest.mark.workflow
+
+FOREIGN = Path(os.environ.get("ENVKNEE_FOREIGN", "/nonexistent"))
+
+FAKE_PRESET = """\
+about: a program of the tests
+install: none
+tested: here
+example: [x]
+horizon: 4
+arguments: [--envs, "{num_envs}", --steps, "{horizon}", --iterations, "{iterations}", --breaks, oom-above-32]
+env: {SEED: "{seed}"}
+rows: {source: jsonl, path: log.jsonl, step: frames, time_name: time, names: {fps: train/fps, reward: train/reward}}
+"""
+
+WITHOUT = """\
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "isaaclab", "isaaclab_tasks", "warp", "pxr", "rsl_rl", "tensordict"):
+            raise ModuleNotFoundError(f"No module named {name!r} (kept away by a test)", name=name)
+sys.meta_path.insert(0, Without())
+"""
+
+
+def knee(
+    python: Path | str, folder: Path, *arguments: str, timeout_s: float = 1100
+) -> "subprocess.CompletedProcess[str]":
+    variables = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
+    if Path(python) == Path(sys.executable):
+        variables["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
+    return subprocess.run(
+        [str(python), "-m", "envknee", "knee", "--gpus", "0", *arguments],
+        cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False,
+    )  # fmt: skip
+
+
+def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
+    records = load_records(folder)
+    assert sorted(record.outcome.status for record in records) == sorted(statuses), output
+    verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
+    assert verdict["arms"][0]["headline"] is not None and verdict["arms"][0]["throughput"][0]["points"]
+    assert folder.report.exists() and json.loads(folder.published.read_text(encoding="utf-8"))["content_sha256"]
+    assert "report.html" in output and "FPS" in output
+    assert not (folder.figures / "phases.svg").exists(), "a foreign command has no phases"
+
+
+def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(tmp_path: Path):
+    """The packages are those of this environment, but for what a test keeps away."""
+    built = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path / "wheel")],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stdout
+    (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in (
+        "Snakefile",
+        "workflow/rules/sweep.smk",
+        "workflow/profiles/default/config.yaml",
+        "workflow/schemas/study.schema.json",
+    ):
+        assert f"envknee/project/{name}" in names
+    assert "envknee/trainers/command/presets/mjlab.yaml" in names
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
+    python = tmp_path / "venv/bin/python"
+    subprocess.run(
+        [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], check=True, timeout=120
+    )
+    (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (own,) = Path(sys.prefix).glob("lib/python3*/site-packages")
+    (site / "without.py").write_text(WITHOUT, encoding="utf-8")
+    (site / "borrowed.pth").write_text(f"{own}\nimport without\n", encoding="utf-8")
+    (tmp_path / "fake.yaml").write_text(FAKE_PRESET, encoding="utf-8")
+    command = ["--num-envs", "8..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake"]
+    arguments = [*command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
+    result = knee(python, tmp_path, *arguments)
+    assert result.returncode == 0, result.stdout
+    folder = StudyFolder(tmp_path / "results/fake")
+    assert_whole(folder, result.stdout, ["ok"] * 6 + ["oom"] * 2)
+    where = subprocess.run(
+        [str(python), "-m", "envknee", "replay", "--verify", str(folder.root)], cwd=tmp_path, text=True, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env={**os.environ, "PYTHONPATH": ""},
+    )  # fmt: skip
+    assert "8 requests recomputed, all identical" in where.stdout, where.stdout
+    other = knee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
+    assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "options"),
+    [
+        (
+            "rl-zoo3",
+            ["-m", "rl_zoo3.train", "--algo", "ppo", "--env", "Pendulum-v1"],
+            ["--horizon", "64", "--batch-size", "64"],
+        ),
+        ("mjlab", ["-m", "mjlab.scripts.train", "Mjlab-Cartpole-Balance"], ["--horizon", "16"]),
+    ],
+)
+def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], options: list[str], tmp_path: Path):
+    python = FOREIGN / name / "bin/python"
+    if not python.exists():
+        pytest.skip(
+            f"no virtual environment with {name} (tests/workflow/foreign.sh FOLDER makes it; ENVKNEE_FOREIGN=FOLDER names it)"
+        )
+    result = knee(
+        sys.executable, tmp_path, "--num-envs", "2..8", "--preset", name, "--repeats", "2", "--iterations", "2", "--name", "real",
+        *options, "--", str(python), *command,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+    folder = StudyFolder(tmp_path / "results/real")
+    assert_whole(folder, result.stdout, ["ok"] * 6)
+    for record in load_records(folder):
+        assert record.outcome.environment is not None and record.outcome.environment.packages
+        assert record.fps_total is not None and record.fps_total.iterations == 2
+        assert record.outcome.environment.packages.get(name) is not None

@@ -1,0 +1,431 @@
+"""The process of a trial with `trainer: command`: starts the program, follows its log, and says how it ended.
+
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and the program's own files
+in run/. Started by `envknee.run.launch`, which adds the time limit. Imports neither torch nor Isaac Lab.
+
+Enough rows are a success, whatever the exit status: some programs hang at their end (Isaac Sim's Kit), and some exit with 0 after an
+exception. All that it has started is ended then.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from envknee.machine import control_group, environment
+from envknee.machine.nvml import Gpu
+from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, die_with_parent, dying_with_parent, end_all
+from envknee.measure.out_of_memory import requested_gb
+from envknee.record.build import first_reaching
+from envknee.record.schema import Failure, Outcome, Request, Row
+from envknee.record.status import Status
+from envknee.run import attempts
+from envknee.run.container import apptainer, docker
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.paths import TrialFolder
+from envknee.trainers.command import ends, program, sources
+from envknee.trainers.command.rows import Builder, Told, missing, transitions, unlike_clock
+from envknee.trainers.command.usage import SAMPLED, Usage
+
+POLL_S = 0.1
+SETTLED_S = 1.0
+"""Nothing new for so long: what belongs to the newest row is there."""
+FLUSH_S = 150.0
+"""Some writers of TensorBoard's events keep them back for two minutes (torch.utils.tensorboard: flush_secs=120)."""
+MEDIANS = 10
+"""A hang is no row for so many median intervals, and for `hang_s`."""
+OOM_GRACE_S = 15.0
+"""A program that said that memory ran out, and has told nothing since for so long, will not go on."""
+
+PACKAGES = (
+    *environment.PACKAGES,
+    "mjlab", "jax", "jaxlib", "brax", "playground", "mani-skill", "sapien", "rl-zoo3", "isaacsim", "isaaclab-rl", "physx",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class End:
+    """How a program ended."""
+
+    status: Status
+    reason: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass
+class Follower:
+    """Follows one program from its start to its end."""
+
+    request: Request
+    trial: TrialFolder
+    run_dir: Path
+    process: subprocess.Popen[bytes]
+    usage: Usage
+    printed: SimpleQueue[tuple[float, str] | None]
+    rows: list[Row] = field(default_factory=list)
+    told_fps: list[float] = field(default_factory=list)
+    memory_gb: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin to follow."""
+        command = program.command_of(self.request)
+        self.command, self.started_s = command, time.monotonic()
+        self.source = sources.of(command.rows, self.run_dir)
+        self.builder = Builder(command.rows)
+        self.said = ends.Said.by(command.oom, command.invalid)
+        self.newest_s = self.started_s
+        self.arrivals_s: list[float] = []
+        self.first: Told | None = None
+        self.before: Told | None = None
+        self.origin_unix_s = 0.0
+        self.origin_frames = 0
+        self.origin_is_known = False
+        self.kills = control_group.oom_kills(anywhere=False)
+
+    def to_its_end(self) -> End:
+        """Follow the program until it has done enough, breaks, hangs or ends.
+
+        Raises:
+            UserError: when it ended, or told nothing, in a way that is no result.
+        """
+        while True:
+            has_ended = self.process.poll() is not None
+            if has_ended:
+                self._drain(GRACE_S)  # the last lines say why
+            end = self._look(has_ended)
+            if end is not None:
+                return end
+            if has_ended:
+                return self._of_ended()
+            end = self._of_silence()
+            if end is not None:
+                return end
+            time.sleep(POLL_S)
+
+    def _look(self, is_last: bool) -> End | None:
+        """Take what is new, and tell whether it ends the trial."""
+        self._drain(0.0)
+        whole = self.builder.add(self._events())
+        if is_last or time.monotonic() - self.newest_s > SETTLED_S:
+            whole += self.builder.close()
+        for told in whole:
+            end = self._take(told)
+            if end is not None:
+                return end
+        return None
+
+    def _events(self) -> list[sources.Event]:
+        events = list(self.source.poll(time.time()))
+        if events:
+            self.newest_s = time.monotonic()
+        return events
+
+    def _drain(self, wait_s: float) -> None:
+        """Take what was printed; with `wait_s` until its end, at most so long."""
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            try:
+                line = self.printed.get(timeout=max(0.001, deadline_s - time.monotonic()))
+            except Empty:
+                return
+            if line is None:
+                return
+            self.said.take(line[1])
+            if isinstance(self.source, sources.Printed):
+                self.source.take(*line)
+
+    def _take(self, told: Told) -> End | None:
+        """Write a row; return how it ends the trial, if it does."""
+        row = self._row(told)
+        if row is None:
+            return None
+        self.rows.append(row)
+        self.arrivals_s.append(time.monotonic())
+        with self.trial.metrics.open("a", encoding="utf-8") as file:
+            file.write(row.model_dump_json() + "\n")
+        losses = {f"losses/{name}": value for name, value in self.builder.losses(told).items()}
+        found = ends.broken({"rewards": self.builder.figure(told, "reward"), **losses})
+        if found is not None:
+            status, tensor, reason = found
+            failure = Failure(iteration=row.iteration, tensor=tensor, env_indices=[], dump=None)
+            return End("nan" if status == "nan" else "diverged", reason, failure)
+        return self._enough()
+
+    def _row(self, told: Told) -> Row | None:
+        """Return the row of what the log told; None where it does not count on from the one before."""
+        request, figure = self.request, self.builder.figure
+        rollout = request.num_envs * request.horizon * request.world_size
+        total_envs = request.num_envs * request.world_size
+        before, self.before = self.before, told
+        if before is None:
+            self.first = told
+            self._set_origin(told, rollout)
+        memory, load = self.usage.take()
+        fps = iteration_s = None
+        frames = self.origin_frames
+        assert self.first is not None, "the first row came before"
+        if before is not None:
+            steps = told.step - before.step
+            elapsed_s = told.unix_time_s - before.unix_time_s
+            if steps <= 0 or elapsed_s <= 0:
+                self.before = before
+                return None
+            made = transitions(self.command.rows, steps, rollout, total_envs)
+            fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
+            frames += round(transitions(self.command.rows, told.step - self.first.step, rollout, total_envs))
+        is_warmup = len(self.rows) < request.untimed_iterations
+        if not is_warmup:
+            self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
+            if (said := figure(told, "fps")) is not None:
+                self.told_fps.append(said)
+        collect_s, env_step_s = figure(told, "collect_s"), figure(told, "env_step_s")
+        reward = _finite(figure(told, "reward"))
+        if told.episodes:
+            reward = _finite(statistics.fmean(told.episodes))
+        return Row(
+            **load.model_dump(),
+            iteration=len(self.rows),
+            warmup=is_warmup,
+            frames=frames,
+            wall_s=max(0.0, told.unix_time_s - self.origin_unix_s),
+            unix_time_s=told.unix_time_s,
+            iteration_s=iteration_s,
+            env_step_s=env_step_s,
+            collect_s=collect_s,
+            learn_s=figure(told, "learn_s"),
+            fps_env_step=rollout / env_step_s if env_step_s else _finite(figure(told, "fps_env_step")),
+            fps_env_step_inference=rollout / collect_s
+            if collect_s
+            else _finite(figure(told, "fps_env_step_inference")),
+            fps_total=fps,
+            reward_mean=reward,
+            episode_length_mean=_finite(figure(told, "episode_length")),
+            episodes=len(told.episodes) if self.command.rows.reward_is == "episode" else None,
+            losses={name: value for name, value in self.builder.losses(told).items() if _finite(value) is not None},
+            learning_rate=_finite(figure(told, "learning_rate")),
+            action_std=_finite(figure(told, "action_std")),
+            memory=memory,
+        )
+
+    def _set_origin(self, told: Told, rollout: int) -> None:
+        """Let training begin before its first row, where that tells how long it took; else with it."""
+        seconds = [self.builder.figure(told, name) for name in ("collect_s", "learn_s")]
+        known = [second for second in seconds if second is not None]
+        self.origin_is_known = len(known) == len(seconds)
+        self.origin_unix_s = told.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
+        self.origin_frames = rollout
+        if self.command.rows.step != "iterations":
+            total_envs = self.request.num_envs * self.request.world_size
+            self.origin_frames = max(rollout, round(transitions(self.command.rows, told.step, rollout, total_envs)))
+
+    def _enough(self) -> End | None:
+        request = self.request
+        if request.kind == "throughput":
+            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
+        if first_reaching(self.rows, request.target_reward, request.target_episodes) is not None:
+            return End("target_reached")
+        if request.budget_s is not None and self.rows[-1].wall_s >= request.budget_s:
+            return End(
+                "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
+            )
+        return None
+
+    def _of_silence(self) -> End | None:
+        """Return how a program ended that runs and tells nothing more; None while it may."""
+        now_s = time.monotonic()
+        since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
+        if self.said.oom_line is not None and since_s > OOM_GRACE_S:
+            return self._out_of_memory(self.said.oom_line)
+        if not self.rows and now_s - self.started_s > self.command.first_row_s:
+            why = missing(self.command.rows, self.source.seen)
+            raise UserError(
+                f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
+                f" The last that it printed: {self.said.last_error()}"
+            )
+        intervals = [later - earlier for earlier, later in zip(self.arrivals_s, self.arrivals_s[1:], strict=False)]
+        allowed_s = max(self.command.hang_s, MEDIANS * statistics.median(intervals) if intervals else 0.0)
+        if self.command.rows.source == "tensorboard":
+            allowed_s = max(allowed_s, FLUSH_S)
+        if self.rows and since_s > allowed_s:
+            return End(
+                "timeout",
+                f"it hangs: no row for {since_s:.0f} s, where they came every"
+                f" {statistics.median(intervals) if intervals else 0.0:.1f} s. The last that it printed: {self.said.last_error()}",
+            )
+        return None
+
+    def _of_ended(self) -> End:
+        """Return how a program ended that has no more to tell, and has not told enough."""
+        if self.said.oom_line is not None:
+            return self._out_of_memory(self.said.oom_line)
+        if control_group.oom_kills(anywhere=False) > self.kills:
+            return self._out_of_memory("the kernel killed a process: host memory ran out")
+        if self.said.nan_line is not None:
+            failure = Failure(iteration=len(self.rows), tensor="training", env_indices=[], dump=None)
+            return End("nan", f"its log says: {self.said.nan_line}", failure)
+        wanted = self.request.untimed_iterations + (self.request.iterations or 0)
+        status = self.process.returncode
+        how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+        if status == 0 and not self.rows:
+            unreadable = getattr(self.source, "unreadable", None)
+            line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
+            raise UserError(
+                f"the command ended {how} and left no row: {missing(self.command.rows, self.source.seen)}.{line}"
+                f" The last that it printed: {self.said.last_error()}"
+            )
+        if status == 0 and self.request.kind == "learning":
+            raise UserError(
+                f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
+                " command.learning_iterations"
+            )
+        of = f" of {wanted}" if self.request.kind == "throughput" else ""
+        raise UserError(
+            f"the command ended {how} after {len(self.rows)}{of} rows. Its log says: {self.said.last_error()}."
+            + ("" if status else " Let it run for {iterations} or more: one row each is expected")
+        )
+
+    def _out_of_memory(self, line: str) -> End:
+        stage = "learning" if self.rows else "environment"
+        failure = Failure(
+            iteration=len(self.rows), tensor=stage, env_indices=[], dump=None, requested_gb=requested_gb(line)
+        )
+        return End("oom", f"memory ran out: {line}", failure)
+
+    def checked(self, end: End) -> End:
+        """Return an end as it is, or as invalid where the program's own log says that it did not simulate what was asked."""
+        lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
+        found = [f"{why} (its log says: {line})" for why, line in self.said.invalid_lines.items()]
+        found += [why for why in (ends.growing(self.memory_gb), ends.at_once(lengths)) if why is not None]
+        if end.status not in ("ok", "target_reached", "timeout") or not found:
+            return end
+        failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
+        return End("invalid", "; ".join(found), failure)
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of the figures should know."""
+        clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
+        told = [SAMPLED, unlike_clock(self.told_fps, clock)]
+        if self.request.kind == "learning" and not self.origin_is_known:
+            told.append(
+                "seconds to the target count from the end of the first iteration: the command does not say when it began"
+            )
+        if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
+            told.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
+        return [one for one in told if one is not None]
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number; None for what JSON does not know."""
+    return value if value is not None and abs(value) < float("inf") else None
+
+
+def run(trial: TrialFolder) -> Outcome:
+    """Run the command of the request that lies in `trial`; return how it ended.
+
+    Raises:
+        UserError: when it cannot be run, or ended without a result.
+    """
+    lived_s = age_s()
+    started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
+    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    uuids = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+    gpus = [gpu for uuid in uuids if (gpu := Gpu.named(uuid)) is not None]
+    for gpu in gpus:
+        gpu.check_usable()
+    run_dir = _fresh(trial.root / "run")
+    argv = program.located(program.arguments(request, run_dir, len(uuids)), program.users_path(os.environ), Path.cwd())
+    machine = environment.observe_from_outside(gpus, program.packages_beside(argv[0], PACKAGES))
+    write_atomically(trial.environment, canonical_json(machine))
+    usage, others = Usage(gpus), adopt_orphans()
+    print("envknee runs:", " ".join(argv), flush=True)
+    process = subprocess.Popen(
+        [*dying_with_parent(), *argv], cwd=run_dir, env=_variables(request, run_dir, len(uuids)),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(process, printed), name="printed", daemon=True).start()
+    follower = Follower(request, trial, run_dir, process, usage, printed)
+    usage.start(process.pid)
+    try:
+        end = follower.checked(follower.to_its_end())
+    finally:
+        usage.close()
+        end_all(process, GRACE_S, others)
+    if trial.metrics.exists():
+        sync(trial.metrics)
+    batches = None if request.batch_size is None else int(program.values(request, run_dir, 0)["num_mini_batches"])
+    return Outcome(
+        request_sha256=sha256_of(trial.request),
+        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+        status=end.status,
+        reason=end.reason,
+        failure=end.failure,
+        environment=machine,
+        started_unix_s=started_unix_s,
+        setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
+        total_s=time.monotonic() - started,
+        num_mini_batches=batches if follower.rows else None,
+        rollout_gb=None,
+        warnings=follower.warnings(),
+        attempt=attempts.own_number(),
+    )
+
+
+def _fresh(folder: Path) -> Path:
+    """Make an empty folder for the command; what an earlier attempt left there is kept beside it."""
+    if folder.exists():
+        number = next(n for n in count(1) if not folder.with_name(f"{folder.name}.interrupted-{n}").exists())
+        folder.rename(folder.with_name(f"{folder.name}.interrupted-{number}"))
+    folder.mkdir()
+    return folder.resolve()
+
+
+def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
+    """Return the variables of the command: the user's own, not those that envknee's Python was started with."""
+    inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
+    for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
+        inherited.pop(name, None)
+    return inherited | program.variables(request, run_dir, gpus)
+
+
+def _read(process: "subprocess.Popen[bytes]", printed: "SimpleQueue[tuple[float, str] | None]") -> None:
+    """Hand on each line with the time at which it came, and write it to the trial's log. A progress bar's CR ends a line, too."""
+    assert process.stdout is not None, "the command prints into a pipe"
+    waiting = b""
+    while chunk := os.read(process.stdout.fileno(), 65536):
+        now_unix_s = time.time()
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        *whole, waiting = (waiting + chunk).replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            printed.put((now_unix_s, line.decode("utf-8", errors="replace")))
+    if waiting:
+        printed.put((time.time(), waiting.decode("utf-8", errors="replace")))
+    printed.put(None)
+
+
+def main() -> None:
+    """Run one trial's command in this process."""
+    parser = argparse.ArgumentParser(
+        description="Run one trial's command; envknee.run.launch adds limits and the record."
+    )
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    trial = TrialFolder(parser.parse_args().trial)
+    die_with_parent()
+    outcome = run(trial)
+    attempts.check_newest(trial)
+    write_atomically(trial.outcome, canonical_json(outcome))
+
+
+if __name__ == "__main__":
+    run_command(main)

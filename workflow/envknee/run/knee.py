@@ -1,0 +1,173 @@
+"""`envknee knee`: measure a command that people already run, without writing a study by hand.
+
+Input: sizes, a preset and the command behind `--`. Output: results/<name>/knee.yaml, a study like any other, and its verdict.
+
+    envknee knee --num-envs 512..16384 --preset mjlab -- train Mjlab-Cartpole-Balance
+
+The same call again goes on where it stopped. `snakemake --configfile results/<name>/knee.yaml` does the same in a checkout.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envknee.machine.gpus import visible_uuids
+from envknee.machine.processes import own_python_first
+from envknee.study import presets, project
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import write_atomically
+from envknee.study.load import parse_study
+from envknee.study.rules import STUDY_NAME
+from envknee.trainers.command import program
+
+RANGE = re.compile(r"(\d+)\.\.(\d+)")
+LIST = re.compile(r"\d+(,\d+)*")
+
+
+def sizes(text: str) -> Any:
+    """Read `512..16384` as doublings and `512,1000` as a list. Pure.
+
+    Raises:
+        argparse.ArgumentTypeError: for anything else.
+    """
+    if match := RANGE.fullmatch(text):
+        return {"from": int(match[1]), "to": int(match[2])}
+    if LIST.fullmatch(text):
+        return [int(number) for number in text.split(",")]
+    raise argparse.ArgumentTypeError(
+        f"{text!r}: expected A..B for A, 2A, 4A, ... up to B, or numbers with commas between them"
+    )
+
+
+def name_for(preset: str, argv: list[str]) -> str:
+    """Return a name for a study, from what is measured. Pure."""
+    words = [Path(preset).stem, *(Path(word).name for word in argv[-1:])]
+    name = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:64].strip("-")
+    return name if STUDY_NAME.fullmatch(name) else "knee"
+
+
+def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[str, Any]:
+    """Return the study as plain data. Pure."""
+    shared = {
+        "num_envs": given.num_envs,
+        "horizon": [given.horizon or horizon],
+        "batch_size": given.batch_size or "library",
+    }
+    study: dict[str, Any] = {
+        "study": given.name,
+        "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
+        "arms": {
+            "command": {"trainer": "command", "gpus": given.gpus, "command": {"preset": given.preset, "argv": argv}}
+        },
+        "throughput": shared | {"repeats": given.repeats, "iterations": given.iterations, "limit_s": given.limit_s},
+    }
+    if given.target_reward is not None:
+        study["learning"] = shared | {
+            "repeats": max(2, given.repeats), "target_reward": given.target_reward, "budget_s": given.budget_s,
+            "limit_s": given.budget_s + given.limit_s,
+        }  # fmt: skip
+    return study
+
+
+def absolute(argv: list[str], start: Path) -> list[str]:
+    """Return a command as it can be run from anywhere: its program and files by their whole paths.
+
+    Raises:
+        UserError: when there is no such program.
+    """
+    return program.located(argv, program.users_path(os.environ), start)
+
+
+def write(study: dict[str, Any], folder: Path) -> Path:
+    """Write a study into its folder of results, unless the same one lies there.
+
+    Raises:
+        UserError: when another one does.
+    """
+    path = folder / "knee.yaml"
+    text = yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
+    if path.exists() and yaml.safe_load(path.read_text(encoding="utf-8")) != study:
+        raise UserError(
+            f"{path} holds another study of that name. Give this one another (--name {study['study']}-2), or go on with that one:"
+            " the same command as before"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, f"# Written by `envknee knee`. Change `study:` when you change anything else.\n{text}")
+    return path
+
+
+def snakemake_command(config: Path, slots: int) -> list[str]:
+    """Return what runs a study. Pure.
+
+    Args:
+        config: the study file
+        slots: devices that trials can share out
+    """
+    own = Path(sys.executable).with_name("snakemake")
+    return [
+        str(own) if own.exists() else shutil.which("snakemake") or "snakemake",
+        "--snakefile", str(project.ROOT / "Snakefile"), "--directory", str(Path.cwd()),
+        "--workflow-profile", str(project.ROOT / "workflow/profiles/default"),
+        "--configfile", str(config.resolve()), "--resources", f"device={slots}",
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Measure where more environments stop paying, for a command that you already run."""
+    parser = argparse.ArgumentParser(
+        description=main.__doc__,
+        usage="%(prog)s --num-envs A..B --preset NAME [options] -- COMMAND ...",
+        epilog="`envknee presets` lists the presets. A preset may also be the path of your own copy (mine.yaml).",
+    )
+    parser.add_argument("--num-envs", type=sizes, required=True, help="512..16384: doublings; 512,1000: a list")
+    parser.add_argument("--preset", required=True, help="flags and log of the program: a name, or a YAML file")
+    parser.add_argument("--horizon", type=int, help="environment steps per rollout (default: the preset's)")
+    parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
+    parser.add_argument("--name", help="of the study and its folder below results/")
+    parser.add_argument(
+        "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="of each size, in processes of their own (default: 3)")
+    parser.add_argument("--iterations", type=int, default=5, help="that are timed (default: 5)")
+    parser.add_argument(
+        "--limit-s", type=float, default=900.0, help="a trial that takes longer is ended (default: 900)"
+    )
+    parser.add_argument("--target-reward", type=float, help="also measure the time to this reward")
+    parser.add_argument("--budget-s", type=float, default=600.0, help="seconds of training for that (default: 600)")
+    parser.add_argument("--dry-run", action="store_true", help="write the study and stop")
+    arguments = sys.argv[1:]
+    own, argv = (arguments, []) if "--" not in arguments else (
+        arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :],
+    )  # fmt: skip
+    given = parser.parse_args(own)
+    if not argv:
+        raise UserError(
+            "no command was given. Write it behind `--`: envknee knee --num-envs 512..4096 --preset mjlab -- train TASK"
+        )
+    try:
+        preset = presets.read(given.preset)
+    except ValueError as error:
+        raise UserError(f"--preset {error}") from error
+    given.name = given.name or name_for(given.preset, argv)
+    if given.preset.endswith((".yaml", ".yml")):
+        given.preset = str(Path(given.preset).resolve())
+    study = study_of(given, absolute(argv, Path.cwd()), preset.horizon)
+    parse_study(study, "the study that these options make")
+    path = write(study, Path("results") / given.name)
+    print(f"envknee: wrote {path}", flush=True)
+    if given.dry_run:
+        return 0
+    own_python_first()
+    result = subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False)
+    return result.returncode
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,193 @@
+"""A foreign command: the program of an arm with `trainer: command`, and where the rows of its log come from.
+
+Input: an arm's `command:` section. Output: `Command`, complete: what a preset says has been filled in. Pure but for presets' files.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from envknee.study import presets
+from envknee.study.errors import nearest
+from envknee.study.rules import Positive, Seconds, Strict
+
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
+"""`{num_envs}`; braces that stand twice are braces. Any other brace is itself, as in JSON."""
+
+PLACEHOLDERS = {
+    "num_envs": "environments on each GPU",
+    "num_envs_total": "environments on all GPUs together",
+    "horizon": "environment steps per rollout",
+    "rollout": "transitions of one rollout on each GPU: num_envs x horizon",
+    "batch_size": "transitions in one optimizer step, all GPUs together",
+    "batch_envs": "batch_size / horizon",
+    "num_mini_batches": "optimizer steps per epoch",
+    "iterations": "rollouts to run",
+    "evaluations": "iterations + 1",
+    "frames": "transitions to run: iterations x rollout x gpus",
+    "seed": "the trial's seed",
+    "gpus": "GPUs that the command may use, 0 on a CPU",
+    "device": "'cuda:0', or 'cpu'",
+    "gpu_ids": "'all', or 'None' on a CPU (mjlab's words)",
+    "run_dir": "the folder that the command runs in",
+}
+"""What may stand in an argument or a variable, and what it becomes."""
+
+OF_A_BATCH = frozenset({"batch_size", "batch_envs", "num_mini_batches"})
+"""Those that `batch_size: library` has no value for."""
+
+Told = Literal[
+    "fps", "fps_env_step", "fps_env_step_inference", "env_step_s", "collect_s", "learn_s",
+    "reward", "episode_length", "learning_rate", "action_std",
+]  # fmt: skip
+"""What a program may tell of an iteration. Seconds are those of one iteration."""
+
+
+def _words(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+def unknown_placeholders(texts: Iterable[str]) -> list[str]:
+    """Return what stands in braces in `texts` and has no meaning, each once. Pure."""
+    named = {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
+    return sorted(named - PLACEHOLDERS.keys())
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
+
+
+class Rows(Strict):
+    """Where the rows of a foreign command come from."""
+
+    source: Literal["tensorboard", "jsonl", "csv", "regex"] = Field(
+        description="TensorBoard's events, a file of JSON lines, a CSV file, or what the command prints."
+    )
+    path: str = Field(
+        default="**/events.out.tfevents.*",
+        min_length=1,
+        description="The file, or a pattern of files, below the folder that the command runs in.",
+    )
+    patterns: list[Pattern] = Field(
+        default=[],
+        description="With source: regex, expressions with named groups (step, time, fps, reward, ...). The first one begins a row.",
+    )
+    step: Literal["iterations", "frames", "env_steps"] = Field(
+        description="What the log counts: rollouts, transitions of all environments, or steps of each environment."
+    )
+    step_name: str = Field(default="step", description="With jsonl and csv, the field that holds the step.")
+    time_name: str | None = Field(
+        default=None,
+        description="With jsonl and csv, the field with the time in seconds; without it, when the line appears.",
+    )
+    row: Names | None = Field(
+        default=None,
+        description="With tensorboard, the tag that comes once per row; without it, the first of `names` that is told.",
+    )
+    names: dict[Told, Names] = Field(
+        default={},
+        description="What the log calls fps, collect_s, learn_s, reward, ...; of several names the first that is told.",
+    )
+    losses: dict[str, str] = Field(
+        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's."
+    )
+    reward_is: Literal["average", "episode"] = Field(
+        default="average",
+        description="Whether the reward is the program's own running average, or the return of one episode each.",
+    )
+
+    @model_validator(mode="after")
+    def _source_is_whole(self) -> "Rows":
+        if (self.source == "regex") != bool(self.patterns):
+            raise ValueError("patterns are for source: regex, which needs at least one")
+        groups = {group for pattern in self.patterns for group in re.compile(pattern).groupindex}
+        legal = {"step", "time", *get_args(Told), *self.losses}
+        for group in sorted(groups - legal):
+            raise ValueError(
+                f"the group {group!r} of a pattern has no meaning{nearest(group, legal)}. Legal: {', '.join(sorted(legal))}"
+            )
+        if self.source == "regex" and not re.compile(self.patterns[0]).groupindex.keys() & legal:
+            raise ValueError("the first pattern needs a named group, such as (?P<step>[0-9]+)")
+        if self.source == "tensorboard" and not (self.row or self.names):
+            raise ValueError("source: tensorboard needs `names` or `row`: tags of which one comes with each row")
+        if self.source in ("jsonl", "csv") and self.path == Rows.model_fields["path"].default:
+            raise ValueError(f"source: {self.source} needs `path`, the file below the folder that the command runs in")
+        return self
+
+    def tells(self, what: Told) -> bool:
+        """Tell whether the log is said to hold something."""
+        return what in self.names or any(what in re.compile(pattern).groupindex for pattern in self.patterns)
+
+
+class Command(Strict):
+    """A program that somebody else wrote, to be measured unchanged."""
+
+    preset: str | None = Field(
+        default=None, description="A preset (`envknee presets`), which fills what does not stand here."
+    )
+    argv: Annotated[list[str], Field(min_length=1)] = Field(
+        description="The program and its arguments, without a shell. {num_envs} and the like are filled in."
+    )
+    arguments: list[str] = Field(default=[], description="Arguments behind argv; as a rule the preset's.")
+    batch_arguments: list[str] = Field(default=[], description="More of them, left out with batch_size: library.")
+    env: dict[str, str] = Field(default={}, description="Environment variables, placeholders included.")
+    rows: Rows
+    oom: list[Pattern] = Field(
+        default=[], description="Lines that tell of lack of memory, besides those that every trial knows."
+    )
+    invalid: dict[Pattern, str] = Field(
+        default={}, description="Lines that tell of a simulation that is fast but wrong, and what each means."
+    )
+    first_row_s: Seconds = Field(default=900.0, description="Without a first row for so long the trial is given up.")
+    hang_s: Seconds = Field(
+        default=60.0,
+        description="Without a row for so long, and for ten median intervals, the command hangs and is ended.",
+    )
+    learning_iterations: Positive = Field(
+        default=100_000, description="{iterations} of a learning trial, which its target or its budget ends before."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, value: Any) -> Any:
+        """Fill in what a preset says: the whole command is in the results, and a preset that changes later changes nothing."""
+        if not isinstance(value, dict) or not isinstance(value.get("preset"), str):
+            return value
+        filled = presets.read(value["preset"]).command
+        if "rows" in value and "rows" in filled and isinstance(value["rows"], dict):
+            return filled | value | {"rows": filled["rows"] | value["rows"]}
+        return filled | value
+
+    @model_validator(mode="after")
+    def _placeholders_exist(self) -> "Command":
+        for name in unknown_placeholders(self.texts):
+            raise ValueError(
+                f"{{{name}}} is no placeholder{nearest(name, PLACEHOLDERS)}. Legal: {', '.join(PLACEHOLDERS)}. Write {{{{{name}}}}} for"
+                " the braces themselves"
+            )
+        return self
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything in which placeholders are filled."""
+        return [*self.argv, *self.arguments, *self.batch_arguments, *self.env.values()]
+
+    @staticmethod
+    def placeholders(texts: Iterable[str]) -> set[str]:
+        """Return the placeholders that stand in texts."""
+        return {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
+
+    @property
+    def needs_batch_size(self) -> list[str]:
+        """Placeholders that always stand in it and have no value with batch_size: library."""
+        return sorted(self.placeholders([*self.argv, *self.arguments, *self.env.values()]) & OF_A_BATCH)

@@ -1,0 +1,90 @@
+"""Presets of foreign commands: one YAML file each, which a user can copy and change.
+
+Input: a name, or a path that ends in .yaml. Output: what to fill into an arm's `command:`. A preset is read once, when a study is
+parsed: requests and results hold all that it said.
+
+    envknee presets              list them
+    envknee presets mjlab        print one, to be copied
+"""
+
+import argparse
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from envknee.study.errors import UserError, nearest, run_command
+
+FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
+
+
+class Preset(NamedTuple):
+    """What a file says."""
+
+    about: str
+    """One line: which program, of which version."""
+    install: str
+    """How the program is had, for people."""
+    tested: str
+    """How the flags are known to be right."""
+    example: list[str]
+    """What a user types behind `--`."""
+    horizon: int
+    """That the program's own default is, or near it."""
+    command: dict[str, Any]
+    """Keys of a `command:` section."""
+
+
+def names() -> list[str]:
+    """Return the presets that come with envknee."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+@cache
+def read(name: str) -> Preset:
+    """Return a preset by its name, or by the path of a copy.
+
+    Raises:
+        ValueError: names the nearest one, or what is wrong with the file. (Pydantic makes a line of a study's error of it.)
+    """
+    is_file = name.endswith((".yaml", ".yml"))
+    path = Path(name) if is_file else FOLDER / f"{name}.yaml"
+    if not is_file and name not in names():
+        raise ValueError(
+            f"{name!r} is no preset{nearest(name, names())}. Presets: {', '.join(names())}; or a path that ends in .yaml"
+        )
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        told = {field: data.pop(field) for field in Preset._fields if field != "command"}
+        return Preset(**told, command=data)
+    except (OSError, yaml.YAMLError) as error:
+        raise ValueError(f"the preset {path} cannot be read: {error}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"the preset {path} lacks {error}: expected {', '.join(Preset._fields[:-1])} and keys of `command:`"
+        ) from error
+
+
+def main() -> None:
+    """List the presets of foreign commands, or print one."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("name", nargs="?", help="print this one, to be copied and changed")
+    name = parser.parse_args().name
+    if name is None:
+        width = max(map(len, names()))
+        for one in names():
+            print(f"{one:<{width}}  {read(one).about}")
+        return
+    try:
+        read(name)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    print(
+        (Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml").read_text(encoding="utf-8"),
+        end="",
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,187 @@
+"""What the log of a foreign command says, as events with their own clocks.
+
+Input: files that grow, or lines as they are printed. Output: `Event`s, in the order in which they were written. Reads what is there
+and never waits. A file that is torn in mid-line is read on once the rest is there.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from envknee.study.command import Rows
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that the log tells."""
+
+    unix_time_s: float
+    values: Mapping[str, float]
+    """By the log's own names; not only numbers that are finite."""
+    step: float | None = None
+    """In the log's own count; None where it does not say."""
+    is_whole: bool = False
+    """Whether all that belongs to the row is in it."""
+    begins_row: bool = False
+
+
+class Source(Protocol):
+    """A log that is followed."""
+
+    seen: set[str]
+    """Every name that it has told, for messages."""
+
+    def poll(self, now_unix_s: float) -> Iterator[Event]:
+        """Give what is new."""
+        ...
+
+
+def of(rows: Rows, run_dir: Path) -> Source:
+    """Return the source that a study names."""
+    if rows.source == "tensorboard":
+        return TensorBoard(run_dir, rows.path)
+    if rows.source == "regex":
+        return Printed([re.compile(pattern) for pattern in rows.patterns])
+    return Lines(run_dir, rows)
+
+
+@dataclass
+class TensorBoard:
+    """Event files of TensorBoard, with the wall time that each event was written with."""
+
+    run_dir: Path
+    pattern: str
+    seen: set[str] = field(default_factory=set)
+    _loaders: dict[Path, Any] = field(default_factory=dict)
+
+    def poll(self, now_unix_s: float) -> Iterator[Event]:
+        """Give a scalar each."""
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+        for path in sorted(self.run_dir.glob(self.pattern)):
+            if path not in self._loaders:
+                self._loaders[path] = EventFileLoader(str(path))
+            for event in self._loaders[path].Load():
+                for value in event.summary.value:
+                    number = _scalar(value)
+                    if number is not None:
+                        self.seen.add(value.tag)
+                        yield Event(event.wall_time, {value.tag: number}, event.step)
+
+
+def _scalar(value: Any) -> float | None:
+    """Return the number of a summary's value; None for text, images and histograms."""
+    from tensorboard.util import tensor_util
+
+    if value.WhichOneof("value") == "simple_value":
+        return value.simple_value
+    if value.WhichOneof("value") != "tensor" or value.metadata.plugin_data.plugin_name not in ("scalars", ""):
+        return None
+    array = tensor_util.make_ndarray(value.tensor)
+    return float(array) if array.ndim == 0 and array.dtype.kind in "fiu" else None
+
+
+@dataclass
+class Lines:
+    """A file of JSON lines, or a CSV file with a header."""
+
+    run_dir: Path
+    rows: Rows
+    seen: set[str] = field(default_factory=set)
+    unreadable: str | None = None
+    """The first line that is neither."""
+    _read: dict[Path, int] = field(default_factory=dict)
+    """Bytes of each file that were read, whole lines alone."""
+    _header: dict[Path, list[str]] = field(default_factory=dict)
+
+    def poll(self, now_unix_s: float) -> Iterator[Event]:
+        """Give an event for each whole line."""
+        for path in sorted(self.run_dir.glob(self.rows.path)):
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            for line in whole.decode("utf-8", errors="replace").splitlines():
+                values = self._values(path, line.strip()) if line.strip() else None
+                if values is not None:
+                    yield self._event(values, now_unix_s)
+
+    def _values(self, path: Path, line: str) -> dict[str, float] | None:
+        try:
+            if self.rows.source == "jsonl":
+                told = _flat(json.loads(line))
+            else:
+                cells = next(csv.reader([line]))
+                if path not in self._header:
+                    self._header[path] = [cell.strip() for cell in cells]
+                    self.seen.update(self._header[path])
+                    return None
+                told = {name: _number(cell) for name, cell in zip(self._header[path], cells, strict=False)}
+        except (ValueError, csv.Error):
+            self.unreadable = self.unreadable or line
+            return None
+        self.seen.update(told)
+        return {name: value for name, value in told.items() if value is not None}
+
+    def _event(self, values: dict[str, float], now_unix_s: float) -> Event:
+        time_s = values.get(self.rows.time_name) if self.rows.time_name else None
+        return Event(
+            now_unix_s if time_s is None else time_s,
+            values,
+            values.get(self.rows.step_name),
+            is_whole=True,
+            begins_row=True,
+        )
+
+
+@dataclass
+class Printed:
+    """What the command prints, through regular expressions with named groups."""
+
+    patterns: Sequence[re.Pattern[str]]
+    seen: set[str] = field(default_factory=set)
+    _lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def take(self, unix_time_s: float, line: str) -> None:
+        """Take a line that was printed then."""
+        self._lines.append((unix_time_s, line))
+
+    def poll(self, now_unix_s: float) -> Iterator[Event]:
+        """Give an event for each match of each line."""
+        lines, self._lines = self._lines, []
+        for unix_time_s, line in lines:
+            for number, pattern in enumerate(self.patterns):
+                if match := pattern.search(line):
+                    values = {
+                        name: value for name, text in match.groupdict().items() if (value := _number(text)) is not None
+                    }
+                    self.seen.update(values)
+                    time_s = values.pop("time", unix_time_s)
+                    yield Event(
+                        time_s, values, values.pop("step", None), len(self.patterns) == 1, begins_row=number == 0
+                    )
+
+
+def _flat(told: Any, before: str = "") -> dict[str, float | None]:
+    """Return the numbers of a JSON object by name; those of objects in it as `outer/inner`."""
+    if not isinstance(told, dict):
+        raise ValueError("a JSON line is expected to be an object")
+    numbers: dict[str, float | None] = {}
+    for name, value in told.items():
+        if isinstance(value, dict):
+            numbers |= _flat(value, f"{before}{name}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            numbers[f"{before}{name}"] = float(value)
+    return numbers
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float((text or "").replace(",", "").strip())
+    except ValueError:
+        return None

@@ -1,0 +1,121 @@
+"""Memory, power and load of a foreign command, from outside: its processes, and the GPUs that are locked for it.
+
+Input: a process and GPUs. Output: `MemoryUse` and `Load` for a row. A thread looks a few times a second, so that a peak between two
+looks can be missed. NVML's own list of processes fails in containers: what the GPUs used before the command began is taken off.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import psutil
+
+from envknee.machine.nvml import Gpu
+from envknee.record.schema import Load, MemoryUse
+
+PERIOD_S = 0.25
+
+SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between two samples can be missed"
+
+GB = 1e9
+
+
+@dataclass
+class Peaks:
+    """What was seen since the last row."""
+
+    used_gb: float | None = None
+    busy: list[float] = field(default_factory=list)
+    power_w: list[float] = field(default_factory=list)
+
+
+class Usage:
+    """Watches a process with all that it starts, and some GPUs."""
+
+    def __init__(self, gpus: Sequence[Gpu]) -> None:
+        """Note what the GPUs use already, before the command begins."""
+        self._gpus = gpus
+        self._before_gb = [gpu.used_gb() for gpu in gpus]
+        self._peaks = Peaks()
+        self._rss_gb = self._peak_rss_gb = 0.0
+        self._cpu_s: dict[int, float] = {}
+        self._cpu_total_s = self._cpu_taken_s = 0.0
+        self._taken_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._process: psutil.Process | None = None
+
+    @property
+    def before_gb(self) -> float | None:
+        """What other processes used of the fullest GPU before; None on a CPU."""
+        return max(self._before_gb, default=None)
+
+    def start(self, pid: int) -> None:
+        """Watch a process and its descendants from here on."""
+        self._process = psutil.Process(pid)
+        self._taken_s = time.monotonic()
+        self._look()
+        threading.Thread(target=self._watch, name="usage", daemon=True).start()
+
+    def take(self) -> tuple[MemoryUse, Load]:
+        """Return memory and load since the last call."""
+        now_s = time.monotonic()
+        with self._lock:
+            peaks, self._peaks = self._peaks, Peaks()
+            if peaks.used_gb is None and self._gpus:
+                peaks.used_gb = self._used_gb()
+            elapsed_s, busy_s = now_s - self._taken_s, self._cpu_total_s - self._cpu_taken_s
+            self._taken_s, self._cpu_taken_s = now_s, self._cpu_total_s
+            memory = MemoryUse(rss_gb=self._rss_gb, peak_rss_gb=self._peak_rss_gb, device_used_gb=peaks.used_gb)
+        # Rows that came together have no time between them to be busy in.
+        load = Load(
+            cpu_percent=100.0 * busy_s / elapsed_s if elapsed_s >= PERIOD_S else None,
+            gpu_percent=fmean(peaks.busy) if peaks.busy else None,
+            gpu_power_w=fmean(peaks.power_w) if peaks.power_w else None,
+        )
+        return memory, load
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._ended.set()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(PERIOD_S):
+            self._look()
+
+    def _look(self) -> None:
+        rss_gb = self._tree()
+        used_gb = self._used_gb() if self._gpus else None
+        busy = [share for gpu in self._gpus if (share := gpu.busy_percent()) is not None]
+        power_w = [watts for gpu in self._gpus if (watts := gpu.power_w()) is not None]
+        with self._lock:
+            if rss_gb > 0.0:
+                self._rss_gb, self._peak_rss_gb = rss_gb, max(self._peak_rss_gb, rss_gb)
+            if used_gb is not None:
+                self._peaks.used_gb = max(self._peaks.used_gb or used_gb, used_gb)
+            if busy:
+                self._peaks.busy.append(fmean(busy))
+            if power_w:
+                self._peaks.power_w.append(sum(power_w))
+
+    def _tree(self) -> float:
+        """Return the resident set of the whole tree (pages that processes share count for each), and note its CPU time."""
+        assert self._process is not None, "only a process that was started is looked at"
+        total_bytes = 0
+        with suppress(psutil.NoSuchProcess):
+            for process in (self._process, *self._process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    total_bytes += process.memory_info().rss
+                    times = process.cpu_times()
+                    seconds = times.user + times.system
+                    self._cpu_total_s += seconds - self._cpu_s.get(process.pid, 0.0)
+                    self._cpu_s[process.pid] = seconds
+        return total_bytes / GB
+
+    def _used_gb(self) -> float:
+        """Return what was added on the fullest GPU since before."""
+        pairs = zip(self._gpus, self._before_gb, strict=True)
+        return max(max(0.0, gpu.used_gb() - before_gb) for gpu, before_gb in pairs)
