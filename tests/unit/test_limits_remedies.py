@@ -270,7 +270,7 @@ def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
         same, twice = remedies.ratio(wall(0.2), wall(0.2)), remedies.ratio(wall(0.1), wall(0.2))
         assert same is not None and twice is not None
         assert None not in (same.lower, same.upper, twice.lower, twice.upper)
-        wrong += not same.lower <= 0.0 <= same.upper  # type: ignore[operator]  # not None
-        held += twice.lower <= 1.0 <= twice.upper  # type: ignore[operator]
+        wrong += not same.lower <= 0.0 <= same.upper
+        held += twice.lower <= 1.0 <= twice.upper
     # Chances of 95%: fewer than 34 of 40 come in under 1% of such tests.
     assert held >= 34 and wrong <= 6

@@ -21,8 +21,8 @@ iteration_s = 0.02 + 0.0002 * given.envs
 
 class TensorBoard:
     def __init__(self) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[attr-defined]  # made by protobuf when imported
+        from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[attr-defined]  # made by protobuf when imported
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self.event, self.summary = Event, Summary

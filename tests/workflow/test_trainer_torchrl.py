@@ -32,7 +32,7 @@ def test_rows_are_those_of_every_trainer(tmp_path):
     assert_whole(record, rows, observation_bytes=(6 * 24 * 24 + 4) * 4)  # the actor's frames, the critic's four numbers
     assert record.num_mini_batches == 2  # 8 x 8 transitions in batches of 32
     assert {row.learning_rate for row in rows} == {3e-4}
-    assert sum(row.episodes for row in rows) >= NUM_ENVS  # of 6 steps each, in 24 steps
+    assert sum(row.episodes or 0 for row in rows) >= NUM_ENVS  # of 6 steps each, in 24 steps
     assert trial.frames.exists()
 
 

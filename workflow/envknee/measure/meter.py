@@ -364,7 +364,8 @@ class Meter:
     def _end_when_done(self, row: Row) -> None:
         request = self.request
         if request.kind == "throughput":
-            timed = [row.fps_total for row in self.rows[request.untimed_iterations :]]
+            rows = self.rows[request.untimed_iterations :]
+            timed = [row.fps_total for row in rows if row.fps_total is not None]  # an own trainer always tells
             if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
                 raise TrialDone("ok")
             return
