@@ -117,6 +117,7 @@ def request_for(study: Study, slot: Slot, point: Point, refusal: str | None, ski
         cpu_ranks=arm.cpu_ranks,
         nodes=arm.nodes,
         observations=arm.observations,
+        frontend=arm.frontend,
         deterministic=arm.deterministic,
         inject=study.task.inject,
         strategy=arm.strategy,

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from envknee.record.metric import Metric
 from envknee.record.status import Status
 from envknee.study.model import Inject, Memory
-from envknee.study.rules import Kind, Observations, Overrides, PhaseSwitch, Runtime
+from envknee.study.rules import Frontend, Kind, Observations, Overrides, PhaseSwitch, Runtime
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
 
 SCHEMA_VERSION = 1
@@ -73,6 +73,7 @@ class Request(Frozen):
     runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
+    frontend: Frontend = Field(default="torch", exclude_if=lambda value: value == "torch")
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
     inject: Inject | None = Field(default=None, exclude_if=lambda value: value is None)
     """A drill: what breaks the simulation on purpose. Its results are none."""
