@@ -5,11 +5,13 @@ Input: the tensors of every environment step, as they come. Nothing here waits f
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn import functional
+
+from envknee.measure.captured import Captured
 
 NEVER = 2**31 - 1
 """The step at which a finite environment broke."""
@@ -17,9 +19,6 @@ NEVER = 2**31 - 1
 EXPLODED_ABOVE = 1e10
 """What every state, observation and reward stays below; MuJoCo's own limit of positions, velocities and accelerations
 (mjMAXVAL). Actions may be larger: what they lead to tells whether they are too large."""
-
-LOOK_EVERY = 8
-"""Steps that are looked at together: their states are kept until then, a few hundred bytes per environment and step."""
 
 ORDER = ("actions", "joint_state", "body_pose", "joint_state_after_reset", "observations", "rewards")
 """What can break in a step, causes before what follows from them: actions of the step, physics, resets, and what is seen of them."""
@@ -37,9 +36,9 @@ class Broken(NamedTuple):
 class Watch:
     """Notes, for each environment, the first step at which it broke, all that was noted of that step, and the last good state.
 
-    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. Each copies what it is
-    given with one kernel, and has the same names in every step. Copies are looked at some steps at a time: where a GPU waits for
-    the CPU, every kernel more makes a step slower.
+    In the order of an environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. The state is copied at
+    once, for a reset writes over it; all else at the step's end, when it still is as it was. A copy is one kernel, and so is, on a
+    GPU, what then becomes of it: where a GPU waits for the CPU, every kernel more makes a step slower.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -48,31 +47,40 @@ class Watch:
         self.settings: Mapping[str, Any] = {}
         """Fields of the environment that decide how stable it is, by dotted name; the task says which there are."""
         self._device = device
-        self._every = torch.arange(num_envs, device=device)
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         """By what was noted (`state`, ...), in the order in which it first was: by name, the shape for one environment."""
-        self._steps: list[dict[str, torch.Tensor]] = []
-        """Of each step since the last look, by the same words, [num_envs, numbers]."""
-        self._limits = torch.empty(0, device=device)
-        """Of each number of a step's row, what its magnitude must not pass."""
-        self._rows: torch.Tensor | None = None
-        """[num_envs, numbers], all of a step: of an environment that broke the step at which it did, of another the newest."""
-        self._good: torch.Tensor | None = None
-        """[num_envs, numbers], the newest state at whose step nothing was broken."""
-        self.begin_rollout()
+        self._noted: dict[str, list[torch.Tensor]] = {}
+        """By the same words, the tensors of this step that are yet to be copied."""
+        self._has_state = self._in_step = False
+        """Whether this step has noted its state; whether it has noted anything."""
+        with _kept():
+            self._state = torch.empty(num_envs, 0, device=device)
+            self._others = torch.empty(num_envs, 0, device=device)
+            """[num_envs, numbers], all of this step but its state."""
+            self._limits = torch.empty(0, device=device)
+            """Of each number of a row, what its magnitude must not pass: the state's, then those of the others."""
+            self._rows = torch.empty(num_envs, 0, device=device)
+            """[num_envs, numbers], all of a step: of an environment that broke the step at which it did, of another the newest."""
+            self._good: torch.Tensor | None = None
+            """[num_envs, numbers], the newest state at whose step nothing was broken."""
+            self._step = torch.zeros((), dtype=torch.int64, device=device)
+            self._broken_at = torch.full((num_envs,), NEVER, device=device)
+        self._look = Captured(self._look_at_step, device)
 
     def begin_rollout(self) -> None:
         """Forget the steps of the rollout before, but for the last good state."""
-        if self._steps:
-            self._look()
-        self._looked_at = 0
-        self._in_step = False
-        self._broken_at = torch.full((self.num_envs,), NEVER, device=self._device)
+        if self._in_step:
+            self._end(self._noted)
+        with _kept():
+            self._step.zero_()
+            self._broken_at.fill_(NEVER)
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], Mapping[str, Sequence[torch.Tensor]]]) -> None:
         """Note what a step is about to apply, [num_envs, ...]; `state` tells the state before the very first step."""
         if self._good is None and (before := state()):
-            self._good = self._row_of("state", before)
+            self._know("state", before)
+            with _kept():
+                self._good = torch.cat(self._pieces(before), dim=1)
         self._note("actions", {"actions": [actions]})
 
     def note_state(self, state: Mapping[str, Sequence[torch.Tensor]]) -> None:
@@ -81,10 +89,15 @@ class Watch:
         Args:
             state: by names such as `joint_state/robot` and `body_pose/robot`, each one tensor [num_envs, ...] or several
         """
-        self._note("state", state)
+        self._in_step = True
+        if state:
+            self._know("state", state)
+            with _kept():
+                torch.cat(self._pieces(state), dim=1, out=self._state)
+            self._has_state = True
 
     def note_reset(self, joints: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        """Note joints once some environments were reset, by the names that `note_state` has for them."""
+        """Note joints once some environments were reset, by the names that `note_state` has for them: views that stay."""
         renamed = {name.replace("joint_state", "joint_state_after_reset", 1): every for name, every in joints.items()}
         self._note("reset", renamed)
 
@@ -94,16 +107,14 @@ class Watch:
         To read every image would take a GPU a part of what a step takes. The trainer keeps them: see `broken_image`.
         """
         self._note("seen", {name: [tensor] for name, tensor in seen.items()})
-        self._in_step = False
-        if len(self._steps) == LOOK_EVERY:
-            self._look()
+        self._end(self._noted)
 
     def first_broken(self) -> Broken | None:
         """Return what broke first in this rollout, a step without an end included; None where all is finite."""
-        if self._steps:
-            self._look()
+        if self._in_step:
+            self._end(self._noted)
         step = int(self._broken_at.amin())
-        if self._rows is None or step == NEVER:
+        if step == NEVER:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # no NaN is below a limit
@@ -121,66 +132,98 @@ class Watch:
             for name, columns in _columns(shapes).items():
                 found[f"last_good/{name}"] = self._good[indices, columns].view(-1, *shapes[name])
         columns = self._names().get("actions")
-        if self._rows is not None and columns is not None:
+        if columns is not None and self._rows.shape[1]:
             found["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
         return found
 
     def _note(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        if not self._in_step:
-            self._steps.append({})
-            self._in_step = True
+        self._in_step = True
         if named:
-            self._steps[-1][what] = self._row_of(what, named)
+            self._know(what, named)
+            self._noted[what] = self._pieces(named)
 
-    def _row_of(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> torch.Tensor:
-        """Return a copy of all that is to be noted, [num_envs, numbers]."""
-        if what not in self._shapes:
-            self._shapes[what] = {name: _shape_of(tensors) for name, tensors in named.items()}
-            # Actions may be larger: what they lead to tells whether they are too large.
-            limit = torch.finfo(torch.float32).max if what == "actions" else EXPLODED_ABOVE
-            self._limits = torch.cat([self._limits, torch.full((self._width(what),), limit, device=self._device)])
-        pieces = [
-            tensor if tensor.ndim == 2 else tensor.reshape(self.num_envs, -1)
+    def _know(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> None:
+        """Make room for what is noted for the first time."""
+        if what in self._shapes:
+            return
+        before = self._names()
+        self._shapes[what] = {name: _shape_of(tensors) for name, tensors in named.items()}
+        names = self._names()
+        # Actions may be larger: what they lead to tells whether they are too large.
+        limits = [
+            torch.finfo(torch.float32).max if name == "actions" else EXPLODED_ABOVE
+            for name, columns in names.items()
+            for _ in range(columns.start, columns.stop)
+        ]
+        with _kept():
+            self._limits = torch.tensor(limits, device=self._device)
+            rows = torch.zeros(self.num_envs, len(limits), device=self._device)
+            for name, columns in before.items():
+                rows[:, names[name]] = self._rows[:, columns]
+            self._rows = rows
+            others = sum(self._width(kind) for kind in self._shapes if kind != "state")
+            self._others = torch.zeros(self.num_envs, others, device=self._device)
+            if what == "state":
+                self._state = torch.zeros(self.num_envs, self._width("state"), device=self._device)
+        self._look = Captured(self._look_at_step, self._device)
+
+    def _pieces(self, named: Mapping[str, Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        """Return all that is to be noted, each [num_envs, numbers]."""
+        return [
+            tensor.detach() if tensor.ndim == 2 else tensor.detach().reshape(self.num_envs, -1)
             for tensors in named.values()
             for tensor in tensors
         ]
-        return torch.cat(pieces, dim=1).detach()
 
-    def _look(self) -> None:
-        """Take the newest steps into what is known of the rollout."""
-        steps, self._steps, self._in_step = self._steps, [], False
-        count, began = len(steps), self._looked_at
-        self._looked_at += count
-        nothing = {
-            what: torch.zeros(self.num_envs, self._width(what), device=self._device)
-            for what in self._shapes
-            if any(what not in step for step in steps)
-        }
-        parts = [step[what] if what in step else nothing[what] for step in steps for what in self._shapes]
-        rows = torch.cat(parts, dim=1).view(self.num_envs, count, -1)
-        fine = (rows.abs() <= self._limits).all(dim=2)
-        first = torch.where(fine, count, torch.arange(count, device=self._device)).amin(dim=1)
+    def _end(self, noted: dict[str, list[torch.Tensor]]) -> None:
+        """Take this step into what is known of the rollout; what it has not noted is zero."""
+        is_whole = self._has_state or "state" not in self._shapes
+        with _kept():
+            pieces = [
+                piece
+                for what in self._shapes
+                if what != "state"
+                for piece in noted.get(what) or [self._others.new_zeros(self.num_envs, self._width(what))]
+            ]
+            if pieces:
+                torch.cat(pieces, dim=1, out=self._others)
+            if is_whole:
+                self._look()
+            else:
+                # The step has had no state yet: it cannot be the last good one.
+                good = None if self._good is None else self._good.clone()
+                self._state.zero_()
+                self._look_at_step()
+                if good is not None and self._good is not None:
+                    self._good.copy_(good)
+        self._noted = {}
+        self._has_state = self._in_step = False
+
+    def _look_at_step(self) -> None:
+        """Take the newest row into what is known of the rollout: kernels alone, and no new tensor stays."""
+        row = torch.cat([self._state, self._others], dim=1)
+        is_fine = (row.abs() <= self._limits).all(dim=1)
         is_whole = self._broken_at == NEVER
-        if "state" in self._shapes:
-            # The newest step may have had no state yet.
-            good = first.clamp(max=sum("state" in step for step in steps))
-            columns = _columns({what: (self._width(what),) for what in self._shapes})["state"]
-            states = rows[self._every, (good - 1).clamp(min=0), columns]
-            newer = (is_whole & (good > 0))[:, None]
-            self._good = states if self._good is None else torch.where(newer, states, self._good)
-        newest = rows[self._every, first.clamp(max=count - 1)]
-        if self._rows is not None:
-            before = functional.pad(self._rows, (0, newest.shape[1] - self._rows.shape[1]))
-            newest = torch.where(is_whole[:, None], newest, before)
-        self._rows = newest
-        self._broken_at = torch.where(is_whole & (first < count), first + began, self._broken_at)
+        self._rows.copy_(torch.where(is_whole[:, None], row, self._rows))
+        if self._good is not None:
+            self._good.copy_(torch.where((is_whole & is_fine)[:, None], self._state, self._good))
+        self._broken_at.copy_(torch.where(is_whole & ~is_fine, self._step, self._broken_at))
+        self._step += 1
 
     def _width(self, what: str) -> int:
         return sum(math.prod(shape) for shape in self._shapes[what].values())
 
     def _names(self) -> dict[str, slice]:
-        """Return, by name, where its numbers are in a row of all that is noted."""
-        return _columns({name: shape for shapes in self._shapes.values() for name, shape in shapes.items()})
+        """Return, by name, where its numbers are in a row of all that is noted: the state's come first."""
+        ordered = sorted(self._shapes, key=lambda what: what != "state")  # a stable sort
+        return _columns({name: shape for what in ordered for name, shape in self._shapes[what].items()})
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Make and change tensors that outlive a rollout, wherever trainers call from: many step in inference mode."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def _columns(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, slice]:
