@@ -79,7 +79,7 @@ class LeanPPO(AccumulatingPPO):
         stack_sizes = stack_sizes_of(obs, env)
         # Upstream makes a storage of the horizon's length; one step of it is enough to be replaced.
         shortened = cfg | {"num_steps_per_env": 1}
-        algorithm = PPO.construct_algorithm(obs, env, shortened, device)
+        algorithm: Any = PPO.construct_algorithm(obs, env, shortened, device)
         cfg["obs_groups"] = shortened["obs_groups"]
         algorithm.storage = FrameStorage(
             env.num_envs, cfg["num_steps_per_env"], obs, stack_sizes, [env.num_actions], device

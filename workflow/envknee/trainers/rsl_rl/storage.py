@@ -82,7 +82,7 @@ class FrameStorage(RolloutStorage):
     def add_observations(self, observations: TensorDict, step: int) -> None:
         """Add what was observed before a step other than the first, ahead of the rest of its transition."""
         for group, size in self.stack_sizes.items():
-            self._add_frames(group, observations[group], size, step)  # type: ignore[arg-type]
+            self._add_frames(group, observations[group], size, step)
         for group, kept in self.observations.items():
             kept[step].copy_(observations[group])
 
