@@ -1,5 +1,6 @@
 """A function of tensors that stay where they are, as one CUDA graph. Knows torch, and nothing of Isaac Lab."""
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -13,22 +14,48 @@ class Captured:
     each capture, and every replay draws further on.
     """
 
-    def __init__(self, function: Callable[[], None], device: torch.device, warm_ups: int = 1) -> None:
-        """Take a function that is called as it is on a CPU, and on a GPU the first `warm_ups` times."""
+    def __init__(self, function: Callable[[], None], device: torch.device, name: str) -> None:
+        """Take a function that is called as it is on a CPU, and on a GPU the first time, or where it waits for the GPU after all.
+
+        Args:
+            function: what is done; to be done again after an error of its own
+            device: where its tensors are
+            name: what it is called in the log, should it not be captured
+        """
         self._function = function
-        self._is_cuda = device.type == "cuda"
-        self._warm_ups = warm_ups
+        self._name = name
+        self._is_captured = device.type == "cuda"
+        self._is_warm = False
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         """Do it."""
-        if not self._is_cuda or self._warm_ups > 0:
-            self._warm_ups -= 1
+        if not self._is_captured:
+            self._function()
+        elif not self._is_warm:
+            self._is_warm = True
+            self._warm_up()
+        else:
+            if self._graph is None:
+                self._graph = capture(self._function)
+            self._graph.replay()
+
+    def _warm_up(self) -> None:
+        """Do it for the first time, and find out whether anything in it waits for the GPU: a capture that fails cannot be mended."""
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
             self._function()
             return
-        if self._graph is None:
-            self._graph = capture(self._function)
-        self._graph.replay()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            reason = str(error).splitlines()[0]
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        self._is_captured = False
+        print(f"envknee: {self._name} is not captured, and slower: {reason}", file=sys.stderr, flush=True)
+        self._function()
 
 
 def capture(function: Callable[[], None]) -> torch.cuda.CUDAGraph:

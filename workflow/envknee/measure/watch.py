@@ -65,7 +65,7 @@ class Watch:
             """[num_envs, numbers], the newest state at whose step nothing was broken."""
             self._step = torch.zeros((), dtype=torch.int64, device=device)
             self._broken_at = torch.full((num_envs,), NEVER, device=device)
-        self._look = Captured(self._look_at_step, device)
+        self._look = Captured(self._look_at_step, device, "what a trial notes of a step")
 
     def begin_rollout(self) -> None:
         """Forget the steps of the rollout before, but for the last good state."""
@@ -165,7 +165,7 @@ class Watch:
             self._others = torch.zeros(self.num_envs, others, device=self._device)
             if what == "state":
                 self._state = torch.zeros(self.num_envs, self._width("state"), device=self._device)
-        self._look = Captured(self._look_at_step, self._device)
+        self._look = Captured(self._look_at_step, self._device, "what a trial notes of a step")
 
     def _pieces(self, named: Mapping[str, Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """Return all that is to be noted, each [num_envs, numbers]."""

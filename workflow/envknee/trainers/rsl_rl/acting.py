@@ -40,9 +40,10 @@ class CapturedActing:
             self._rewards = torch.zeros(storage.num_envs, device=device)
             self._dones = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
             self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
-        self._act = Captured(self._act_on_stored, device)
+        self._act = Captured(self._act_on_stored, device, "acting")
         self._store = {
-            has_time_outs: Captured(partial(self._store_step, has_time_outs), device) for has_time_outs in (False, True)
+            has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step")
+            for has_time_outs in (False, True)
         }
 
     def begin(self, obs: TensorDict, dones: torch.Tensor) -> None:
