@@ -1,7 +1,7 @@
 """Acting and storing as two captured parts per environment step: the CPU launches each at once, and waits for nothing.
 
 Input: observations, rewards and ends of episodes, as upstream's runner gives them to PPO. Output: the same actions, to the bit, and
-the same rollout. Upstream: `PPO.act` and `PPO.process_env_step` of rsl-rl-lib 5.5.1, which launch some sixty kernels a step and ask
+the same rollout. Upstream: `PPO.act` and `PPO.process_env_step` of rsl-rl-lib 5.5.1, which launch some fifty operations a step and ask
 the GPU whether a deviation is negative.
 """
 
