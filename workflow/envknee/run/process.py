@@ -126,6 +126,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.overrides],
         **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
+        **({"frontend": request.frontend} if request.frontend != "torch" else {}),
         **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
     }
 

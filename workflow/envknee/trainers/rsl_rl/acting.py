@@ -1,8 +1,8 @@
-"""Acting and storing as two captured parts per environment step: the CPU launches each at once, and waits for nothing.
+"""Acting and storing as two captured parts per environment step, and a rollout's returns as one: the CPU waits for nothing.
 
 Input: observations, rewards and ends of episodes, as upstream's runner gives them to PPO. Output: the same actions, to the bit, and
-the same rollout. Upstream: `PPO.act` and `PPO.process_env_step` of rsl-rl-lib 5.5.1, which launch some fifty operations a step and ask
-the GPU whether a deviation is negative.
+the same rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` of rsl-rl-lib 5.5.1: some fifty operations a
+step ten more for its return, and a look at the smallest deviation, for which the CPU waits.
 """
 
 from functools import partial
@@ -40,6 +40,8 @@ class CapturedActing:
             self._rewards = torch.zeros(storage.num_envs, device=device)
             self._dones = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
             self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
+            self._last_values = torch.zeros(storage.num_envs, 1, device=device)
+        self._returns = Captured(self._find_returns, device, "adding up returns")
         self._act = Captured(self._act_on_stored, device, "acting")
         self._store = {
             has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step")
@@ -73,6 +75,11 @@ class CapturedActing:
             self._keep(obs)
         else:
             self._stored = None
+
+    def compute_returns(self, obs: TensorDict) -> None:
+        """Store returns and advantages of a rollout that ended with `obs`, as upstream."""
+        self._last_values.copy_(self._algorithm.critic(obs))
+        self._returns()
 
     def _keep(self, obs: TensorDict) -> None:
         storage: FrameStorage = self._algorithm.storage
@@ -110,6 +117,21 @@ class CapturedActing:
         older = (self._history.int() + 1).clamp(max=MOST_FRAMES)
         self._history.copy_(torch.where(self._dones != 0, 0, older))
         self._step += 1
+
+    def _find_returns(self) -> None:
+        algorithm = self._algorithm
+        storage: FrameStorage = algorithm.storage
+        next_values, advantage = self._last_values, torch.zeros_like(self._last_values)
+        for step in reversed(range(storage.num_transitions_per_env)):
+            goes_on = 1.0 - storage.dones[step].float()
+            delta = storage.rewards[step] + goes_on * algorithm.gamma * next_values - storage.values[step]
+            advantage = delta + goes_on * algorithm.gamma * algorithm.lam * advantage
+            storage.returns[step] = advantage + storage.values[step]
+            next_values = storage.values[step]
+        advantages = storage.returns - storage.values
+        if not algorithm.normalize_advantage_per_mini_batch:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        storage.advantages.copy_(advantages)
 
 
 def why_not(algorithm: Any) -> str | None:

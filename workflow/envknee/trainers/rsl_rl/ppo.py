@@ -108,6 +108,13 @@ class LeanPPO(AccumulatingPPO):
         if self._acting is not None and step == 0 and steps > 1:
             self._acting.begin(obs, dones)
 
+    def compute_returns(self, obs: TensorDict) -> None:
+        """Compute returns and advantages of the rollout that ended with `obs`, as upstream."""
+        if self._acting is None:
+            super().compute_returns(obs)
+        else:
+            self._acting.compute_returns(obs)
+
     def compile(self, mode: str | None = None) -> None:
         """Refuse what upstream would compile: measured on its own it makes this learner slower.
 
