@@ -2,7 +2,7 @@
 
 Input: observations, rewards and ends of episodes, as upstream's runner gives them to PPO. Output: the same actions, to the bit, and
 the same rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` of rsl-rl-lib 5.5.1: some fifty operations a
-step ten more for its return, and a look at the smallest deviation, for which the CPU waits.
+step, ten more for its return, and a look at the smallest deviation, for which the CPU waits.
 """
 
 from functools import partial
