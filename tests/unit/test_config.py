@@ -213,7 +213,9 @@ KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, re
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
-ARM_IN_ORDER = "trainer, gpus, cpu_ranks, nodes, observations, deterministic, strategy, sync_every, overrides, memory"
+ARM_IN_ORDER = (
+    "trainer, gpus, cpu_ranks, nodes, observations, frontend, deterministic, strategy, sync_every, overrides, memory"
+)
 ARM = "cpu_ranks, deterministic, frontend, gpus, memory, nodes, observations, overrides, strategy, sync_every, trainer"
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
 ADAPTIVE = "confidence, delta, probes, trials, within"
