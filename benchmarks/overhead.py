@@ -1,8 +1,11 @@
-"""What measuring costs: the same training through `isaaclab train` and through trials, side by side.
+"""What measuring costs: the same training without a meter and through trials, side by side.
 
 Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
 
     python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
+
+Without a meter it is Isaac Lab's own `isaaclab train` for an arm that this command has, and for one with `observations` or `frontend`
+of envknee's the bare loop of RSL-RL with the same environment and learner (`benchmarks/bare_loop.py`).
 
 Trials run with phases and without. All three run in turns, forwards and backwards, so that what else the machine does meets all
 alike. The clock is the host's, around whole iterations, logging included: no side's own account of its speed is asked.
@@ -13,6 +16,7 @@ import json
 import re
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +38,12 @@ from envknee.verdict.series import Series
 from rich.console import Console
 from rich.table import Table
 
-STOCK, TRIAL, UNRESOLVED = SIDES = "isaaclab train", "trial", "trial with phases: off"
+STOCK, BARE, TRIAL, UNRESOLVED = "isaaclab train", "bare loop", "trial", "trial with phases: off"
+
+BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+
+SECONDS = re.compile(r"iteration (\S+)")
+"""What that prints after an iteration."""
 
 HEADER = re.compile(r"Learning iteration (\d+)/")
 """How RSL-RL 5.5.1 begins the log of an iteration, at its end."""
@@ -68,6 +77,30 @@ def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]
         )
     seconds = [end - begin for begin, end in zip(stamps, stamps[1:], strict=False)]
     return seconds[request.warmup_iterations - 1 :]
+
+
+def iterations_of_bare_loop(request: Request, folder: Path) -> list[float]:
+    """Run RSL-RL's loop without a meter and return the wall seconds of its timed iterations.
+
+    Raises:
+        UserError: when it ends badly; names its log.
+    """
+    folder.mkdir()
+    path, log = folder / "request.json", folder / "bare.log"
+    write_atomically(path, canonical_json(request))
+    command = [sys.executable, str(BARE_LOOP), str(path)]
+    with log.open("w", encoding="utf-8") as kept:
+        done = subprocess.run(
+            command, env=processes.environment_of(request), stdout=kept, stderr=subprocess.STDOUT, check=False
+        )
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    seconds = [float(found[1]) for line in lines if (found := SECONDS.fullmatch(line))]
+    expected = request.warmup_iterations + (request.iterations or 0)
+    if len(seconds) != expected:
+        raise UserError(
+            f"the bare loop ended with status {done.returncode} after {len(seconds)} of {expected} iterations. See {log}"
+        )
+    return seconds[request.warmup_iterations :]
 
 
 def rows_of_trial(request: Request, trial: TrialFolder) -> list[Row]:
@@ -121,7 +154,10 @@ def write_result(
 ) -> dict[str, Spread]:
     """Write overhead.json with what is measured so far, and return each ratio's spread."""
     ratios = {
-        f"{TRIAL} / {STOCK}": [trial / stock for trial, stock in zip(fps[TRIAL], fps[STOCK], strict=True)],
+        f"{TRIAL} / {name}": [trial / one for trial, one in zip(fps[TRIAL], fps[name], strict=True)]
+        for name in (STOCK, BARE)
+        if name in fps
+    } | {
         "phases: sampled / off": [on / off for on, off in zip(fps[TRIAL], fps[UNRESOLVED], strict=True)],
     }
     spreads = {name: of_ratio for name, values in ratios.items() if (of_ratio := spread(values))}
@@ -166,12 +202,17 @@ def main() -> None:
     frames = request.num_envs * request.horizon
 
     rows_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
-    fps: dict[str, list[float]] = {side: [] for side in SIDES}
+    is_isaac_labs = request.observations == "stock" and request.frontend == "torch"
+    without = STOCK if is_isaac_labs else BARE
+    sides = (without, TRIAL, UNRESOLVED)
+    fps: dict[str, list[float]] = {side: [] for side in sides}
     spreads: dict[str, Spread] = {}
     for pair in range(arguments.pairs):
-        for side in SIDES if pair % 2 == 0 else SIDES[::-1]:
+        for side in sides if pair % 2 == 0 else sides[::-1]:
             if side == STOCK:
                 seconds = iterations_of_stock(request, device, folder.resolve() / f"isaaclab-train-{pair}.log")
+            elif side == BARE:
+                seconds = iterations_of_bare_loop(request, folder.resolve() / f"bare-{pair}")
             else:
                 name, phases = ("trial", "sampled") if side == TRIAL else ("unresolved", "off")
                 rows = rows_of_trial(
@@ -180,12 +221,12 @@ def main() -> None:
                 seconds = [wall_s(row) for row in rows]
             fps[side].append(frames / statistics.median(seconds))
         spreads = write_result(folder, request, machine, fps)  # an interrupted comparison keeps its pairs
-        print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[STOCK][-1]:.3f}", flush=True)
+        print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[without][-1]:.3f}", flush=True)
 
     series = Series(arm, point.horizon, point.batch_size)
     where = f"{machine.device.name}: {point.num_envs:,} environments, {series}"
-    table = Table("pair", *(f"{side}, FPS" for side in SIDES), "ratio", title=where)
-    for pair, values in enumerate(zip(*(fps[side] for side in SIDES), strict=True), start=1):
+    table = Table("pair", *(f"{side}, FPS" for side in sides), "ratio", title=where)
+    for pair, values in enumerate(zip(*(fps[side] for side in sides), strict=True), start=1):
         table.add_row(str(pair), *(f"{value:,.0f}" for value in values), f"{values[1] / values[0]:.3f}")
     Console().print(table)
     for name, of_ratio in spreads.items():

@@ -209,11 +209,11 @@ KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
 )
 ARM_IN_ORDER = (
-    "trainer, command, gpus, cpu_ranks, nodes, observations, deterministic, strategy, sync_every, scaling, staggered,"
+    "trainer, command, gpus, cpu_ranks, nodes, observations, frontend, deterministic, strategy, sync_every, scaling, staggered,"
     " overrides, memory"
 )
 ARM = (
-    "command, cpu_ranks, deterministic, gpus, memory, nodes, observations, overrides, scaling, staggered, strategy,"
+    "command, cpu_ranks, deterministic, frontend, gpus, memory, nodes, observations, overrides, scaling, staggered, strategy,"
     " sync_every, trainer"
 )
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"

@@ -29,7 +29,11 @@ pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 
 def make(
-    steps: LearnerSteps | None, device: str = "cpu", network: dict[str, Any] = NETWORK, **settings: Any
+    steps: LearnerSteps | None,
+    device: str = "cpu",
+    network: dict[str, Any] = NETWORK,
+    actor_normalization: bool = False,
+    **settings: Any,
 ) -> tuple[Any, LeanFrameStack]:
     """Return PPO as OnPolicyRunner makes it (stock for no steps), and the stack that gives its frames."""
     torch.manual_seed(0)
@@ -37,7 +41,8 @@ def make(
     obs = observe(stack, torch.Generator().manual_seed(9), stock=steps is None)
     name = "envknee.trainers.rsl_rl.ppo:Lean{}" if steps else "{}"
     actor = {
-        "class_name": name.format("CNNModel"), "cnn_cfg": network, "hidden_dims": [16], "activation": "elu",
+        "class_name": name.format("CNNModel"), "cnn_cfg": network,
+        "obs_normalization": actor_normalization, "hidden_dims": [16], "activation": "elu",
         "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0},
     }  # fmt: skip
     cfg = {
@@ -74,7 +79,7 @@ def learn(
     torch.manual_seed(1)
     stack.reset()
     obs, losses = observe(stack, random, steps is None), []
-    for _ in range(iterations):
+    for iteration in range(iterations):
         with torch.inference_mode():
             for _ in range(HORIZON):
                 actions = algorithm.act(obs)
@@ -82,7 +87,9 @@ def learn(
                 dones = (torch.rand(NUM_ENVS, generator=random) < 0.2).to(rewards.device)
                 stack.reset(dones)
                 obs = observe(stack, random, steps is None)
-                algorithm.process_env_step(obs, rewards, dones, {})
+                # Of some episodes time ran out; a task without such an end tells nothing of it.
+                extras = {"time_outs": dones & (actions[:, 0] > 0)} if iteration == 0 else {}
+                algorithm.process_env_step(obs, rewards, dones, extras)
             algorithm.compute_returns(obs)
         losses.append(algorithm.update())
     parameters = [*algorithm.actor.parameters(), *algorithm.critic.parameters()]
@@ -104,6 +111,47 @@ def assert_close(found: Any, expected: Any, tolerance: float) -> None:
 def test_without_steps_and_with_the_usual_ones_it_is_stock_to_the_bit():
     for steps in (LearnerSteps(rate_on_device=False), LearnerSteps()):
         assert_close(learn(steps), stock(), 0.0)
+
+
+def rollout(algorithm: Any) -> list[torch.Tensor]:
+    """Return all that a rollout keeps."""
+    kept = algorithm.storage
+    tensors = [value for value in vars(kept).values() if isinstance(value, torch.Tensor)]
+    return [
+        *tensors,
+        *kept.distribution_params,
+        *kept.frames.values(),
+        *kept.sums.values(),
+        *kept.observations.values(),
+    ]
+
+
+@pytest.mark.parametrize("settings", [{}, ADAPTIVE | {"optimizer": "adam"}], ids=["sgd", "adam"])
+def test_acting_and_storing_as_they_are_captured_is_stock_to_the_bit(settings: dict[str, Any]):
+    """Uncaptured, as on any CPU: the same functions, which read and write what a graph would."""
+    steps = LearnerSteps(captured_acting=True)
+    found, plain = learn(steps, iterations=3, **settings), learn(LearnerSteps(), iterations=3, **settings)
+    assert_close(found, stock(iterations=3, **settings) if not settings else plain, 0.0)
+    for one, other in zip(rollout(found[2]), rollout(plain[2]), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, HORIZON])
+@GPU
+def test_captured_on_a_gpu_they_are_the_same_too(horizon: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("test_lean_learner.HORIZON", horizon)
+    found, plain = (
+        learn(LearnerSteps(fused=False, cuda_graph=False, captured_acting=captured), iterations=4, device="cuda:0")
+        for captured in (True, False)
+    )
+    assert_close(found, plain, 1e-5)  # a batch of another layout may add up in another order
+    for one, other in zip(rollout(found[2]), rollout(plain[2]), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_agents_that_cannot_act_captured_are_told():
+    with pytest.raises(UserError, match="steps.captured_acting: obs_normalization makes its deviations anew"):
+        make(LearnerSteps(captured_acting=True), actor_normalization=True)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,20 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
     assert re.findall(r"Total steps: (\d+)", log)[-1] == str(3 * request["num_envs"] * request["horizon"])
 
 
+def test_an_arm_that_isaac_lab_has_not_is_compared_with_a_bare_loop(workspace: Workspace):
+    study = workspace.study(learning=None, arms={"lean": {"gpus": 0, "observations": "lean", "frontend": "warp"}})
+    arguments = ["--pairs", "1", "--warmup", "1", "--iterations", "2", "--output", "overhead"]
+    result = workspace.module("overhead", str(study), *arguments, timeout_s=480)
+    assert result.returncode == 0, result.stdout
+    (path,) = workspace.folder.glob("overhead/*/overhead.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert set(found["fps"]) == {"bare loop", "trial", "trial with phases: off"}
+    (bare,), (trial,) = found["fps"]["bare loop"], found["fps"]["trial"]
+    assert found["ratios"]["trial / bare loop"] == [trial / bare] and bare > 0
+    trained = json.loads((path.parent / "bare-0/request.json").read_text(encoding="utf-8"))
+    assert (trained["observations"], trained["frontend"]) == ("lean", "warp")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

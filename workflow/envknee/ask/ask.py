@@ -125,6 +125,7 @@ def request_for(
         cpu_ranks=arm.cpu_ranks,
         nodes=arm.nodes,
         observations=arm.observations,
+        frontend=arm.frontend,
         deterministic=arm.deterministic,
         inject=study.task.inject,
         strategy=arm.strategy,

@@ -67,10 +67,11 @@ class LeanFrameStack:
         ids = torch.as_tensor(env_ids, device=self._is_fresh.device)
         if ids.dtype == torch.bool:
             checks.check_tensor("env_ids", ids, (torch.bool,), (self.num_envs,), ids.device, contiguous=False)
+            self._is_fresh |= ids
         else:
             checks.check_tensor("env_ids", ids, (torch.int64, torch.int32), (None,), ids.device, contiguous=False)
             checks.check_indices("env_ids", ids, self.num_envs)
-        self._is_fresh[ids] = True
+            self._is_fresh[ids] = True
 
     def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
         """Take the newest frames and return the stacks, oldest frame first.

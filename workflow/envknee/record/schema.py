@@ -8,7 +8,7 @@ from envknee.record.metric import Metric
 from envknee.record.status import Status
 from envknee.study.command import Command
 from envknee.study.model import Inject, Memory
-from envknee.study.rules import Kind, Observations, Overrides, PhaseSwitch, Runtime
+from envknee.study.rules import Frontend, Kind, Observations, Overrides, PhaseSwitch, Runtime
 from envknee.study.scaling_rule import RuleName
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
 
@@ -90,6 +90,7 @@ class Request(Frozen):
     """The folder that the task's files come from, in the place of NVIDIA's asset server."""
     nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
     observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
+    frontend: Frontend = Field(default="torch", exclude_if=lambda value: value == "torch")
     deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
     confirms: bool = Field(default=False, exclude_if=lambda value: not value)
     """A fresh repeat of a doubling that was found already: its gain is told from such repeats alone."""

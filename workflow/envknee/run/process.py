@@ -182,6 +182,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "task": [request.task_id, request.asset, request.overrides],
         **({} if request.asset_root is None else {"asset_root": request.asset_root}),
         **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
+        **({"frontend": request.frontend} if request.frontend != "torch" else {}),
         **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
     }
 

@@ -7,7 +7,7 @@ from pydantic import Field, create_model, model_validator
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import Command
-from envknee.study.rules import Gpus, Observations, Overrides, Positive, Strict
+from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import StrategyName, unfit, world_size
 
@@ -46,6 +46,12 @@ class Arm(Strict):
         description="How camera frames become observations: Isaac Lab's own way; 'lean': uint8 until the network reads them,"
         " each kept once; or 'per_frame': each normalized to float32 and stacked then, as an earlier Isaac Lab did.",
         exclude_if=lambda value: value == "stock",
+    )
+    frontend: Frontend = Field(
+        default="torch",
+        description="Which of Isaac Lab's frontends steps environments: 'torch', or 'warp': a step without PyTorch's kernels,"
+        " captured on a GPU, whose resets wait for nothing; for tasks that have a Warp twin.",
+        exclude_if=lambda value: value == "torch",
     )
     deterministic: bool = Field(
         default=False,

@@ -54,6 +54,8 @@ PhaseSwitch = Literal["off", "sampled"]
 
 Observations = Literal["stock", "per_frame", "lean"]
 
+Frontend = Literal["torch", "warp"]
+
 Runtime = Literal["host", "apptainer", "docker"]
 
 Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]

@@ -15,8 +15,8 @@ from envknee.measure.meter import Meter
 from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides, refuse_the_studys
-from envknee.study.rules import Observations, Overrides, OverrideValue
-from envknee.tasks import assets, physics
+from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
+from envknee.tasks import assets, frontends, physics
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 """The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
@@ -213,17 +213,20 @@ def checked_asset(asset: str) -> Path:
     return path
 
 
-def make(task_id: str, env_cfg: Any, observations: Observations = "stock") -> gymnasium.Env:
+def make(
+    task_id: str, env_cfg: Any, observations: Observations = "stock", frontend: Frontend = "torch"
+) -> gymnasium.Env:
     """Create the environment, with an arm's way from camera frames to observations; from here on the simulation runs.
 
     Raises:
-        UserError: when the task has no camera frames to treat that way, or a file of its scene cannot be had.
+        UserError: when the task has no camera frames to treat that way, no twin for the frontend, or a file of its scene cannot
+            be had.
     """
     from envknee.tasks import frames  # once Isaac Lab runs
 
     physics.use_without_gpu()
     try:
-        env = gymnasium.make(task_id, cfg=env_cfg)
+        env = frontends.make_warp(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)
     except FileNotFoundError as error:
         raise assets.not_fetched(env_cfg, error) from error
     frames.use(observations, env)
@@ -240,7 +243,7 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
     """
     from envknee.tasks import drill, states
 
-    env = make(task_id, env_cfg, meter.request.observations)
+    env = make(task_id, env_cfg, meter.request.observations, meter.request.frontend)
     meter.at_release.append(env.close)
     mark_phases(env, meter.timeline)
     what = meter.request.inject
@@ -256,7 +259,7 @@ def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
     """Tell `timeline` what each environment step does: physics, render, observation.
 
     Upstream: SimulationContext.step (which steps Newton and PhysX alike), SensorBase._update_outdated_buffers (a camera renders
-    when its data are read), SensorBase._process_batch, DirectRLEnv._compute_observations and ObservationManager.compute of Isaac Lab 3.0.0.
+    when its data are read) and SensorBase._process_batch of Isaac Lab 3.0.0.
     """
     from isaaclab.sensors import Camera, SensorBase
 
@@ -267,7 +270,4 @@ def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
             timeline.wrap(sensor, "_update_outdated_buffers", "render")
     # With `lazy_sensor_update: false` the scene renders all cameras at once instead.
     timeline.wrap(SensorBase, "_process_batch", "render")
-    if hasattr(simulated, "observation_manager"):
-        timeline.wrap(simulated.observation_manager, "compute", "observation")
-    else:
-        timeline.wrap(simulated, "_compute_observations", "observation")
+    frontends.mark_observation(simulated, timeline)

@@ -11,6 +11,7 @@ import gymnasium
 import torch
 
 from envknee.study.model import Inject
+from envknee.tasks import frontends
 
 HUGE = 1e12
 """An action of this size has nothing to do with any robot, and is finite, as those of broken policies often are. From about
@@ -36,7 +37,7 @@ def huge_actions(env: gymnasium.Env, what: Inject) -> None:
 def invalid_reset(env: gymnasium.Env, what: Inject) -> None:
     """Let episodes end at one step, and begin anew with joints that are nowhere."""
     simulated: Any = env.unwrapped
-    chosen, step, reset, steps = _chosen(simulated, what), simulated.step, simulated._reset_idx, itertools.count()
+    chosen, step, steps = _chosen(simulated, what), simulated.step, itertools.count()
     is_now = False
 
     def with_an_end(actions: torch.Tensor) -> Any:
@@ -46,14 +47,14 @@ def invalid_reset(env: gymnasium.Env, what: Inject) -> None:
             simulated.episode_length_buf[chosen] = simulated.max_episode_length
         return step(actions)
 
-    def to_nowhere(*arguments: Any, **keywords: Any) -> None:
-        reset(*arguments, **keywords)
+    def to_nowhere() -> None:
         if is_now:
             for robot in simulated.scene.articulations.values():
                 nowhere = torch.full_like(robot.data.joint_pos.torch[chosen], math.nan)
                 robot.write_joint_position_to_sim_index(position=nowhere, env_ids=chosen)
 
-    simulated.step, simulated._reset_idx = with_an_end, to_nowhere
+    simulated.step = with_an_end
+    frontends.after_resets(simulated, to_nowhere)
 
 
 def _chosen(simulated: Any, what: Inject) -> torch.Tensor:

@@ -1,18 +1,16 @@
 """Tells a watch what an environment's robots and objects do in each step.
 
-Input: an environment as Isaac Lab made it, changed in place. Upstream: InteractiveScene.articulations and rigid_objects,
-`_get_dones` of DirectRLEnv and TerminationManager.compute (after the physics of a step, before its resets), and `_reset_idx`
-of Isaac Lab 3.0.0.
+Input: an environment as Isaac Lab made it, changed in place. Upstream: InteractiveScene.articulations and rigid_objects of
+Isaac Lab 3.0.0.
 """
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import gymnasium
 import torch
 
 from envknee.measure.watch import Watch
+from envknee.tasks import frontends
 
 STABILITY_FIELDS = (
     "sim.dt",
@@ -29,15 +27,11 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
     watch.settings = {
         f"env.{name}": value for name in STABILITY_FIELDS if (value := _field(simulated.cfg, name)) is not None
     }
-    around(
-        simulated,
-        "step",
-        before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene)),
+    frontends.around(
+        simulated, "step", before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene))
     )
-    managed = getattr(simulated, "termination_manager", None)
-    owner, method = (simulated, "_get_dones") if managed is None else (managed, "compute")
-    around(owner, method, before=lambda *_: watch.note_state(state(simulated.scene)))
-    around(simulated, "_reset_idx", after=lambda *_: watch.note_reset(joints(simulated.scene)))
+    frontends.before_dones(simulated, lambda: watch.note_state(state(simulated.scene)))
+    frontends.after_resets(simulated, lambda: watch.note_reset(joints(simulated.scene)))
 
 
 def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
@@ -53,24 +47,6 @@ def state(scene: Any) -> dict[str, list[torch.Tensor]]:
     poses = {f"body_pose/{name}": [robot.data.body_link_pose_w.torch] for name, robot in scene.articulations.items()}
     objects = {f"body_pose/{name}": [thing.data.root_link_pose_w.torch] for name, thing in scene.rigid_objects.items()}
     return joints(scene) | poses | objects
-
-
-def around(
-    owner: Any, method: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None
-) -> None:
-    """Let each call of `owner.method` call `before` and `after`, too, with the same positional arguments."""
-    original: Callable[..., Any] = getattr(owner, method)
-
-    @wraps(original)
-    def wrapped(*arguments: Any, **keywords: Any) -> Any:
-        if before is not None:
-            before(*arguments)
-        result = original(*arguments, **keywords)
-        if after is not None:
-            after(*arguments)
-        return result
-
-    setattr(owner, method, wrapped)
 
 
 def _field(config: Any, name: str) -> Any:

@@ -31,7 +31,7 @@ from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.words.numbers import percent, shown_batch
 
-SETTINGS = ("trainer", "world_size", "observations", "strategy", "sync_every", "deterministic", "phases")
+SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Of a request: told where the sides differ in them."""
 
 

@@ -15,6 +15,7 @@ from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, split_by_root
 from envknee.study.rules import Overrides, OverrideValue
 from envknee.study.scaling_rule import RATE_GROWS
+from envknee.tasks import frontends
 
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
@@ -31,6 +32,8 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
     tasks.configure(
         env_cfg, request.asset, overrides["env"], request.num_envs, request.seed + rank, device, request.asset_root
     )
+    if request.frontend == "warp":
+        frontends.check_warp(request.task_id, env_cfg)
     return env_cfg, agent_cfg, overrides["agent"]
 
 
@@ -162,7 +165,8 @@ def isaaclab_train(
     return [
         sys.executable, "-m", "isaaclab", "train", "--rl_library", library, "--task", request.task_id,
         "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
-        "--max_iterations", str(iterations), *(f"{name}={_hydra(value)}" for name, value in fields.items()),
+        "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
+        *(f"{name}={_hydra(value)}" for name, value in fields.items()),
     ]  # fmt: skip
 
 

@@ -29,6 +29,9 @@ class LeanCNNModel(CNNModel):
     """By group, what acts: parameters as kernels read them, made once in a rollout, and the versions of those parameters.
     Emptied after each update, since a CUDA graph changes parameters without their noticing."""
 
+    _kept: dict[str, list[Any]]
+    """By group, the tensors of `packed`, which stay."""
+
     def unfit_for_fused(self) -> str | None:
         """Return why `steps.fused` is not for this network on its device, or None."""
         device = next(self.parameters()).device
@@ -48,7 +51,7 @@ class LeanCNNModel(CNNModel):
     def use_steps(self, steps: LearnerSteps) -> None:
         """Compute as `steps` say from now on."""
         self.steps = steps
-        self.packed = {}
+        self.packed, self._kept = {}, {}
         self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
 
     def layout_of(self, group: str) -> Layout:
@@ -100,12 +103,25 @@ class LeanCNNModel(CNNModel):
         if not torch.is_grad_enabled():
             versions = tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
             if group not in self.packed or self.packed[group][0] != versions:
-                self.packed[group] = versions, fused.pack(layers)
+                self.packed[group] = versions, self._pack(group, layers)
             packed = self.packed[group][1]
         images = fused.convolve(frames, sums, planes, layers, packed)
         for layer in others:
             images = layer(images)
         return images
+
+    def _pack(self, group: str, layers: list[Any]) -> list[Any]:
+        """Return the layers' parameters as kernels read them, where they were the last time: a captured graph reads them there."""
+        from envknee.lean import fused
+
+        with torch.inference_mode(False), torch.no_grad():
+            packed = fused.pack(layers)
+            kept = self._kept.setdefault(group, packed)
+            for place, new in zip(kept, packed, strict=True):
+                for tensor, newest in zip(place, new, strict=True):
+                    if tensor is not None and tensor is not newest:
+                        tensor.copy_(newest)
+        return kept
 
     def _encoder(self, group: str) -> Any:
         return self.cnns[group]

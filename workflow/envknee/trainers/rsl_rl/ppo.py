@@ -25,6 +25,7 @@ from tensordict import TensorDict
 from envknee.lean import Layout
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
+from envknee.trainers.rsl_rl.acting import CapturedActing, why_not
 from envknee.trainers.rsl_rl.captured import CapturedStep
 from envknee.trainers.rsl_rl.model import LeanCNNModel, compute_dtype
 from envknee.trainers.rsl_rl.steps import FUSED_IMAGES_AT_ONCE, LearnerSteps
@@ -65,6 +66,8 @@ class LeanPPO(AccumulatingPPO):
         """By the size of a mini-batch."""
         self._has_learned = False
         self._set_up_optimizer()
+        self._acting: CapturedActing | None = None
+        """Made with the storage: `construct_algorithm` replaces upstream's."""
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> PPO:
@@ -76,12 +79,41 @@ class LeanPPO(AccumulatingPPO):
         stack_sizes = stack_sizes_of(obs, env)
         # Upstream makes a storage of the horizon's length; one step of it is enough to be replaced.
         shortened = cfg | {"num_steps_per_env": 1}
-        algorithm = PPO.construct_algorithm(obs, env, shortened, device)
+        algorithm: Any = PPO.construct_algorithm(obs, env, shortened, device)
         cfg["obs_groups"] = shortened["obs_groups"]
         algorithm.storage = FrameStorage(
             env.num_envs, cfg["num_steps_per_env"], obs, stack_sizes, [env.num_actions], device
         )
+        for model in algorithm._lean_models:
+            model.rollout = algorithm.storage
+        if algorithm.steps.captured_acting:
+            algorithm._acting = CapturedActing(algorithm)
         return algorithm
+
+    def act(self, obs: TensorDict) -> torch.Tensor:
+        """Sample actions [num_envs, num_actions], as upstream."""
+        if self._acting is None or not 0 < self.storage.step < self.storage.num_transitions_per_env:
+            return super().act(obs)
+        return self._acting.act(obs)
+
+    def process_env_step(
+        self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
+    ) -> None:
+        """Record one environment step, as upstream."""
+        step, steps = self.storage.step, self.storage.num_transitions_per_env
+        if self._acting is not None and 0 < step < steps:
+            self._acting.process_env_step(obs, rewards, dones, extras)
+            return
+        super().process_env_step(obs, rewards, dones, extras)
+        if self._acting is not None and step == 0 and steps > 1:
+            self._acting.begin(obs, dones)
+
+    def compute_returns(self, obs: TensorDict) -> None:
+        """Compute returns and advantages of the rollout that ended with `obs`, as upstream."""
+        if self._acting is None:
+            super().compute_returns(obs)
+        else:
+            self._acting.compute_returns(obs)
 
     def compile(self, mode: str | None = None) -> None:
         """Refuse what upstream would compile: measured on its own it makes this learner slower.
@@ -114,8 +146,6 @@ class LeanPPO(AccumulatingPPO):
         if self.steps.images_at_once:
             # Memory may have asked for more parts before.
             self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
-        for model in self._lean_models:
-            model.rollout = self.storage
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
             self._give_rate()
@@ -155,6 +185,9 @@ class LeanPPO(AccumulatingPPO):
             # Other distributions may look at their parameters, which waits for the GPU and cannot be captured.
             gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
             graph = fused and gaussian and not self.is_multi_gpu
+        acting, unfit = self.steps.captured_acting, why_not(self)
+        if acting and unfit:
+            raise UserError(f"steps.captured_acting: {unfit}. Leave it out, or that")
         last = self.steps.channels_last
         if last is None:
             last = torch.device(self.device).type == "cuda" and not fused and bool(models) and not others
@@ -162,8 +195,9 @@ class LeanPPO(AccumulatingPPO):
         if at_once is None and fused and not self._unfit_for_parts():
             at_once = FUSED_IMAGES_AT_ONCE
         self.steps = replace(
-            self.steps, channels_last=last, fused=fused, fused_adam=adam, cuda_graph=graph, images_at_once=at_once
-        )
+            self.steps, channels_last=last, fused=fused, fused_adam=adam, cuda_graph=graph, images_at_once=at_once,
+            captured_acting=acting,
+        )  # fmt: skip
 
     def _unfit_for_fused_adam(self) -> str | None:
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]

@@ -42,6 +42,11 @@ class LearnerSteps:
     """A mini-batch's whole step is captured once and replayed: launches take longer than fused kernels. One GPU, CUDA only; the
     same kernels. Beside `fused`, on an H100, it takes 0.56 of the time. None: where that is on and mini-batches are whole."""
 
+    captured_acting: bool = False
+    """Acting and storing are a captured graph each, in all steps of a rollout but the first: launches take longer than such kernels,
+    and drawing an action never waits for the GPU. The same actions, to the bit where kernels are the same. On a CPU the same calls,
+    uncaptured. Off until it was measured on a GPU."""
+
     @classmethod
     def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
         """Return the steps that a configuration names; what it leaves out is as by default.

@@ -79,6 +79,13 @@ class FrameStorage(RolloutStorage):
         transition.observations = observations.exclude(*self.stack_sizes)
         super().add_transition(transition)
 
+    def add_observations(self, observations: TensorDict, step: int) -> None:
+        """Add what was observed before a step other than the first, ahead of the rest of its transition."""
+        for group, size in self.stack_sizes.items():
+            self._add_frames(group, observations[group], size, step)
+        for group, kept in self.observations.items():
+            kept[step].copy_(observations[group])
+
     def _add_frames(self, group: str, stacked: torch.Tensor, size: int, step: int) -> None:
         frames: Any = self.frames[group]
         _, envs, channels, *image = frames.shape

@@ -26,6 +26,7 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import OverrideValue
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
+from envknee.trainers.rsl_rl.console import log_late
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.steps import LearnerSteps
@@ -122,6 +123,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
+    if meter.request.observations == "lean":
+        log_late(runner)  # stock's logs as it does for its users
     runner.save = leave_out  # RSL-RL would save the networks of the first iteration, which have learned nothing
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)

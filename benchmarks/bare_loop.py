@@ -1,0 +1,59 @@
+"""The training of a trial without its meter: RSL-RL's own loop, the same environment and the same learner.
+
+Input: the file of a request. Output: a line `iteration SECONDS` for each, from the end of the one before, on the host's clock.
+
+    python benchmarks/bare_loop.py results/STUDY/trials/0000/request.json
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from envknee.machine import environment
+from envknee.record.schema import Request
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import read_model
+
+
+def main() -> None:
+    """Train for as many iterations as the request says, warm-up included."""
+    if len(sys.argv) != 2:
+        raise UserError("usage: bare_loop.py REQUEST.json")
+    request = read_model(Path(sys.argv[1]), Request, "")
+    if request.trainer != "rsl_rl" or request.processes > 1:
+        raise UserError(f"a bare loop is RSL-RL's on one rank, and this is {request.trainer} on {request.processes}")
+    device = environment.choose_device(request.gpus)
+    environment.use(device)
+
+    from envknee import tasks
+    from envknee.trainers.rsl_rl import trainer
+    from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
+    from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner
+
+    config = trainer.resolve(request, device)
+    env: Any = tasks.make(config.task_id, config.env, request.observations, request.frontend)
+    runner: Any = create_rsl_rl_runner(
+        RslRlVecEnvWrapper(env, clip_actions=config.agent.clip_actions), config.agent, log_dir=None
+    )
+    update, began = runner.alg.update, time.perf_counter()
+
+    def update_and_tell() -> dict[str, float]:
+        nonlocal began
+        losses = update()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        print(f"iteration {now - began}", flush=True)
+        began = now
+        return losses
+
+    runner.alg.update = update_and_tell
+    runner.learn(
+        request.warmup_iterations + (request.iterations or 1), init_at_random_ep_len=config.agent.init_at_random_ep_len
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,153 @@
+"""Isaac Lab's two frontends: from the same states the same rewards, ends and observations, and whole trials on Warp's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import quick
+import torch
+from conftest import a_trial, camera
+from envknee import tasks
+from envknee.record.read import read_rows
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.tasks import frontends
+from envknee.trainers.common import configure
+
+DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
+NUM_ENVS, STEPS = 16, 12
+SIZES: dict[str, Any] = {"num_envs": NUM_ENVS, "overrides": camera(24, frame_stack=2)}
+
+
+def states(seed: int) -> list[dict[str, torch.Tensor]]:
+    """Return, for each step, joints [num_envs, 2], lengths of episodes and actions: some carts leave their rail, some time runs out."""
+    random = torch.Generator().manual_seed(seed)
+    return [
+        {
+            "position": torch.randn(NUM_ENVS, 2, generator=random) * torch.tensor([2.0, 0.3]),
+            "velocity": torch.randn(NUM_ENVS, 2, generator=random),
+            "lengths": torch.randint(290, 300, (NUM_ENVS,), generator=random),
+            "actions": torch.rand(NUM_ENVS, 1, generator=random) * 2 - 1,
+        }
+        for _ in range(STEPS)
+    ]
+
+
+def put(simulated: Any, state: dict[str, torch.Tensor], chosen: torch.Tensor) -> None:
+    """Let the joints of some environments be those of a state."""
+    robot = simulated.scene["cartpole"]
+    ids = chosen.to(torch.int32).to(simulated.device)
+    for kind, write in (
+        ("position", robot.write_joint_position_to_sim_index),
+        ("velocity", robot.write_joint_velocity_to_sim_index),
+    ):
+        write(**{kind: state[kind][chosen.cpu()].to(simulated.device)}, env_ids=ids)
+
+
+def run(
+    folder: Path, frontend: str, device: str, observations: str, begun: list[dict], after: list[dict]
+) -> list[dict]:
+    """Step from each state; return what each step gave, and the joints after it. `after`: joints for those that were reset."""
+    trial = a_trial(folder, frontend=frontend, observations=observations, gpus=int(device != "cpu"), **SIZES)
+    request = read_model(trial.request, Request, "")
+    env_cfg, _, _ = configure.resolve_task(request, "rsl_rl_cfg_entry_point", device, 0)
+    env: Any = tasks.make(request.task_id, env_cfg, request.observations, request.frontend)
+    simulated, found, every = env.unwrapped, [], torch.arange(NUM_ENVS)
+    assert frontends.is_warp(simulated) == (frontend == "warp")
+    env.reset()
+    ended: list[torch.Tensor] = []
+    if after:
+        get_dones = simulated._get_dones
+
+        def note_dones() -> Any:
+            dones = get_dones()
+            ended.append(dones[0] | dones[1])
+            return dones
+
+        simulated._get_dones = note_dones
+        frontends.after_resets(simulated, lambda: put(simulated, after[len(found)], ended[-1].nonzero()[:, 0]))
+    for state in begun:
+        put(simulated, state, every)
+        simulated.episode_length_buf[:] = state["lengths"].to(device)
+        seen, rewards, terminated, truncated, _ = env.step(state["actions"].to(device))
+        data = simulated.scene["cartpole"].data
+        joints = {
+            "position": data.joint_pos.torch,
+            "velocity": data.joint_vel.torch,
+            "body_pose": data.body_link_pose_w.torch,
+        }
+        step = {**seen, "rewards": rewards, "terminated": terminated, "truncated": truncated, **joints}
+        found.append({name: tensor.clone().cpu() for name, tensor in step.items()})
+    env.close()
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("observations", ["lean", "stock"])
+def test_both_frontends_give_the_same_from_the_same_states(tmp_path: Path, device: str, observations: str):
+    begun = states(3)
+    by_warp = run(tmp_path / "warp", "warp", device, observations, begun, [])
+    by_torch = run(tmp_path / "torch", "torch", device, observations, begun, by_warp)
+    ended = torch.stack([step["terminated"] | step["truncated"] for step in by_torch])
+    assert 0.1 < ended.float().mean() < 0.9 and any(step["terminated"].any() for step in by_torch)
+    for number, (warp, stock) in enumerate(zip(by_warp, by_torch, strict=True)):
+        assert torch.equal(warp["terminated"], stock["terminated"])
+        assert torch.equal(warp["truncated"], stock["truncated"])
+        for name in ("rewards", "critic", "position", "velocity", "body_pose"):
+            torch.testing.assert_close(warp[name], stock[name], atol=1e-4, rtol=1e-4)
+        if number:  # the frame before the first step is of a random start
+            level = 1 if observations == "lean" else 1 / 255 + 1e-4
+            differs = (warp["policy"].float() - stock["policy"].float()).abs() > level
+            assert differs.float().mean() < 1e-3  # an edge may fall into the pixel beside it
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("Isaac-Cartpole-Camera", "warp twin"),
+        ("Envknee-Cartpole-Dual-Camera-Direct", "Envknee-Cartpole-Dual-Camera-Direct"),
+    ],
+)
+def test_a_task_without_a_twin_is_told_in_a_sentence(tmp_path: Path, task: str, words: str):
+    request = read_model(a_trial(tmp_path / "trial", frontend="warp", task_id=task).request, Request, "")
+    with pytest.raises(UserError, match="frontend: warp is for tasks with a Warp twin") as raised:
+        configure.resolve_task(request, "rsl_rl_cfg_entry_point", "cpu", 0)
+    assert words in str(raised.value) and "Use frontend: torch" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "observations"),
+    [
+        ("Isaac-Cartpole-Camera-Direct", "lean"),
+        ("Isaac-Cartpole-Camera-Direct", "stock"),
+        ("Isaac-Cartpole-Direct", "stock"),
+        ("Isaac-Cartpole", "stock"),
+    ],
+)
+def test_a_trial_learns_on_warps_frontend_and_its_phases_are_measured(tmp_path: Path, task: str, observations: str):
+    has_camera = "Camera" in task
+    trial = a_trial(
+        tmp_path / "trial", frontend="warp", task_id=task, observations=observations, horizon=8, batch_size=32, iterations=2,
+        overrides=camera(24, episode_length_s=0.1) if has_camera else {},
+    )  # fmt: skip
+    record = quick.launch(trial)
+    assert record.outcome.status == "ok", record.outcome.reason
+    rows = read_rows(trial)
+    assert not has_camera or sum(row.episodes or 0 for row in rows) > 0
+    for row in rows:
+        assert row.phases_s is not None
+        assert row.phases_s["physics"] > 0 and row.phases_s["observation"] > 0
+        assert (row.phases_s["render"] > 0) == has_camera
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensor"),
+    [("huge_actions", "joint_state/cartpole"), ("invalid_reset", "joint_state_after_reset/cartpole")],
+)
+def test_what_breaks_on_warps_frontend_is_found(tmp_path: Path, kind: str, tensor: str):
+    inject = {"kind": kind, "at_step": 5, "envs": 2}
+    record = quick.launch(a_trial(tmp_path / "drill", frontend="warp", iterations=3, inject=inject))
+    assert record.outcome.status == "nan" and record.outcome.failure is not None
+    failure = record.outcome.failure
+    assert (failure.tensor, failure.iteration, failure.step, failure.env_indices) == (tensor, 1, 1, [0, 1])

@@ -1,0 +1,150 @@
+"""Acting and storing as two captured parts per environment step, and a rollout's returns as one: the CPU waits for nothing.
+
+Input: observations, rewards and ends of episodes, as upstream's runner gives them to PPO. Output: the same actions, to the bit, and
+the same rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` of rsl-rl-lib 5.5.1: some fifty operations a
+step, ten more for its return, and a look at the smallest deviation, for which the CPU waits.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from rsl_rl.modules.distribution import GaussianDistribution
+from tensordict import TensorDict
+
+from envknee.measure.captured import Captured
+from envknee.trainers.rsl_rl.storage import MOST_FRAMES, FrameStorage
+
+
+class CapturedActing:
+    """Acts in all steps of a rollout but the first, in which parameters are packed and all frames of a stack are stored.
+
+    An observation is stored before it is acted on, where it is read as learning reads it: by its place in the rollout. The step's
+    number is on the device, so that one graph serves every step.
+    """
+
+    def __init__(self, algorithm: Any) -> None:
+        """Act for a `LeanPPO` whose networks and storage stay where they are."""
+        storage: FrameStorage = algorithm.storage
+        device = torch.device(algorithm.device)
+        self._algorithm = algorithm
+        self._stored: TensorDict | None = None
+        """The observation that is in the storage already."""
+        self._actions: Any = None
+        """[num_envs, num_actions] of the newest step: overwritten by the next one."""
+        with torch.inference_mode(False):
+            self._every = torch.arange(storage.num_envs, device=device)
+            self._step = torch.zeros(1, dtype=torch.int64, device=device)
+            self._history = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
+            """As a row of the storage's."""
+            self._rewards = torch.zeros(storage.num_envs, device=device)
+            self._dones = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
+            self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
+            self._last_values = torch.zeros(storage.num_envs, 1, device=device)
+        self._returns = Captured(self._find_returns, device, "adding up returns")
+        self._act = Captured(self._act_on_stored, device, "acting")
+        self._store = {
+            has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step")
+            for has_time_outs in (False, True)
+        }
+
+    def begin(self, obs: TensorDict, dones: torch.Tensor) -> None:
+        """Go on after a rollout's first step, which is stored: `obs` followed it, and `dones` [num_envs] says where anew."""
+        self._step.fill_(1)
+        self._history.copy_(torch.where(dones != 0, 0, MOST_FRAMES))
+        self._keep(obs)
+
+    def act(self, obs: TensorDict) -> torch.Tensor:
+        """Return actions [num_envs, num_actions], drawn as upstream draws them."""
+        if obs is not self._stored:
+            self._keep(obs)
+        self._act()
+        return self._actions.clone()  # an environment may keep them
+
+    def process_env_step(self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict) -> None:
+        """Store what a step gave, and the observation that followed it."""
+        storage: FrameStorage = self._algorithm.storage
+        self._rewards.copy_(rewards)
+        self._dones.copy_(dones)
+        has_time_outs = "time_outs" in extras
+        if has_time_outs:
+            self._time_outs.copy_(extras["time_outs"])
+        self._store[has_time_outs]()
+        storage.step += 1
+        if storage.step < storage.num_transitions_per_env:
+            self._keep(obs)
+        else:
+            self._stored = None
+
+    def compute_returns(self, obs: TensorDict) -> None:
+        """Store returns and advantages of a rollout that ended with `obs`, as upstream."""
+        self._last_values.copy_(self._algorithm.critic(obs))
+        self._returns()
+
+    def _keep(self, obs: TensorDict) -> None:
+        storage: FrameStorage = self._algorithm.storage
+        storage.add_observations(obs, storage.step)
+        self._stored = obs
+
+    def _act_on_stored(self) -> None:
+        algorithm = self._algorithm
+        storage: FrameStorage = algorithm.storage
+        storage.history.index_copy_(0, self._step, self._history[None])
+        places = self._step * storage.num_envs + self._every
+        observed = algorithm._observed(storage.observations.flatten(0, 1), places)
+        algorithm._predict(observed)
+        mean, std = algorithm.actor.output_distribution_params
+        # What torch.normal does, without its look at the deviations' signs, which waits for the GPU.
+        self._actions = torch.empty_like(mean).normal_().mul_(std).add_(mean)
+        log_prob = algorithm.actor.get_output_log_prob(self._actions)
+        kept = {
+            storage.actions: self._actions, storage.values: algorithm.critic(observed),
+            storage.actions_log_prob: log_prob.view(-1, 1),
+            **dict(zip(storage.distribution_params or (), (mean, std), strict=True)),
+        }  # fmt: skip
+        for rows, row in kept.items():
+            rows.index_copy_(0, self._step, row.detach()[None].to(rows.dtype))
+
+    def _store_step(self, has_time_outs: bool) -> None:
+        algorithm = self._algorithm
+        storage: FrameStorage = algorithm.storage
+        rewards = self._rewards
+        if has_time_outs:
+            values = storage.values.index_select(0, self._step)[0]
+            rewards = rewards + algorithm.gamma * torch.squeeze(values * self._time_outs.unsqueeze(1), 1)
+        storage.rewards.index_copy_(0, self._step, rewards.view(1, -1, 1))
+        storage.dones.index_copy_(0, self._step, self._dones.view(1, -1, 1))
+        older = (self._history.int() + 1).clamp(max=MOST_FRAMES)
+        self._history.copy_(torch.where(self._dones != 0, 0, older))
+        self._step += 1
+
+    def _find_returns(self) -> None:
+        algorithm = self._algorithm
+        storage: FrameStorage = algorithm.storage
+        next_values, advantage = self._last_values, torch.zeros_like(self._last_values)
+        for step in reversed(range(storage.num_transitions_per_env)):
+            goes_on = 1.0 - storage.dones[step].float()
+            delta = storage.rewards[step] + goes_on * algorithm.gamma * next_values - storage.values[step]
+            advantage = delta + goes_on * algorithm.gamma * algorithm.lam * advantage
+            storage.returns[step] = advantage + storage.values[step]
+            next_values = storage.values[step]
+        advantages = storage.returns - storage.values
+        if not algorithm.normalize_advantage_per_mini_batch:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        storage.advantages.copy_(advantages)
+
+
+def why_not(algorithm: Any) -> str | None:
+    """Return what of an agent cannot act this way, or None."""
+    models = (algorithm._raw_actor, algorithm._raw_critic)
+    reasons = {
+        "random network distillation (algorithm.rnd_cfg) looks at each step": algorithm.rnd is not None,
+        "a recurrent model keeps a state of its own": any(model.is_recurrent for model in models),
+        "obs_normalization makes its deviations anew after each update": any(
+            getattr(model, "obs_normalization", False) for model in models
+        ),
+        f"the distribution {type(models[0].distribution).__name__} may draw in another way": not isinstance(
+            models[0].distribution, GaussianDistribution
+        ),
+    }
+    return next((reason for reason, is_there in reasons.items() if is_there), None)

@@ -1,0 +1,46 @@
+"""RSL-RL's log of episodes, looked at once per rollout: upstream's asks the GPU after every step which episodes ended.
+
+Input: a runner. Output: the same lines in its log. Upstream: `Logger.process_env_step` of rsl-rl-lib 5.5.1.
+"""
+
+from functools import wraps
+from typing import Any
+
+import numpy
+import torch
+
+
+def log_late(runner: Any) -> None:
+    """Let a runner's logger take a whole rollout at once, before it logs an iteration; not with RND, whose rewards are two."""
+    logger: Any = runner.logger
+    if runner.cfg["algorithm"].get("rnd_cfg"):
+        return
+    log, rewards, dones = logger.log, list[torch.Tensor](), list[torch.Tensor]()
+    returns = numpy.zeros(logger.num_envs, dtype=numpy.float32)
+    lengths = numpy.zeros(logger.num_envs, dtype=numpy.float32)
+
+    def process_env_step(
+        new_rewards: torch.Tensor, new_dones: torch.Tensor, extras: dict, intrinsic_rewards: None = None
+    ) -> None:
+        if logger.writer is None:
+            return
+        if found := extras.get("episode", extras.get("log")):
+            logger.ep_extras.append(found)
+        rewards.append(new_rewards)
+        dones.append(new_dones)
+
+    @wraps(log)
+    def log_rollout(*words: Any, **named: Any) -> None:
+        if rewards:
+            for reward, done in zip(torch.stack(rewards).cpu().numpy(), torch.stack(dones).cpu().numpy(), strict=True):
+                returns[:] += reward
+                lengths[:] += 1
+                ended = numpy.flatnonzero(done > 0)
+                logger.rewbuffer.extend(returns[ended].tolist())
+                logger.lenbuffer.extend(lengths[ended].tolist())
+                returns[ended] = lengths[ended] = 0
+            rewards.clear()
+            dones.clear()
+        log(*words, **named)
+
+    logger.process_env_step, logger.log = process_env_step, log_rollout
