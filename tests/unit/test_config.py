@@ -204,9 +204,13 @@ def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -
 
 
 SECTIONS = "architectures, arms, decide, image, learning, phases, replay, runtime, seed, slots, study, task, throughput, tracking, window"
-KEYS = "adaptive, batch_size, horizon, iterations, limit_s, num_envs, points, repeats, sampler, warmup_iterations"
+KEYS = (
+    "adaptive, batch_size, block, horizon, iterations, limit_s, num_envs, points, precision, repeats, sampler, time_limit_s,"
+    " until_decided, warmup_iterations"
+)
 KEYS_IN_ORDER = (
-    "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, iterations"
+    "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, block, until_decided,"
+    " time_limit_s, iterations, precision"
 )
 ARM_IN_ORDER = (
     "trainer, command, gpus, cpu_ranks, nodes, observations, frontend, deterministic, strategy, sync_every, scaling, staggered,"
@@ -217,7 +221,7 @@ ARM = (
     " sync_every, trainer"
 )
 MEMORY = "clear_cache_every, expandable_segments, memory_cap_gb, mixed_precision, on_oom"
-ADAPTIVE = "confidence, delta, probes, trials, within"
+ADAPTIVE = "confidence, confirm, delta, probes, trials, within"
 DECIDE = "baseline, confidence, delta, delta_learning, memory_margin"
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
@@ -240,7 +244,7 @@ NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
         ({"throughput__budget_s": 1}, "throughput.budget_s: unknown key. Legal here: " + KEYS),
         ({"arms": {"float": {"gpu": 1}}}, f"arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: {ARM}"),
         ({"arms": {"a": {"memory": {"on_om": "x"}}}}, f"arms.a.memory.on_om: unknown key (did you mean 'on_oom'?). Legal here: {MEMORY}"),
-        ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, id, inject, overrides"),
+        ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, asset_root, id, inject, overrides"),
         ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: " + DECIDE),
         (
             {"throughput__adaptive": {"detla": 0.1}},
@@ -292,11 +296,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(changes: dict[str, A
         ({"throughput": [16]}, f"throughput: expected keys with values: {KEYS_IN_ORDER} (got [16])"),
         (
             {"throughput__adaptive": None},
-            "throughput.adaptive: expected keys with values: delta, confidence, within, probes, trials (got None)",
+            "throughput.adaptive: expected keys with values: delta, confidence, within, probes, confirm, trials (got None)",
         ),
         (
             {"throughput__sampler": "adaptive", "throughput__repeats": 1},
-            "throughput: repeats 1: sampler adaptive needs at least 2 of a point to decide anything",
+            "throughput: repeats 1: sampler adaptive needs at least 3 of a point to decide anything",
         ),
         ({"arms": {"a": None}}, f"arms.a: expected keys with values: {ARM_IN_ORDER} (got None)"),
         ({"arms": {}}, "arms: expected at least one (got {})"),

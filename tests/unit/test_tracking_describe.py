@@ -61,7 +61,7 @@ def test_an_arm_has_the_policy_of_its_best_trial_and_what_that_saw(tmp_path):
 
 def test_trials_that_were_not_needed_are_not_planned(tmp_path):
     sweep = {
-        "num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 2, "sampler": "adaptive", "adaptive": {"trials": 4},
+        "num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 3, "sampler": "adaptive", "adaptive": {"trials": 4},
     }  # fmt: skip
     study = a_study(arms={"stock": {}, "other": {}}, throughput=sweep)
     statuses = {"stock": [None, None, "skipped", None], "other": [None, "skipped", "skipped", "skipped"]}

@@ -5,7 +5,6 @@ The scripts run for real, in a copy of the project whose lock files name tiny wh
 
 import ast
 import ensurepip
-import hashlib
 import os
 import re
 import shutil
@@ -30,7 +29,6 @@ CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
 HOST_LOCK = ROOT / "workflow/requirements.lock"
 TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
 RAY_LOCK = ROOT / "containers/requirements-ray.lock"
-HASHES = ROOT / "containers/hashes.lock"
 OVPHYSX_LOCK = ROOT / "containers/requirements-ovphysx.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
@@ -127,30 +125,6 @@ def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("python", ["cp311", "cp312"])
-def test_each_pin_has_the_hash_of_a_file_that_runs_on_either_python(python: str) -> None:
-    files: dict[str, list[str]] = {}
-    for line in HASHES.read_text().splitlines()[1:]:
-        pin, digest, file = line.split(" ")
-        assert re.fullmatch("[0-9a-f]{64}", digest), line
-        files.setdefault(pin, []).append(file)
-    pinned = ["==".join(pin) for pin in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, HOST_LOCK)]
-    assert sorted(files) == sorted(pinned)
-    fits = re.compile(rf"-(\w+\.)*({python}|py3)(\.\w+)*-|-abi3-|\.tar\.gz$")
-    assert [pin for pin in pinned if not any(fits.search(file) for file in files[pin])] == []
-    builds = [file for file in files[f"torch=={dict(pins(SIMULATION_LOCK))['torch']}"] if python in file]
-    assert sorted("+cpu" in file for file in builds) == [False, True]
-
-
-def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(project: "Project") -> None:
-    make_wheel(project.wheels, "tool", "1.0", module="import os; os.abort()")
-    message = refused(project)
-    assert "sha256" in message and "requirements.lock" in message
-    hashes = project.root / "containers/hashes.lock"
-    hashes.write_text("".join(line for line in hashes.read_text().splitlines(True) if "tool==1.0" not in line))
-    assert "no sha256 of tool==1.0" in refused(project)
-
-
 def declared(group: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     direct = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["isaaclab"]
@@ -200,10 +174,8 @@ def test_what_the_package_imports_is_declared() -> None:
 @pytest.mark.parametrize(
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
-    + [
         str(lock.relative_to(ROOT))
-        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK, HASHES)
-    ],
+        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
@@ -268,7 +240,6 @@ class Project:
         (self.root / "containers/requirements-ovphysx.lock").write_text("mover==1.0\n")
         self.lock = self.root / "workflow/requirements.lock"
         self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
-        self.hash_wheels()
         write_program(self.bin, "nvidia-smi", "exit 9")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "MAKE"))}
         self.environment = kept | {
@@ -281,15 +252,6 @@ class Project:
         }
         for name in ("TORCH", "TRAINERS", "PHYSICS", "CONFIG", "STUDY", "ARGS"):
             self.environment.pop(name, None)
-
-    def hash_wheels(self) -> None:
-        """Write down which wheels may be installed: those that are there now, and the pip that every environment has."""
-        rows = [f"pip=={ensurepip.version()} {'0' * 64} pip.whl"]
-        for wheel in sorted(self.wheels.glob("*.whl")):
-            name, number = wheel.name.split("-")[:2]
-            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-            rows.append(f"{name}=={number.partition('+')[0]} {digest} {wheel.name}")
-        (self.root / "containers/hashes.lock").write_text("# why\n" + "\n".join(rows) + "\n")
 
     def start(self, *command: str, **environment: str | None) -> subprocess.Popen[str]:
         merged = {name: value for name, value in (self.environment | environment).items() if value is not None}
@@ -450,7 +412,6 @@ def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -
 
 def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
     make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
-    project.hash_wheels()
     write_program(
         project.bin,
         "nvidia-smi",
@@ -520,8 +481,6 @@ def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
 
 def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:
     project.lock.write_text("-r ../containers/requirements.lock\ntool==3.0\n")
-    with (project.root / "containers/hashes.lock").open("a") as hashes:
-        hashes.write(f"tool==3.0 {'0' * 64} tool-3.0-py3-none-any.whl\n")
     status, output = project.run()
     assert status == 2
     assert "No matching distribution found for tool==3.0" in output
