@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from envknee.ask import blocks, economy, enough, replayed
+from envknee.ask import blocks, enough, replayed
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
@@ -176,6 +176,8 @@ def _next(
     skip = enough.why(question, point)
     refusal = None if skip else memory.refusal(point)
     if not (skip or refusal) and _skips(question.sweep):
+        from envknee.ask import economy  # SciPy, which most requests do without
+
         skip = economy.decided(slot.arm, point, visible.values())
     return request_for(study, slot, point, refusal, skip)
 
