@@ -244,7 +244,10 @@ NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
         ({"throughput__budget_s": 1}, "throughput.budget_s: unknown key. Legal here: " + KEYS),
         ({"arms": {"float": {"gpu": 1}}}, f"arms.float.gpu: unknown key (did you mean 'gpus'?). Legal here: {ARM}"),
         ({"arms": {"a": {"memory": {"on_om": "x"}}}}, f"arms.a.memory.on_om: unknown key (did you mean 'on_oom'?). Legal here: {MEMORY}"),
-        ({"task__overides": {}}, "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, asset_root, id, inject, overrides"),
+        (
+            {"task__overides": {}},
+            "task.overides: unknown key (did you mean 'overrides'?). Legal here: asset, asset_root, id, inject, overrides",
+        ),
         ({"decide__dleta": 0.1}, "decide.dleta: unknown key (did you mean 'delta'?). Legal here: " + DECIDE),
         (
             {"throughput__adaptive": {"detla": 0.1}},

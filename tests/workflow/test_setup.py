@@ -174,8 +174,10 @@ def test_what_the_package_imports_is_declared() -> None:
 @pytest.mark.parametrize(
     "path",
     ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
+    + [
         str(lock.relative_to(ROOT))
         for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
+    ],
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
