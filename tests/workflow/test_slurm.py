@@ -257,9 +257,12 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     cancelled, late = (block for block in blocks if nodes[block] != crashed)
     assert len(victims) == 2
 
+    before = {*cluster.jobs()}
     cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
     cluster.ask("scancel", jobs[cancelled])
-    cluster.wait_until_saved()  # or the hung trial would stay: its controller would have forgotten both orders
+    # Or a crash would lose what the controller has not saved: both orders, and the jobs that Snakemake submits again for them.
+    wait_for(lambda: len({*cluster.jobs()} - before) >= 2, timeout_s=180)
+    cluster.wait_until_saved()
     cluster.crash_node(crashed)
     cluster.kill_controller()
     wait_for(lambda: not any(psutil.pid_exists(hung[block]) for block in victims), timeout_s=20)
