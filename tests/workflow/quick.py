@@ -11,7 +11,6 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 from unittest import mock
@@ -19,14 +18,11 @@ from unittest import mock
 import gymnasium
 import torch
 from envknee import trainers
-from envknee.ask.ask import write_request
 from envknee.record.schema import Record, Request
 from envknee.run import launch as launcher
-from envknee.study import claim, space
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model
-from envknee.study.load import read_study
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.paths import TrialFolder
 
 
 def launch(trial: TrialFolder) -> Record:
@@ -37,15 +33,6 @@ def launch(trial: TrialFolder) -> Record:
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
     with mock.patch.object(launcher, "subprocess", starts):
         return launcher.launch(trial)
-
-
-def sweep(study_file: Path, folder: StudyFolder) -> None:
-    """Ask for and measure every trial of a study, as a sweep without Snakemake would."""
-    study = read_study(study_file)
-    with claim.take(study, folder):
-        for number in range(len(space.plan(study))):
-            write_request(study, folder, number)
-            launch(folder.trial(number))
 
 
 def _import_for(request: Request) -> None:

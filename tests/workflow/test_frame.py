@@ -6,7 +6,6 @@ import sys
 import gymnasium
 import numpy
 import pytest
-import quick
 import torch
 import warp
 from conftest import ROOT, Workspace, camera
@@ -63,8 +62,11 @@ def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     arms = {"stock": {"gpus": 0}, "per-frame": {"gpus": 0, "observations": "per_frame"}}
     overrides = camera(96, frame_stack=6) | {"agent.algorithm.num_learning_epochs": 1}
     sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 5, "iterations": 3}
-    study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
-    quick.sweep(study, workspace.results())
+    workspace.prepared()
+    result = workspace.sweep(
+        workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
+    )
+    assert result.returncode == 0, result.stdout
     # On a CPU Isaac Lab's own way, made for GPUs, is the slower one: beyond noise, and in the observation.
     folder = str(workspace.results().root)
     found = workspace.module("compare", f"{folder}:per-frame", f"{folder}:stock")
