@@ -96,7 +96,7 @@ for number in range(1, given.iterations + 1):
     told = {"fps": 10 * fps if given.breaks == "lie" else fps, "collect": 0.7 * iteration_s, "learn": 0.3 * iteration_s}
     write(number, told | {"reward": 0.5 * number, "value": value})
     if given.breaks == "leak":
-        kept.append(bytearray(12_000_000))
-        time.sleep(0.3)
+        kept.append(b"x" * 12_000_000)  # touched, so that it is resident
+        time.sleep(0.7)  # more than two looks at the memory
 if given.breaks == "hangs-at-its-end":
     time.sleep(600)
