@@ -95,8 +95,9 @@ for number in range(1, given.iterations + 1):
         )
     told = {"fps": 10 * fps if given.breaks == "lie" else fps, "collect": 0.7 * iteration_s, "learn": 0.3 * iteration_s}
     write(number, told | {"reward": 0.5 * number, "value": value})
-    if given.breaks == "leak":
+    if given.breaks == "leak":  # well apart from the rows before and after it, so that each is seen with its own memory
+        time.sleep(0.6)
         kept.append(b"x" * 12_000_000)  # touched, so that it is resident
-        time.sleep(0.7)  # more than two looks at the memory
+        time.sleep(0.6)
 if given.breaks == "hangs-at-its-end":
     time.sleep(600)

@@ -148,9 +148,6 @@ def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):
     assert any("the command says 78,049 FPS" in warning for warning in record.outcome.warnings), record.outcome.warnings
 
 
-@pytest.mark.xfail(
-    reason="passed on its own branch; on the merged tree the growth is not seen, cause not found yet", strict=False
-)
 def test_memory_that_grows_in_every_iteration_makes_a_point_invalid(tmp_path: Path):
     request = a_request(an_arm(breaks="leak"), iterations=8)
     record, _ = measured(tmp_path, request)
