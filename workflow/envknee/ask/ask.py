@@ -16,13 +16,11 @@ import argparse
 import difflib
 import functools
 import hashlib
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
-from envknee.ask import blocks, enough, replayed
+from envknee.ask import blocks, enough, replayed, samplers
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
@@ -164,7 +162,7 @@ def _next(
     of_arm = [request for request in requests if (request.arm, request.kind) == (slot.arm, slot.kind)]
     question = Question(study, slot, of_arm, visible, memory)
     if question.sweep.chooses_trials:
-        choice = _sampler(TRIAL_SAMPLERS, question).choose(question)
+        choice = samplers.load(TRIAL_SAMPLERS, question.sweep.sampler).choose(question)
         return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
     if question.sweep.block != 1:
         point = blocks.point(study, slot)
@@ -172,7 +170,7 @@ def _next(
         block = {point_of(request) for request in of_arm if request.repeat == 0}
         point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
     else:
-        point = _sampler(POINT_SAMPLERS, question).new_point(question)
+        point = samplers.load(POINT_SAMPLERS, question.sweep.sampler).new_point(question)
     skip = enough.why(question, point)
     refusal = None if skip else memory.refusal(point)
     if not (skip or refusal) and _skips(question.sweep):
@@ -196,11 +194,6 @@ def first_unknowns(study: Study) -> list[int]:
 def _skips(sweep: Sweep | None) -> bool:
     """Tell whether what other arms measured may make a trial needless."""
     return isinstance(sweep, Learning) and sweep.skip_decided
-
-
-def _sampler(folder: str, question: Question) -> ModuleType:
-    """Return the file of the study's sampler: some of them are slow to import."""
-    return importlib.import_module(f"envknee.{folder.replace('/', '.')}.{question.sweep.sampler}")
 
 
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:

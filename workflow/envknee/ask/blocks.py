@@ -4,8 +4,7 @@ A block has a part of a repeat's points: all of them, or neighbours, so that mos
 them in an order of a Williams design, another one in each repeat, and the first point once more at the end.
 """
 
-import importlib
-
+from envknee.ask import samplers
 from envknee.study import designs, space
 from envknee.study.model import Study
 from envknee.study.rules import POINT_SAMPLERS, Kind
@@ -23,8 +22,9 @@ def chunks(study: Study, kind: Kind) -> list[list[Point]]:
     """Return the points of each part of a repeat, series by series."""
     sweep = study.sweep(kind)
     assert sweep is not None, "the plan has trials only of kinds that the study has"
-    sampler = importlib.import_module(f"envknee.{POINT_SAMPLERS.replace('/', '.')}.{sweep.sampler}")
-    chosen = sampler.order(study, kind)[: space.points_asked(sweep, study.world_sizes)]
+    chosen = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, kind)[
+        : space.points_asked(sweep, study.world_sizes)
+    ]
     chosen.sort(key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs))
     parts, begin = [], 0
     for size in space.chunk_sizes(len(chosen), sweep.block):

@@ -15,7 +15,7 @@ from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 
 LOOKS = (3, 5, 8, 13)
-"""Repeats after which a section may be found decided."""
+"""Repeats after which a section, or a size that `sampler: adaptive` searches, may be found decided."""
 
 
 def why(question: Question, point: Point) -> str | None:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import stdtrit
 
+from envknee.ask.enough import LOOKS
 from envknee.study import space
 from envknee.study.model import Adaptive
 from envknee.study.rules import Kind
@@ -28,9 +29,6 @@ from envknee.verdict import learning, learning_cost, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.rule.doublings import Decision, Doubling
 from envknee.verdict.words.numbers import listed
-
-LOOKS = (3, 5, 8, 13)
-"""Repeats of a size with which it is looked at."""
 
 
 def looked(repeats: int) -> int:
