@@ -125,7 +125,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
 
 
 def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):
-    sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 2, "iterations": 1}
+    sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 3, "iterations": 1}
     study = workspace.study(learning=None, throughput=sweep | {"adaptive": {"trials": 4, "delta": 0.99}})
     workspace.prepared()
     result = workspace.sweep(study)
