@@ -37,7 +37,7 @@ SVG = (
 HEADLINE = "Beyond 2048 environments more stops paying."
 START_S = 240
 """Longest start of the server on a busy machine; 10 s is usual."""
-LOOKS = 4
+LOOKS = 10
 """How often a page is opened until it shows what it should: Chromium's virtual time does not wait for an answer that is late."""
 
 
