@@ -1,6 +1,6 @@
 """Programs that know nothing of envknee, from their command lines to verdict, MLflow, report and replay.
 
-The fake one always runs. Real ones run where `ENVKNEE_FOREIGN` names a folder of virtual environments, `rl-zoo3` and `mjlab`, as
+The fake one and Isaac Lab's own commands always run. Other real ones run where `ENVKNEE_FOREIGN` names a folder of virtual environments, `rl-zoo3` and `mjlab`, as
 tests/workflow/foreign.sh makes it.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT
-from envknee.record.read import load_records
+from envknee.record.read import load_records, read_rows
 from envknee.study.paths import StudyFolder
 
 pytestmark = pytest.mark.workflow
@@ -103,6 +103,31 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     assert "8 requests recomputed, all identical" in where.stdout, where.stdout
     other = knee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
     assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
+
+
+@pytest.mark.parametrize(
+    ("preset", "command"),
+    [
+        ("isaaclab-rsl-rl", ["train", "--rl_library", "rsl_rl"]),
+        ("isaaclab-benchmark", ["benchmark", "training", "--rl_library", "rsl_rl"]),
+    ],
+)
+def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: list[str], tmp_path: Path):
+    own = [
+        "--task", "Isaac-Cartpole-Camera-Direct", "env.scene.tiled_camera.width=24", "env.scene.tiled_camera.height=24",
+        f"env.scene.cartpole.spawn.usd_path={ROOT / 'workflow/envknee/tasks/cartpole.usda'}",
+    ]  # fmt: skip
+    result = knee(
+        sys.executable, tmp_path, "--num-envs", "4", "--horizon", "4", "--preset", preset, "--repeats", "1",
+        "--iterations", "2", "--name", "own", "--", str(Path(sys.executable).with_name("isaaclab")), *command, *own,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+    (record,) = load_records(StudyFolder(tmp_path / "results/own"))
+    assert record.outcome.status == "ok" and record.outcome.environment is not None
+    assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
+    assert record.fps_total is not None and record.fps_total.iterations == 2
+    rows = read_rows(StudyFolder(tmp_path / "results/own").trial(record.request.number))
+    assert all(row.collect_s and row.learn_s for row in rows), "RSL-RL tells how long it collected and learned"
 
 
 @pytest.mark.parametrize(
