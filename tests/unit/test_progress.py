@@ -37,6 +37,22 @@ def test_time_left_counts_each_kind_by_its_own_mean():
     assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 2) == pytest.approx(30)
 
 
+def test_what_is_not_needed_any_more_takes_no_time():
+    slots = space.plan(
+        a_study(throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 4}, learning=None)
+    )
+    measured = dict.fromkeys(range(4), 10.0)
+    assert progress.time_left_s(slots, measured, 1) == pytest.approx(40)
+    assert progress.time_left_s(slots, measured | {4: 0.0}, 1, {4}) == pytest.approx(0.0), "the whole repeat so far"
+    assert progress.time_left_s(slots, measured | {4: 0.0, 5: 10.0}, 1, {4}) == pytest.approx(20), "one point of it"
+
+
+def test_trials_that_are_skipped_for_one_reason_share_a_line():
+    skipped = a_trial(64, repeat=3, status="skipped").record
+    line = progress.line(skipped, 20, 40, 20.0, alike=5)
+    assert line == f"[20/40] throughput stock · repeat 4 · 5 trials → skipped: {skipped.outcome.reason}; about 20 s left"
+
+
 def test_what_jobs_have_done_is_said_once_each_as_it_appears(tmp_path):
     study = a_study()
     trials = [a_trial(16, number=number, fps=1000.0 * (number + 1)) for number in range(4)]

@@ -92,9 +92,10 @@ LIVE = LiveProcess()
 trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
-# Trials in a block have its rule; `trial` is for all others.
+# Trials in a block have its rules; `request` and `trial` are for all others.
 BLOCKS = [job for job in JOBS if job[0].block is not None]
 IN_BLOCKS = "|".join(f"{slot.number:04d}" for job in BLOCKS for slot in job)
+OUTSIDE_BLOCKS = rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+"
 
 
 wildcard_constraints:
@@ -102,8 +103,12 @@ wildcard_constraints:
 
 
 def what_is_known(wildcards):
+    """What the request of a trial outside blocks waits for."""
+    return known_to(int(wildcards.number))
+
+
+def known_to(number):
     """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running."""
-    number = int(wildcards.number)
     known = {"resolved": ancient(FOLDER.resolved)}
     if number >= 1:
         known["previous"] = FOLDER.trial(number - 1).request

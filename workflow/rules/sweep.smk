@@ -30,6 +30,8 @@ rule request:
         FOLDER.trials / "{number}" / "request.json",
     log:
         FOLDER.root / "logs" / "request-{number}.log",
+    wildcard_constraints:
+        number=OUTSIDE_BLOCKS,
     # Seconds on one core: as a job it would wait longer than it works.
     localrule: True
     params:
@@ -52,7 +54,7 @@ rule trial:
     log:
         FOLDER.root / "logs" / "trial-{number}.log",
     wildcard_constraints:
-        number=rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+",
+        number=OUTSIDE_BLOCKS,
     retries: TRIES
     resources:
         **resources_of(job_of_trial, step_of_trial),
@@ -63,8 +65,27 @@ rule trial:
         in_step("python -m envknee launch {params.trial:q} {input.image:q} --log {log:q}")
 
 
-# A block: one process measures several trials. Each has a rule of its own, because the names of its files follow no pattern.
+# A block: one process measures several trials, which one process asked for. Each block has rules of its own, because the names
+# of its files follow no pattern.
 for BLOCK in BLOCKS:
+
+    rule:
+        name:
+            f"requests_{BLOCK[0].number:04d}"
+        input:
+            **known_to(BLOCK[0].number),
+        output:
+            [FOLDER.trial(slot.number).request for slot in BLOCK],
+        log:
+            FOLDER.root / "logs" / f"request-{BLOCK[0].number:04d}.log",
+        localrule: True
+        params:
+            folder=FOLDER.root,
+            study=FOLDER.study,
+            numbers=[slot.number for slot in BLOCK],
+        shell:
+            "python -m envknee ask --study-file {params.study:q} --folder {params.folder:q} --number {params.numbers}"
+            " 2>&1 | tee {log:q}"
 
     rule:
         name:

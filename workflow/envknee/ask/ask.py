@@ -319,13 +319,17 @@ def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence
 
 
 def main() -> None:
-    """Write one request of a study."""
+    """Write requests of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
     parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
-    parser.add_argument("--number", type=int, required=True, help="which request to write; all before it must exist")
+    parser.add_argument(
+        "--number", type=int, required=True, nargs="+", help="which requests to write, in order; all before them must exist"
+    )
     given = parser.parse_args()
-    write_request(read_study(given.study_file), StudyFolder(given.folder), given.number)
+    study = read_study(given.study_file)
+    for number in given.number:
+        write_request(study, StudyFolder(given.folder), number)
 
 
 if __name__ == "__main__":

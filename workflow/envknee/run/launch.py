@@ -252,17 +252,22 @@ def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
         _merge_ranks(trial, request, wait_s=0.0)
 
 
-def _say_progress(folder: StudyFolder, record: Record) -> None:
-    """Print the line for a finished trial; without the study's file beside the trials, only the trial's own part."""
+def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
+    """Print the line for a finished trial, or for as many `alike` that were skipped.
+
+    Without the study's file beside the trials that is only the trial's own part.
+    """
     if folder.study.exists():
         study = read_study(folder.study)
         slots = space.plan(study)
-        seconds = {}
+        outcomes = {}
         for path in folder.trial_files("outcome.json"):
             with suppress(UserError):  # one that is damaged is told by what needs it
-                seconds[int(path.parent.name)] = read_model(path, Outcome, "").total_s
-        left_s = progress.time_left_s(slots, seconds, study.slots)
-        print(progress.line(record, len(seconds), len(slots), left_s), flush=True)
+                outcomes[int(path.parent.name)] = read_model(path, Outcome, "")
+        seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
+        skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
+        left_s = progress.time_left_s(slots, seconds, study.slots, skipped)
+        print(progress.line(record, len(outcomes), len(slots), left_s, alike), flush=True)
     else:
         print(progress.told(record), flush=True)
 
@@ -280,12 +285,13 @@ def main() -> int:
     if arguments.image is None and last.is_file():  # the image may stand behind the trial
         arguments.trials, arguments.image = others, last
     trials = [TrialFolder(path) for path in arguments.trials]
+    folder = StudyFolder(trials[0].root.parent.parent)
     scratch.use_told()
     raise_at_signals(Interrupted)
-    status = 0
+    status, skipped = 0, list[Record]()
     with block.Worker(trials) as worker:
         for trial in trials:
-            if allocation.is_closing(StudyFolder(trial.root.parent.parent)):
+            if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
                 return EXIT_USER_ERROR
             if arguments.log is not None:
@@ -299,7 +305,15 @@ def main() -> int:
                 print(f"envknee: {error}", file=sys.stderr, flush=True)  # the others of its block are measured
                 status = EXIT_USER_ERROR
             else:
-                _say_progress(StudyFolder(trial.root.parent.parent), record)
+                if skipped and record.outcome.reason != skipped[-1].outcome.reason:
+                    _say_progress(folder, skipped[-1], len(skipped))
+                    skipped.clear()
+                if record.outcome.status == "skipped":
+                    skipped.append(record)
+                else:
+                    _say_progress(folder, record)
+    if skipped:
+        _say_progress(folder, skipped[-1], len(skipped))
     return status
 
 

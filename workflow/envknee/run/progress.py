@@ -6,7 +6,7 @@ Input: the study's folder. Output: text. Pure but for the `Follower`, which read
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from envknee.verdict.series import Ranks
 def parameters(request: Request) -> str:
     """Return a trial's parameters in a few words: `throughput stock · 64 envs x 2 GPUs · T16 · B256 · repeat 1`."""
     if request.skip is not None:
-        return f"{request.kind} {request.arm}"
+        return f"{request.kind} {request.arm} · repeat {request.repeat + 1}"
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
     drill = " · DRILL" if request.inject else ""
@@ -65,10 +65,19 @@ def told(record: Record) -> str:
     return f"{parameters(record.request)} → {result(record)}"
 
 
-def line(record: Record, done: int, planned: int, left_s: float | None) -> str:
-    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`."""
+def line(record: Record, done: int, planned: int, left_s: float | None, alike: int = 1) -> str:
+    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
+
+    Args:
+        record: of the trial
+        done: how many have ended
+        planned: how many the study has at most
+        left_s: seconds that the rest is expected to take
+        alike: how many trials one after the other, this one the last, were skipped for one reason
+    """
     left = rough_time(left_s if done < planned else None)
-    said = f"[{done:>{len(str(planned))}}/{planned}] {told(record)}"
+    trials = f" · {alike} trials" if alike > 1 else ""
+    said = f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)}{trials} → {result(record)}"
     return said + (f"; {left}" if left else "")
 
 
@@ -121,26 +130,35 @@ class Follower:
         return set(self.folder.trial_files("record.json"))
 
 
-def time_left_s(slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int) -> float | None:
-    """Return the expected seconds until the last trial ends, from the mean duration of finished trials of each kind.
+def time_left_s(
+    slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int, skipped: Collection[int] = ()
+) -> float | None:
+    """Return the expected seconds until the last trial ends, from the mean duration of measured trials of each kind.
 
     Args:
         slots: the whole plan
         seconds_by_number: duration of each finished trial
         side_by_side: how many trials run at once
+        skipped: finished trials that were not needed; where that holds for a whole repeat, it is expected of the later ones
 
     Returns:
-        None when no trial of any kind has finished. A kind without a finished trial counts like the other one.
+        None when no trial of any kind was measured. A kind without a measured trial counts like the other one.
     """
     durations: dict[Kind, list[float]] = {}
+    newest: dict[tuple[str, Kind], dict[int, bool]] = {}
     for slot in slots:
         if slot.number in seconds_by_number:
-            durations.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
+            needed = newest.setdefault((slot.arm, slot.kind), {})
+            needed[slot.repeat] = needed.get(slot.repeat, False) or slot.number not in skipped
+            if slot.number not in skipped:
+                durations.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
     if not durations:
         return None
+    over = {key for key, needed in newest.items() if not needed[max(needed)]}
     typical = statistics.fmean([second for seconds in durations.values() for second in seconds])
     means = {kind: statistics.fmean(seconds) for kind, seconds in durations.items()}
-    return sum(means.get(slot.kind, typical) for slot in slots if slot.number not in seconds_by_number) / side_by_side
+    left = [slot for slot in slots if slot.number not in seconds_by_number and (slot.arm, slot.kind) not in over]
+    return sum(means.get(slot.kind, typical) for slot in left) / side_by_side
 
 
 def rough_time(seconds: float | None) -> str:
