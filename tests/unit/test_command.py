@@ -187,14 +187,6 @@ def test_each_preset_knows_the_words_of_a_simulation_that_drops_contacts(preset:
     assert said.invalid_lines and said.oom_line is None
 
 
-def test_growth_and_episodes_of_one_step_are_noticed_and_noise_is_not():
-    assert ends.growing([1.0, 1.1, 1.2, 1.3, 1.4]) is not None
-    assert ends.growing([1.0, 1.1, 1.1, 1.3, 1.4]) is None and ends.growing([1.0, 1.01, 1.02, 1.03, 1.04]) is None
-    assert (
-        ends.at_once([1.0, None, 1.0]) is not None and ends.at_once([1.0, 7.5]) is None and ends.at_once([None]) is None
-    )
-
-
 def test_fps_that_differ_from_the_clock_are_told():
     assert unlike_clock([77_249.0], [6_500.0]) == (
         "the command says 77,249 FPS, and the times of its own rows give 6,500: the latter are used"

@@ -73,3 +73,10 @@ def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, 
     assert "Unable to find the file" in said
     assert f"env.scene.robot.spawn.usd_path: {root}/" in said and "ant_instanceable.usd" in said
     assert "task.overrides" in said and "try again where the server can be reached" in said
+
+
+def test_a_simulation_that_drops_contacts_is_no_result(tmp_path):
+    few = ANT | {"env.sim.physics.solver_cfg.njmax": 5, "env.sim.physics.solver_cfg.nconmax": 1}
+    record = quick.launch(a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", num_envs=8, overrides=few))
+    assert record.outcome.status == "invalid"
+    assert "MuJoCo-Warp dropped contacts or constraints" in (record.outcome.reason or "")

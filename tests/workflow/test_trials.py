@@ -83,6 +83,15 @@ def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
             assert dump["env_indices"].tolist() == record.outcome.failure.env_indices
 
 
+def test_a_camera_that_renders_nothing_new_is_no_result(tmp_path):
+    wrong = {"env.scene.tiled_camera.update_period": 1000.0}
+    record = quick.launch(a_trial(tmp_path / "trial", num_envs=8, horizon=8, overrides=camera(24) | wrong))
+    assert record.outcome.status == "invalid"
+    assert "no pixel of policy changed in a rollout of 8 steps" in (record.outcome.reason or "")
+    assert record.outcome.failure is not None and record.outcome.failure.tensor == "simulation"
+    assert record.fps_total is not None, "what was measured is kept"
+
+
 def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path):
     trial = a_trial(tmp_path / "trial")
     meter = Meter(read_model(trial.request, Request, ""), trial, "cpu")

@@ -324,7 +324,11 @@ def main() -> None:
     parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
     parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
     parser.add_argument(
-        "--number", type=int, required=True, nargs="+", help="which requests to write, in order; all before them must exist"
+        "--number",
+        type=int,
+        required=True,
+        nargs="+",
+        help="which requests to write, in order; all before them must exist",
     )
     given = parser.parse_args()
     study = read_study(given.study_file)

@@ -13,5 +13,6 @@ ranks       several processes that train together
 watch       which number of a simulation broke first
 diagnosis   what broke, as a failure of the trial
 hints       what may help
+validity    whether what was simulated is what was asked for; pure
 keepsakes   frames and policy, for a person to look at
 """

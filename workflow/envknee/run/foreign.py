@@ -23,10 +23,11 @@ from queue import Empty, SimpleQueue
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, die_with_parent, dying_with_parent, end_all
+from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
 from envknee.record.build import first_reaching
 from envknee.record.schema import Failure, Outcome, Request, Row
-from envknee.record.status import Status
+from envknee.record.status import TRAINED, Status
 from envknee.run import attempts
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError, run_command
@@ -303,12 +304,12 @@ class Follower:
     def checked(self, end: End) -> End:
         """Return an end as it is, or as invalid where the program's own log says that it did not simulate what was asked."""
         lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
-        found = [f"{why} (its log says: {line})" for why, line in self.said.invalid_lines.items()]
-        found += [why for why in (ends.growing(self.memory_gb), ends.at_once(lengths)) if why is not None]
-        if end.status not in ("ok", "target_reached", "timeout") or not found:
+        wrong = validity.sentences(self.said.invalid_lines)
+        wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
+        if end.status not in TRAINED or not wrong:
             return end
         failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
-        return End("invalid", "; ".join(found), failure)
+        return End("invalid", "; ".join(wrong), failure)
 
     def warnings(self) -> list[str]:
         """Return what a reader of the figures should know."""

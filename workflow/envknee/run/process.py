@@ -13,6 +13,7 @@ ends badly or leaves memory behind: then the launcher starts a fresh one.
 """
 
 import argparse
+import ctypes
 import os
 import sys
 import time
@@ -22,13 +23,13 @@ from typing import Any, NoReturn
 from envknee import trainers
 from envknee.machine import environment
 from envknee.machine.processes import age_s, die_with_parent, gpus_here
-from envknee.measure import keepsakes, ranks
+from envknee.measure import keepsakes, ranks, validity
 from envknee.measure.meter import Meter, TrialDone
 from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
 from envknee.measure.ranks import Ranks
 from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
-from envknee.record.status import CRASHED
+from envknee.record.status import CRASHED, TRAINED
 from envknee.run import attempts, turns
 from envknee.run.container import apptainer, docker
 from envknee.run.kernel_cache import OneCompiles, key_of
@@ -103,6 +104,10 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
     finally:
         meter.close()
+    if end.status in TRAINED and (wrong := _wrong(trial, meter)):
+        end = TrialDone(
+            "invalid", "; ".join(wrong), Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
+        )
     if trial.metrics.exists():
         sync(trial.metrics)  # rows are on the disk before anything says that they are whole
     collectors = [] if end.status in CRASHED else meter.collectors
@@ -130,6 +135,15 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         shared=shared.found() if shared else None,
     )
     return outcome, meter
+
+
+def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
+    """Return what makes a trial that trained to its end fast, but wrong."""
+    ctypes.CDLL(None).fflush(None)  # what kernels printed: it waits in the C library's buffer
+    printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
+    lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
+    wrong = validity.sentences(validity.told(printed, validity.patterns({})))
+    return wrong + [why for why in (validity.at_once(lengths), validity.frozen(meter.rollout_observations)) if why]
 
 
 class Block:

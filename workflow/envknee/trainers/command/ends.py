@@ -1,4 +1,4 @@
-"""What the output of a foreign command says of its end: lack of memory, NaN, divergence, and simulations that are fast but wrong. Pure.
+"""What the output of a foreign command says of its end: lack of memory, NaN, divergence, a simulation that is fast but wrong. Pure.
 
 Input: lines and rows. Output: what they mean.
 """
@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
 
 OUT_OF_MEMORY = re.compile(
@@ -37,12 +38,6 @@ DIVERGED_ABOVE = 1e10
 """A loss of this size never comes back. Larger than for envknee's own trainers (1e6): a value loss is the square of returns, and many
 programs leave those as they are, in the thousands."""
 
-GROWS_BY = 0.05
-"""Memory that ends this much above where the timed iterations began, and grew in each of them, does not stop there."""
-
-LEAST_SAMPLES = 5
-"""Of memory, to say that it grows."""
-
 KEPT_LINES = 200
 
 
@@ -63,9 +58,7 @@ class Said:
     def by(oom: Sequence[str], invalid: Mapping[str, str]) -> "Said":
         """Return a reader with a study's own patterns besides those of every program."""
         own = "|".join([OUT_OF_MEMORY.pattern, *oom])
-        return Said(
-            re.compile(own, re.IGNORECASE), {re.compile(text, re.IGNORECASE): why for text, why in invalid.items()}
-        )
+        return Said(re.compile(own, re.IGNORECASE), validity.patterns(invalid))
 
     def take(self, line: str) -> None:
         """Take a line."""
@@ -77,9 +70,7 @@ class Said:
             self.oom_line = line.strip()
         if self.nan_line is None and NOT_A_NUMBER.search(line):
             self.nan_line = line.strip()
-        for pattern, why in self.invalid.items():
-            if why not in self.invalid_lines and pattern.search(line):
-                self.invalid_lines[why] = line.strip()
+        self.invalid_lines = validity.told([line], self.invalid) | self.invalid_lines
 
     def last_error(self) -> str:
         """Return the line that says best why a program ended: the newest that names an error, else the newest."""
@@ -99,21 +90,3 @@ def broken(figures: Mapping[str, float | None]) -> tuple[str, str, str] | None:
         if value is not None and name.startswith("losses/") and abs(value) > DIVERGED_ABOVE:
             return "diverged", name, f"{name} grew to {value:.3g}, past {DIVERGED_ABOVE:.0e}"
     return None
-
-
-def growing(memory_gb: Sequence[float]) -> str | None:
-    """Return why memory that was sampled at each timed row grows without end; None where it does not, or too few tell."""
-    if len(memory_gb) < LEAST_SAMPLES or memory_gb[0] <= 0.0:
-        return None
-    grew = all(later > earlier for earlier, later in zip(memory_gb, memory_gb[1:], strict=False))
-    if not grew or memory_gb[-1] / memory_gb[0] - 1.0 < GROWS_BY:
-        return None
-    return f"memory grew in each of {len(memory_gb)} iterations, from {memory_gb[0]:.2f} to {memory_gb[-1]:.2f} GB: it leaks"
-
-
-def at_once(lengths: Sequence[float | None]) -> str | None:
-    """Return why episodes that last a step or less are no simulation; None where they last longer, or are not told."""
-    told = [length for length in lengths if length is not None]
-    if not told or max(told) > 1.0:
-        return None
-    return f"episodes last {max(told):g} steps at most: every environment ends at once"
