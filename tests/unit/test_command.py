@@ -56,6 +56,16 @@ def test_a_preset_is_written_out_so_that_it_may_change_later():
     assert again.measured_part() == written and again.phases == "off"
 
 
+def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_path: Path):
+    own = tmp_path / "mine.yaml"
+    own.write_text((presets.FOLDER / "mjlab.yaml").read_text())
+    study = a_study(command={"preset": str(own), "argv": ["train"]})
+    own.unlink()
+    presets.read.cache_clear()
+    again = parse_study(json.loads(study.model_dump_json()))
+    assert again == study and "mine.yaml" not in study.model_dump_json()
+
+
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
     preset = presets.read(name)
@@ -187,9 +197,37 @@ def test_each_preset_knows_the_words_of_a_simulation_that_drops_contacts(preset:
     assert said.invalid_lines and said.oom_line is None
 
 
-def test_growth_and_episodes_of_one_step_are_noticed_and_noise_is_not():
-    assert ends.growing([1.0, 1.1, 1.2, 1.3, 1.4]) is not None
-    assert ends.growing([1.0, 1.1, 1.1, 1.3, 1.4]) is None and ends.growing([1.0, 1.01, 1.02, 1.03, 1.04]) is None
+@pytest.mark.parametrize(
+    "memory_gb",
+    [
+        [1.0, 1.1, 1.2, 1.3, 1.4],
+        [1.0, 1.1, 1.1, 1.3, 1.4],  # a look fell between two rows
+        [1.0, 1.0, 1.0, 1.2, 1.2, 1.2, 1.4, 1.4, 1.4, 1.6],  # rows are quicker than looks
+        [1.0 + 0.01 * n - 0.015 * (n == 7) for n in range(12)],  # and a little is given back
+    ],
+)
+def test_memory_that_grows_all_the_time_is_a_leak(memory_gb):
+    assert "it leaks" in (ends.growing(memory_gb) or "")
+
+
+@pytest.mark.parametrize(
+    "memory_gb",
+    [
+        [1.0, 1.1, 1.2, 1.3],  # too few to tell
+        [1.0, 1.01, 1.02, 1.03, 1.04],
+        [1.0, 1.2, 1.4, 1.4, 1.4, 1.4],  # an allocator that has what it needs
+        [1.0, 1.1, 1.2, 1.3, 1.4, 1.41, 1.42, 1.42, 1.43],
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.4, 1.4],  # something that is made once
+        [1.0, 1.3, 1.0, 1.3, 1.2, 1.4, 1.3, 1.5],  # what collects garbage now and then
+        [0.0] * 9,
+        [1.0] * 9,
+    ],
+)
+def test_memory_that_settles_or_swings_is_no_leak(memory_gb):
+    assert ends.growing(memory_gb) is None
+
+
+def test_episodes_of_one_step_are_noticed():
     assert (
         ends.at_once([1.0, None, 1.0]) is not None and ends.at_once([1.0, 7.5]) is None and ends.at_once([None]) is None
     )
