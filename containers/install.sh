@@ -77,7 +77,8 @@ esac
 sed -nE '/^(pip|setuptools)==/,/[^\\]$/p' "$here/requirements.lock" >"$first"
 pip_install "pip and setuptools" "$first"
 if [ "$TORCH" = cpu ] && ! pip_try "PyTorch (cpu)" "$here/requirements-cpu.lock"; then
-  grep -qE 'from versions: [0-9]' "$log" || explain "PyTorch (cpu)"
+  # pip says the latter where somebody's constraints name PyTorch, too.
+  grep -qE 'from versions: [0-9]|ResolutionImpossible' "$log" || explain "PyTorch (cpu)"
   echo "envknee: the package index has no CPU build of PyTorch; the CUDA build, which takes 4 GB more, runs on the CPU too" >&2
   TORCH=cuda
   require_disk 10

@@ -447,9 +447,14 @@ def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -
     assert project.installed("torch") == "2.13.0+cpu"
 
 
-def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(project: Project) -> None:
+@pytest.mark.parametrize("constraint", [None, "torch<=3"])
+def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(
+    project: Project, constraint: str | None
+) -> None:
     (project.wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
-    status, output = project.run()
+    if constraint:
+        (project.root / "constraints").write_text(constraint)
+    status, output = project.run(PIP_CONSTRAINT=constraint and "constraints")
     assert status == 0 and "no CPU build of PyTorch" in output
     assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
 
