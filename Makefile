@@ -50,7 +50,7 @@ measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check schema
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks schema
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -129,6 +129,12 @@ style:
 	@PYTHONPATH=workflow lint-imports --no-logo --no-cache
 	@snakefmt --check Snakefile workflow/rules
 	@snakemake --lint
+
+locks: ## write the lock files again from the lists beside them (*.in), with the sha256 of each file; needs uv
+	@for list in containers/*.in workflow/*.in; do uv pip compile --quiet --no-deps --universal --python-version 3.12 --no-annotate \
+		--generate-hashes --custom-compile-command "make locks" "$$list" --output-file "$${list%.in}.lock" || exit; done
+	@# '===' is this version and nothing else: '==' would also take, and prefer, the CPU build's 2.13.0+cpu.
+	@sed -i 's/^torch==/torch===/' containers/requirements-cuda.lock
 
 schema: setup ## write workflow/schemas again from envknee.config
 	@python -m envknee check --schema >workflow/schemas/study.schema.json

@@ -1,20 +1,19 @@
 """A real sweep under fire: processes of every kind are killed at random, and nothing may be lost, doubled or left behind.
 
 Input: how many kills. Output: a line per event, then counts; exit status 1 unless all are 0 and every request is the one that a
-sweep which nobody disturbs asks for (`envknee replay --verify`). Trials are real, on the CPU and tiny (24 x 24 pixels): a kill takes
-about half a minute on an idle machine.
+sweep which nobody disturbs asks for (`envknee replay --verify`). Trials are real, on the CPU and tiny (24 x 24 pixels), in blocks and
+in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
 
 Between kills a second sweep of the same study is started, which must refuse, and a sweep whose files may not grow past a few
-kilobytes, as on a full disk.
+kilobytes, as on a full disk. The clock of all Python processes (`time.time`) jumps: an hour back, a year on.
 """
 
 import argparse
 import os
 import random
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,8 +25,9 @@ from pathlib import Path
 import psutil
 import yaml
 from envknee.after.replay import verify
+from envknee.record.schema import Cost, Outcome
 from envknee.study.errors import run_command
-from envknee.study.files import sha256_of
+from envknee.study.files import read_model, sha256_of
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
@@ -37,12 +37,38 @@ STUDY = {
     "study": "drill",
     "task": {"overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}},
     "arms": {"stock": {"gpus": 0}},
-    "throughput": {"num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "iterations": 1},
-}
-KINDS = ("snakemake", "envknee.run.process", "launch", "prepare", "ask", "verdict", "tracking", "bash")
-"""Words of command lines, by which a process's kind is told."""
+    "throughput": {
+        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 2, "iterations": 1, "block": "all",
+    },
+    "learning": {
+        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "target_reward": 1000.0, "budget_s": 2.0,
+    },
+}  # fmt: skip
+KINDS = {
+    "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "launch",
+    "Snakemake": "snakemake", "preparing": "prepare", "asking": "ask", "the verdict": "verdict", "MLflow": "tracking",
+    "the shell": "bash",
+}  # fmt: skip
+"""Kinds of processes, and what their command lines have in them: the first that fits counts."""
 
 SMALL_DISK_BYTES = 4_096
+JUMPS_S = (0.0, -3600.0, 365 * 86400.0)
+"""By how much the clock is wrong."""
+
+CLOCK = """
+import os, time
+right = time.time
+def wrong():
+    try:
+        with open(os.environ["ENVKNEE_DRILL_CLOCK"]) as file:
+            return right() + float(file.read())
+    except (OSError, ValueError):
+        return right()
+time.time, time.time_ns = wrong, lambda: int(wrong() * 1e9)
+"""
+"""What every Python process of the sweep imports at its start (sitecustomize.py)."""
+
+LOOKS_S = 0.1
 ENDS_S, LEAVES_S = 3600.0, 60.0
 
 
@@ -60,6 +86,11 @@ class Drill:
         self.killed: Counter[str] = Counter()
         """How often each kind was killed."""
         self._outcomes: dict[Path, str] = {}
+        self.began_s = time.monotonic()
+        self.clock = folder / "clock"
+        (folder / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
+        paths = os.pathsep.join([str(folder), str(ROOT / "workflow")])
+        self.variables = os.environ | {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(self.clock)}
 
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
@@ -70,8 +101,8 @@ class Drill:
         )
         with (self.folder / "sweep.log").open("ab") as log:
             return subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True, preexec_fn=limit
-            )
+                command, cwd=self.folder, env=self.variables, stdout=log, stderr=log, start_new_session=True, preexec_fn=limit
+            )  # fmt: skip
 
     def processes(self) -> list[psutil.Process]:
         """Return everything that runs in this folder."""
@@ -82,23 +113,38 @@ class Drill:
                     processes.append(process)
         return processes
 
-    def kill_one(self) -> str | None:
-        """Kill a process of the kind that was killed least often among those that run, and return the kind."""
+    def kinds(self) -> dict[str, list[psutil.Process]]:
+        """Return everything that runs here, by kind."""
         kinds: dict[str, list[psutil.Process]] = {}
         for process in self.processes():
             with suppress(psutil.Error):
-                words = process.cmdline()
-                kind = next((kind for kind in KINDS if any(kind in word for word in words)), None)
+                command = " ".join(process.cmdline())
+                kind = next((kind for kind, words in KINDS.items() if words in command), None)
                 if kind:
                     kinds.setdefault(kind, []).append(process)
-        if not kinds:
-            return None
+        return kinds
+
+    def kill_one(self) -> str | None:
+        """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
-        kind = min(sorted(kinds), key=lambda kind: self.killed[kind])
-        with suppress(psutil.Error):
-            self.dice.choice(kinds[kind]).send_signal(signal.SIGKILL)
-        self.killed[kind] += 1
-        return kind
+        fewest = min(self.killed[kind] for kind in KINDS)
+        give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
+        while True:
+            met = self.kinds()
+            wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
+            if wanted or not met or time.monotonic() > give_up_s:
+                break
+            time.sleep(LOOKS_S)
+        if not met:
+            return None
+        kind = self.dice.choice(wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
+        time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, 10.0)]))  # at its start, or anywhere
+        for process in self.dice.sample(met[kind], len(met[kind])):
+            with suppress(psutil.Error):
+                process.kill()
+                self.killed[kind] += 1
+                return kind
+        return None
 
     def look(self) -> None:
         """Note outcomes, and which of those noted before are others now."""
@@ -112,7 +158,7 @@ class Drill:
         """Kill so many processes, starting the sweep again whenever it has ended."""
         done, sweep = 0, self.start()
         while done < kills:
-            time.sleep(self.dice.uniform(1.0, 40.0))
+            time.sleep(self.dice.uniform(0.5, 10.0))
             self.look()
             if sweep.poll() is not None:
                 if self.finished():
@@ -125,6 +171,10 @@ class Drill:
             elif self.dice.random() < 0.1:
                 second = self.start().wait(ENDS_S)
                 say(f"a second sweep ended with status {second}")
+            elif self.dice.random() < 0.1:
+                jump_s = self.dice.choice(JUMPS_S)
+                self.clock.write_text(str(jump_s), encoding="ascii")
+                say(f"the clock is wrong by {jump_s:+,.0f} s")
             elif kind := self.kill_one():
                 done += 1
                 say(f"kill {done} of {kills}: {kind}")
@@ -137,6 +187,20 @@ class Drill:
     def finished(self) -> bool:
         """Tell whether every trial has a record."""
         return all(self.results.trial(number).record.exists() for number in self.planned())
+
+    def wrong_durations(self) -> list[str]:
+        """Return each recorded duration that is negative, or longer than this drill."""
+        most_s = time.monotonic() - self.began_s
+        wrong = []
+        for number in self.planned():
+            trial = self.results.trial(number)
+            outcome = read_model(trial.outcome, Outcome, "")
+            cost = read_model(trial.cost, Cost, "")
+            durations = {"total_s": outcome.total_s, "held_s": cost.held_s, "lost held_s": cost.lost.held_s}
+            wrong += [
+                f"trial {number}: {name} {value}" for name, value in durations.items() if not 0 <= value <= most_s
+            ]
+        return wrong
 
     def end(self) -> tuple[int, int]:
         """Sweep once more, undisturbed; return its exit status and how many processes are still there a while after."""
@@ -166,7 +230,6 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, help="how many processes to kill (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is killed, and when (default: %(default)s)")
     given = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
         drill = Drill(Path(folder).resolve(), random.Random(given.seed))  # noqa: S311  draws no secret
         try:
@@ -178,12 +241,14 @@ def main() -> int:
         if status:
             say((drill.folder / "sweep.log").read_text(errors="replace")[-2000:])
         requests, findings = verify(drill.results)
+        wrong = [] if lost else drill.wrong_durations()
         say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in KINDS))
         say(
             f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}; the last sweep ended with status {status}"
         )
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
-        return int(bool(lost or drill.doubled or orphaned or status or findings))
+        say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
+        return int(bool(lost or drill.doubled or orphaned or status or findings or wrong))
 
 
 if __name__ == "__main__":

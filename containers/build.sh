@@ -54,7 +54,7 @@ if [ -z "${ENVKNEE_GIT_COMMIT:-}" ] && [ -n "$(git -C "$root" status --porcelain
 time=$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 1700000000)
 arguments+=(
   "TORCH=$TORCH" "ARCHITECTURES=${ARCHITECTURES:-none}" "GIT_COMMIT=$commit" "BUILD_DATE=$(date -u -d "@$time" +%FT%TZ)"
-  "LOCK_SHA256=$(cat "$here/requirements.lock" "$here/requirements-cuda.lock" "$here/requirements-trainers.lock" | sha256sum | cut -d ' ' -f 1)"
+  "LOCK_SHA256=$(cat "$here"/requirements{,-cpu,-cuda,-trainers}.lock | sha256sum | cut -d ' ' -f 1)"
 )
 
 mkdir -p "$(dirname "$image")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the wheels of requirements.lock and requirements-trainers.lock with this machine's own pip settings; install.sh then needs no network.
+# Fetches the wheels of the image's lock files with this machine's own pip settings; install.sh then needs no network.
 #
 #     bash containers/fetch.sh PYTHON FOLDER VERSION
 #
@@ -16,8 +16,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+fetch() {
+  PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip download -q --no-input --dest "$wheels" --require-hashes --no-deps \
+    "${target[@]}" "$@" >"$log" 2>&1
+}
+
 download() {
-  PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip download -q --no-input --dest "$wheels" "$@" >"$log" 2>&1 || {
+  fetch "$@" || {
     grep -E 'ERROR' "$log" | tail -n 5 >&2
     echo "envknee: the image's packages could not be fetched. Check the network and pip's settings (PIP_INDEX_URL," \
       "PIP_FIND_LINKS, proxies), then run the same command again." >&2
@@ -32,13 +37,10 @@ if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != "$
   for minor in {5..39}; do target+=(--platform "manylinux_2_${minor}_x86_64"); done
   for name in manylinux1 manylinux2010 manylinux2014; do target+=(--platform "${name}_x86_64"); done
 fi
-torch=$(sed -nE 's/^(torch==[^ ]+).*/\1/p' "$here/requirements.lock")
-# '===' is this version and nothing else: '==' would also take, and prefer, a CPU build.
-if [ "${TORCH:?cuda or cpu}" = cuda ]; then torch=${torch/==/===}; fi
-
 echo "envknee: fetching the packages of the image" >&2
-binary=()
-if ((${#target[@]})); then binary=(--only-binary ":all:"); fi
-download "${target[@]}" "${binary[@]}" --constraint "$here/requirements.lock" --constraint "$here/requirements-cuda.lock" "$torch"
-grep -v '^torch==' "$here/requirements.lock" >"$wheels/without-torch.lock"
-download "${target[@]}" --no-deps --no-build-isolation --ignore-requires-python --requirement "$wheels/without-torch.lock" --requirement "$here/requirements-trainers.lock"
+# Many indexes have no CPU build; the CUDA build runs on the CPU, too.
+if [ "${TORCH:?cuda or cpu}" = cuda ] || ! fetch --requirement "$here/requirements-cpu.lock"; then
+  download --requirement "$here/requirements-cuda.lock"
+fi
+download --no-build-isolation --ignore-requires-python --requirement "$here/requirements.lock" \
+  --requirement "$here/requirements-trainers.lock"

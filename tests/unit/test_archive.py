@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -95,6 +96,10 @@ def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
         (lambda c: c.update({"a\\..\\b": b"x"}), "plain files that a study has were expected"),
         (lambda c: c.update({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}), "plain files that a study has"),
         (
+            lambda c: c.update({"ro-crate-metadata.json": b'{"@graph": [{"@type": "File", "@id": 5, "sha256": ""}]}'}),
+            "5 is missing",
+        ),
+        (
             lambda c: c.update({"ro-crate-metadata.json": b"[" * 200_000}),
             "its ro-crate-metadata.json is missing or broken",
         ),
@@ -108,6 +113,21 @@ def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
         received.unpack(packed, tmp_path / "elsewhere")
     assert words in str(error.value)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_study_from_elsewhere_reads_no_file_of_this_machine(folder: StudyFolder, tmp_path: Path):
+    os.mkfifo(tmp_path / "waits.yaml")  # whoever reads it waits without end
+    rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
+    command = {"preset": str(tmp_path / "waits.yaml"), "argv": ["train"], "rows": rows}
+
+    def name_a_file(content: dict[str, bytes]) -> None:
+        study = json.loads(content["study.json"])
+        study |= {"phases": "off", "arms": {"a": {"trainer": "command", "command": command}}}
+        content["study.json"] = canonical_json(study).encode()
+
+    study = received.study_in(tampered(archive.write(folder, tmp_path / "demo.zip"), name_a_file))
+    own = study.arms["a"].command
+    assert own is not None and own.preset is None and own.argv == ["train"]
 
 
 def test_a_link_is_refused(folder: StudyFolder, tmp_path: Path):

@@ -134,8 +134,8 @@ def test_no_repeat_begins_that_would_outlast_the_time():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"block": 0}, "throughput.block.*expected 'all', or a whole number of points of at least 1, found 0"),
-        ({"block": "some"}, "throughput.block.*found 'some'"),
+        ({"block": 0}, "throughput.block.*expected 'all', or a whole number of points of at least 1 .got 0."),
+        ({"block": "some"}, "throughput.block.*of at least 1 .got 'some'."),
         (
             {"block": "all", "sampler": "tpe"},
             "block is for samplers whose points are known beforehand .grid, random, sobol.",

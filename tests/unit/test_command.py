@@ -56,6 +56,16 @@ def test_a_preset_is_written_out_so_that_it_may_change_later():
     assert again.measured_part() == written and again.phases == "off"
 
 
+def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_path: Path):
+    own = tmp_path / "mine.yaml"
+    own.write_text((presets.FOLDER / "mjlab.yaml").read_text())
+    study = a_study(command={"preset": str(own), "argv": ["train"]})
+    own.unlink()
+    presets.read.cache_clear()
+    again = parse_study(json.loads(study.model_dump_json()))
+    assert again == study and "mine.yaml" not in study.model_dump_json()
+
+
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
     preset = presets.read(name)

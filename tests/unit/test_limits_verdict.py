@@ -286,6 +286,16 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
         assert hardware.hardware([Trial(simulating.request, simulating.rows, found).record]) == words
 
 
+@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
+def test_csv_holds_no_formula(text):
+    record = a_trial(16).record
+    outcome = record.outcome.model_copy(update={"reason": text})
+    odd = record.model_copy(update={"outcome": outcome, "metrics": {text: record.fps_total}})
+    (row,) = csv.DictReader(io.StringIO(records_csv([odd]), newline=""))
+    safe = "'" + text.replace("\r", " ")
+    assert row["reason"] == safe and safe in row and row["number"] == "0"
+
+
 def test_csv_tells_ranks_apart():
     trials = [
         a_trial(16, number=0, fps=250.0),

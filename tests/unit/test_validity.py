@@ -24,12 +24,42 @@ def test_what_engines_say_of_full_buffers_is_known_for_every_trainer(line: str, 
     assert sentence.startswith(what) and sentence.endswith(f"(its log says: {line})")
 
 
-def test_growth_and_episodes_of_one_step_are_noticed_and_noise_is_not():
-    assert validity.growing([1.0, 1.1, 1.2, 1.3, 1.4]) is not None
-    assert validity.growing([1.0, 1.1, 1.1, 1.3, 1.4]) is None
-    assert validity.growing([1.0, 1.01, 1.02, 1.03, 1.04]) is None
-    assert validity.at_once([1.0, None, 1.0]) is not None
-    assert validity.at_once([1.0, 7.5]) is None and validity.at_once([None]) is None
+@pytest.mark.parametrize(
+    "memory_gb",
+    [
+        [1.0, 1.1, 1.2, 1.3, 1.4],
+        [1.0, 1.1, 1.1, 1.3, 1.4],  # a look fell between two rows
+        [1.0, 1.0, 1.0, 1.2, 1.2, 1.2, 1.4, 1.4, 1.4, 1.6],  # rows are quicker than looks
+        [1.0 + 0.01 * n - 0.015 * (n == 7) for n in range(12)],  # and a little is given back
+    ],
+)
+def test_memory_that_grows_all_the_time_is_a_leak(memory_gb):
+    assert "it leaks" in (validity.growing(memory_gb) or "")
+
+
+@pytest.mark.parametrize(
+    "memory_gb",
+    [
+        [1.0, 1.1, 1.2, 1.3],  # too few to tell
+        [1.0, 1.01, 1.02, 1.03, 1.04],
+        [1.0, 1.2, 1.4, 1.4, 1.4, 1.4],  # an allocator that has what it needs
+        [1.0, 1.1, 1.2, 1.3, 1.4, 1.41, 1.42, 1.42, 1.43],
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.4, 1.4],  # something that is made once
+        [1.0, 1.3, 1.0, 1.3, 1.2, 1.4, 1.3, 1.5],  # what collects garbage now and then
+        [0.0] * 9,
+        [1.0] * 9,
+    ],
+)
+def test_memory_that_settles_or_swings_is_no_leak(memory_gb):
+    assert validity.growing(memory_gb) is None
+
+
+def test_episodes_of_one_step_are_noticed():
+    assert (
+        validity.at_once([1.0, None, 1.0]) is not None
+        and validity.at_once([1.0, 7.5]) is None
+        and validity.at_once([None]) is None
+    )
 
 
 def test_frames_are_frozen_only_where_no_pixel_of_any_environment_changes():

@@ -108,7 +108,7 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     assert apptainer.describe(sif) == found  # as kept beside it
     tested = subprocess.run(["apptainer", "test", "--cleanenv", str(sif)], capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
-    locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-trainers"))
+    locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-cpu", "-trainers"))
     pins = re.findall(r"^[a-z0-9-]+==", locks, re.MULTILINE)
     assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in tested.stdout
 
@@ -571,7 +571,7 @@ def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
     assert [path for *paths, _ in copied for path in paths if not (ROOT / path).is_file()] == []
     # Into the folder each goes under its own name, else under the one that is given.
     given = {Path(name).name for *paths, to in copied for name in (paths if to.endswith("/") else [to])}
-    assert len(given) == 8
+    assert len(given) == 9
     used = set(re.findall(r"/opt/envknee/([\w.-]+\.\w+)", text))
     assert used <= given
     assert re.findall(r"^FROM (\S+)$", text, re.MULTILINE) == [digest(DOCKERFILE)]

@@ -1,7 +1,7 @@
 """Programs that know nothing of envknee, from their command lines to verdict, MLflow, report and replay.
 
-The fake one and Isaac Lab's own commands always run. Other real ones run where `ENVKNEE_FOREIGN` names a folder of virtual environments, `rl-zoo3` and `mjlab`, as
-tests/workflow/foreign.sh makes it.
+The fake one and Isaac Lab's own commands always run. Others run where `ENVKNEE_FOREIGN` names a folder of virtual environments,
+`rl-zoo3` and `mjlab`, as tests/workflow/foreign.sh makes it.
 """
 
 import json

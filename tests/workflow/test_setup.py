@@ -5,6 +5,7 @@ The scripts run for real, in a copy of the project whose lock files name tiny wh
 
 import ast
 import ensurepip
+import hashlib
 import os
 import re
 import shutil
@@ -24,12 +25,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-SIMULATION_LOCK = ROOT / "containers/requirements.lock"
-CUDA_LOCK = ROOT / "containers/requirements-cuda.lock"
-HOST_LOCK = ROOT / "workflow/requirements.lock"
-TRAINERS_LOCK = ROOT / "containers/requirements-trainers.lock"
-RAY_LOCK = ROOT / "containers/requirements-ray.lock"
-OVPHYSX_LOCK = ROOT / "containers/requirements-ovphysx.lock"
+SIMULATION_LIST = ROOT / "containers/requirements.in"
+CUDA_LIST = ROOT / "containers/requirements-cuda.in"
+HOST_LIST = ROOT / "workflow/requirements.in"
+TRAINERS_LIST = ROOT / "containers/requirements-trainers.in"
+RAY_LIST = ROOT / "containers/requirements-ray.in"
+OVPHYSX_LIST = ROOT / "containers/requirements-ovphysx.in"
+LISTS = (SIMULATION_LIST, CUDA_LIST, TRAINERS_LIST, RAY_LIST, OVPHYSX_LIST, HOST_LIST)
+CPU_LOCK = ROOT / "containers/requirements-cpu.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
 
@@ -44,23 +47,24 @@ LEFT_OUT_OF_ISAACLAB = {
 # --- Lock files --------------------------------------------------------------------------------------------------------
 
 
-def pins(*locks: Path) -> list[tuple[str, str]]:
-    """Every (name, version) in lock files, in order. Any other line than a pin, a comment or the known include fails."""
+def pins(*lists: Path) -> list[tuple[str, str]]:
+    """Every (name, version) in lists of packages, in order. Any other line than a pin or a comment fails."""
     found = []
-    for lock in locks:
-        for line in lock.read_text().splitlines():
-            if not line or line.startswith("# ") or line == "-r ../containers/requirements.lock":
+    for path in lists:
+        for line in path.read_text().splitlines():
+            if not line or line.startswith("# "):
                 continue
             pin = PIN.fullmatch(line)
-            assert pin, f"{lock.name}: {line!r} is neither an exact pin nor a comment"
+            assert pin, f"{path.name}: {line!r} is neither an exact pin nor a comment"
             found.append((pin["name"], pin["version"]))
     return found
 
 
-def installed_locks() -> list[Path]:
-    """The lock files whose packages are here: trainers beside RSL-RL, Ray and PhysX are optional."""
-    optional = {"skrl": TRAINERS_LOCK, "ray": RAY_LOCK, "ovphysx": OVPHYSX_LOCK}
-    return [SIMULATION_LOCK, HOST_LOCK, *(lock for module, lock in optional.items() if find_spec(module))]
+def installed_pins() -> list[tuple[str, str]]:
+    """What should be here: trainers beside RSL-RL, Ray and PhysX are optional."""
+    optional = {"skrl": TRAINERS_LIST, "ray": RAY_LIST, "ovphysx": OVPHYSX_LIST}
+    lists = [SIMULATION_LIST, HOST_LIST, *(path for module, path in optional.items() if find_spec(module))]
+    return [("torch", dict(pins(CUDA_LIST))["torch"]), *pins(*lists)]
 
 
 def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
@@ -72,14 +76,34 @@ def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
 
 
 def test_each_package_is_pinned_once() -> None:
-    names = [name for name, _ in pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)]
+    names = [name for name, _ in pins(*LISTS)]
     assert len(names) > 150
     assert [name for name in names if names.count(name) > 1] == []
 
 
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
+def test_the_lock_file_beside_a_list_has_the_same_pins_and_the_hashes_of_each(path: Path) -> None:
+    """`make locks` writes it."""
+    text = path.with_suffix(".lock").read_text()
+    locked = re.findall(r"^([a-z0-9-]+)===?(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE)
+    assert sorted((name, version) for name, version, _ in locked) == sorted(pins(path))
+    assert [line for line in text.splitlines() if line[0] not in " #"] == re.findall(r"^\w.*$", text, re.MULTILINE)
+
+
+def test_both_builds_of_pytorch_are_one_version() -> None:
+    """`===` keeps pip from taking the CPU build for the CUDA one."""
+    pinned = dict(pins(CUDA_LIST))["torch"]
+    assert f"\ntorch==={pinned} \\\n" in CUDA_LIST.with_suffix(".lock").read_text()
+    assert re.search(
+        rf"^torch=={re.escape(pinned)}\+cpu( \\\n    --hash=sha256:[0-9a-f]{{64}}){{2}}$",
+        CPU_LOCK.read_text(),
+        re.MULTILINE,
+    )
+
+
 def test_the_environment_holds_exactly_what_is_pinned() -> None:
     differing = {}
-    for name, pinned in pins(*installed_locks()):
+    for name, pinned in installed_pins():
         try:
             installed = version(name).partition("+")[0]  # torch's CPU build calls itself 2.13.0+cpu
         except PackageNotFoundError:
@@ -90,8 +114,8 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
 
 
 def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK))
-    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in pins(*installed_locks())]
+    pinned = dict(pins(*LISTS))
+    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in installed_pins()]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
         for requirement in requirements_of(name, extras):
@@ -114,11 +138,11 @@ def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
 
 def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
     """The image holds nothing else."""
-    pinned = dict(pins(SIMULATION_LOCK, CUDA_LOCK))
+    pinned = dict(pins(SIMULATION_LIST, CUDA_LIST))
     left_out = LEFT_OUT_OF_ISAACLAB | {"botocore"}  # the host has it for a tracking server's S3 store
     missing = {
         f"{name} needs {requirement}"
-        for name, _ in pins(SIMULATION_LOCK)
+        for name, _ in pins(SIMULATION_LIST)
         for requirement in requirements_of(name, set())
         if (needed := canonicalize_name(requirement.name)) not in pinned and needed not in left_out
     }
@@ -135,9 +159,7 @@ def declared(group: str) -> set[str]:
 @pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray", "ovphysx"])
 def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
     reasons = {
-        line.partition("==")[0]: line.partition("#")[2]
-        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
-        for line in lock.read_text().splitlines()
+        line.partition("==")[0]: line.partition("#")[2] for lock in LISTS for line in lock.read_text().splitlines()
     }
     assert {name for name in declared(group) if name not in reasons} == set()
     # Isaac Lab's own needs, listed with those.
@@ -173,11 +195,15 @@ def test_what_the_package_imports_is_declared() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["Makefile", "pyproject.toml", "containers/install.sh", "workflow/setup.sh", ".ci/run"]
-    + [
-        str(lock.relative_to(ROOT))
-        for lock in (SIMULATION_LOCK, CUDA_LOCK, TRAINERS_LOCK, RAY_LOCK, OVPHYSX_LOCK, HOST_LOCK)
-    ],
+    [
+        "Makefile",
+        "pyproject.toml",
+        "containers/install.sh",
+        "workflow/setup.sh",
+        ".ci/run",
+        str(CPU_LOCK.relative_to(ROOT)),
+    ]
+    + [str(path.with_suffix(end).relative_to(ROOT)) for path in LISTS for end in (".in", ".lock")],
 )
 def test_set_up_names_no_host(path: str) -> None:
     """Where packages come from is the machine's affair: pip's own settings say it."""
@@ -234,14 +260,13 @@ class Project:
         make_wheel(self.wheels, "learner", "1.0")
         make_wheel(self.wheels, "gatherer", "1.0")
         make_wheel(self.wheels, "mover", "1.0")
-        self.simulation_lock = self.root / "containers/requirements.lock"
-        self.simulation_lock.write_text(f"torch==2.13.0  # why\npip=={ensurepip.version()}\nsetuptools==99.0\n")
-        (self.root / "containers/requirements-cuda.lock").write_text("cudapart==1.5\n")
-        (self.root / "containers/requirements-trainers.lock").write_text("learner==1.0\n")
-        (self.root / "containers/requirements-ray.lock").write_text("gatherer==1.0\n")
-        (self.root / "containers/requirements-ovphysx.lock").write_text("mover==1.0\n")
-        self.lock = self.root / "workflow/requirements.lock"
-        self.lock.write_text("-r ../containers/requirements.lock\ntool==1.0\n")
+        self.pin("containers/requirements", f"pip=={ensurepip.version()}", "setuptools==99.0")
+        self.pin("containers/requirements-cpu", "torch==2.13.0+cpu")
+        self.pin("containers/requirements-cuda", "torch===2.13.0", "cudapart==1.5")
+        self.pin("containers/requirements-trainers", "learner==1.0")
+        self.pin("containers/requirements-ray", "gatherer==1.0")
+        self.pin("containers/requirements-ovphysx", "mover==1.0")
+        self.pin("workflow/requirements", "tool==1.0")
         write_program(self.bin, "nvidia-smi", "exit 9")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "MAKE"))}
         self.environment = kept | {
@@ -254,6 +279,16 @@ class Project:
         }
         for name in ("TORCH", "TRAINERS", "PHYSICS", "CONFIG", "STUDY", "ARGS"):
             self.environment.pop(name, None)
+
+    def pin(self, lock: str, *pinned: str) -> None:
+        """Write a lock file, with the hash of each wheel that is there now."""
+        lines = []
+        for pin in pinned:
+            name, version = re.split("=+", pin)
+            wheel = self.wheels / f"{name}-{version}-py3-none-any.whl"
+            digest = hashlib.sha256(wheel.read_bytes() if wheel.exists() else b"").hexdigest()
+            lines.append(f"{pin} \\\n    --hash=sha256:{digest}\n")
+        (self.root / f"{lock}.lock").write_text("".join(lines))
 
     def start(self, *command: str, **environment: str | None) -> subprocess.Popen[str]:
         merged = {name: value for name, value in (self.environment | environment).items() if value is not None}
@@ -335,7 +370,7 @@ def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> N
 
 def test_a_changed_lock_and_a_moved_folder_make_the_environment_anew(project: Project, tmp_path: Path) -> None:
     assert project.run()[0] == 0
-    project.lock.write_text("-r ../containers/requirements.lock\n")
+    project.pin("workflow/requirements")
     status, output = project.run()
     assert status == 0 and "setting up" in output
     assert project.installed("tool") == "missing"
@@ -353,7 +388,7 @@ def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None
     assert project.run(TRAINERS="all")[0] == 0
     assert project.installed("learner") == "1.0"
     assert project.run() == (0, "")
-    project.lock.write_text("-r ../containers/requirements.lock\ntool==2.0\n")
+    project.pin("workflow/requirements", "tool==2.0")
     assert project.run()[0] == 0
     assert (project.installed("tool"), project.installed("learner")) == ("2.0", "1.0")
     assert project.installed("gatherer") == "missing"
@@ -412,8 +447,42 @@ def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -
     assert project.installed("torch") == "2.13.0+cpu"
 
 
+@pytest.mark.parametrize("constraint", [None, "torch<=3"])
+def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(
+    project: Project, constraint: str | None
+) -> None:
+    (project.wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
+    if constraint:
+        (project.root / "constraints").write_text(constraint)
+    status, output = project.run(PIP_CONSTRAINT=constraint and "constraints")
+    assert status == 0 and "no CPU build of PyTorch" in output
+    assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
+
+
+def test_the_cpu_build_comes_without_cuda_libraries(made: Project) -> None:
+    assert (made.installed("torch"), made.installed("cudapart")) == ("2.13.0+cpu", "missing")
+
+
+@pytest.mark.parametrize("package", ["tool", "setuptools", "torch"])
+def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(
+    project: Project, package: str
+) -> None:
+    version = {"tool": "1.0", "setuptools": "99.0", "torch": "2.13.0+cpu"}[package]
+    make_wheel(project.wheels, package, version, module="import os; os.abort()")
+    message = refused(project)
+    assert "not the pinned one" in message and "sha256" in message
+
+
+def test_a_pin_without_a_hash_is_not_installed(project: Project) -> None:
+    with (project.root / "workflow/requirements.lock").open("a") as lock:
+        lock.write("learner==1.0\n")
+    status, output = project.run()
+    assert status == 2 and "Hashes are required" in output
+
+
 def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
     make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
+    project.pin("containers/requirements-cuda", "torch===2.13.0")
     write_program(
         project.bin,
         "nvidia-smi",
@@ -482,7 +551,7 @@ def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
 
 
 def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:
-    project.lock.write_text("-r ../containers/requirements.lock\ntool==3.0\n")
+    project.pin("workflow/requirements", "tool==3.0")
     status, output = project.run()
     assert status == 2
     assert "No matching distribution found for tool==3.0" in output

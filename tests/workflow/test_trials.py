@@ -38,17 +38,20 @@ def test_memory_that_runs_out_is_a_result(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_rows_are_on_the_disk_before_the_outcome_says_that_they_are_whole(tmp_path):
+def test_rows_outcome_and_record_are_on_the_disk_in_that_order(tmp_path):
     trial, calls = a_trial(tmp_path / "trial"), tmp_path / "calls"
     words = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fsync,rename", "-o", str(calls)]
-    subprocess.run([*words, sys.executable, "-m", "envknee.run.process", str(trial.root)], check=True)
+    subprocess.run([*words, sys.executable, "-m", "envknee", "launch", str(trial.root)], check=True)
     said = [line.partition(" ")[2].strip() for line in calls.read_text().splitlines()]
-    rows, renamed = (
-        next(place for place, line in enumerate(said) if line.startswith(begin) and end in line)
-        for begin, end in (("fsync(", f"<{trial.metrics}>"), ("rename(", f', "{trial.outcome}")'))
-    )
-    assert rows < renamed and said[renamed - 1].startswith("fsync(") and ".outcome.json." in said[renamed - 1]
-    assert f"<{trial.root}>" in said[renamed + 1] and said[renamed + 1].startswith("fsync(")
+    place = -1
+    for call, word in (
+        ("fsync(", f"<{trial.metrics}>"),
+        ("fsync(", ".outcome.json."), ("rename(", f', "{trial.outcome}"'), ("fsync(", f"<{trial.root}>"),
+        ("fsync(", ".record.json."), ("rename(", f', "{trial.record}"'), ("fsync(", f"<{trial.root}>"),
+    ):  # fmt: skip
+        after = [at for at, line in enumerate(said) if at > place and line.startswith(call) and word in line]
+        assert after, f"no {call} of {word} after {said[max(0, place)]}"
+        place = after[0]
 
 
 def test_a_cap_makes_the_device_as_small_as_that(tmp_path):

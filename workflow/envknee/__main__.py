@@ -11,8 +11,7 @@ def main() -> None:
     """Run the command that is named first, with the arguments behind it."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("-h", "--help"):
-        print(usage(), end="")
-        return
+        run_command(lambda: print(usage(), end=""))
     if name not in COMMANDS:
         run_command(lambda: _unknown(name))
     command = COMMANDS[name]

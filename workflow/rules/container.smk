@@ -51,6 +51,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "fetch.sh",
                     "install.sh",
                     "requirements.lock",
+                    "requirements-cpu.lock",
                     "requirements-cuda.lock",
                     "requirements-trainers.lock",
                     "sbom.py",

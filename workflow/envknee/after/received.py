@@ -23,6 +23,7 @@ from pathlib import Path
 
 from envknee.record.read import load_records
 from envknee.study import claim
+from envknee.study.command import ELSEWHERE
 from envknee.study.errors import UserError
 from envknee.study.files import sha256_of, write_atomically
 from envknee.study.load import parse_study
@@ -75,7 +76,7 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
                     digest.update(chunk)
                 digests[member.filename] = digest.hexdigest()
             entities = json.loads(_small(archive, METADATA))["@graph"]
-        expected = {entity["@id"]: entity["sha256"] for entity in entities if entity["@type"] == "File"}
+        expected = {str(entity["@id"]): entity["sha256"] for entity in entities if entity["@type"] == "File"}
     except FileNotFoundError as error:
         raise UserError(
             f"{path} does not exist. Name an archive, as `make archive STUDY=results/<study>` writes one"
@@ -104,7 +105,7 @@ def study_in(path: Path) -> Study:
             data = json.loads(_small(archive, "study.json"))
         except (KeyError, ValueError, RecursionError) as error:
             raise UserError(f"{path}: its study.json cannot be read ({error}). Nothing was unpacked") from error
-    return parse_study(data, f"study.json in {path}").shareable()
+    return parse_study(data, f"study.json in {path}", ELSEWHERE).shareable()
 
 
 def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:

@@ -5,7 +5,7 @@ Input: exit status, time limit, hang, kernel's kills. Output: outcome.json, or a
 
 import shutil
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Failure, Outcome, Request
@@ -61,25 +61,30 @@ def finish(
 ) -> None:
     """Write the outcome of a trial whose own process could not, which began at `started` (monotonic), or never."""
     machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+    iteration = len(read_rows(trial))
+    failure = Failure(iteration=iteration, tensor=None, env_indices=[], dump=None) if status == "oom" else None
+    outcome = outcome_of(
+        trial, started, started_unix_s, status=status, reason=reason, failure=failure, environment=machine,
+        setup_s=None, num_mini_batches=None, rollout_gb=None,
+    )  # fmt: skip
+    write_atomically(trial.outcome, canonical_json(outcome))
+
+
+def outcome_of(trial: TrialFolder, started: float | None, started_unix_s: float | None, **fields: Any) -> Outcome:
+    """Return the outcome of a trial that ends now, and began at `started` (monotonic), or never; `fields` are its others.
+
+    Its rows are on the disk by then: nothing says that they are whole before.
+    """
     if trial.metrics.exists():
         sync(trial.metrics)
-    rows = read_rows(trial)
-    failure = Failure(iteration=len(rows), tensor=None, env_indices=[], dump=None) if status == "oom" else None
-    outcome = Outcome(
+    return Outcome(
         request_sha256=sha256_of(trial.request),
         metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
-        status=status,
-        reason=reason,
-        failure=failure,
-        environment=machine,
         started_unix_s=time.time() if started_unix_s is None else started_unix_s,
-        setup_s=None,
         total_s=0.0 if started is None else time.monotonic() - started,
-        num_mini_batches=None,
-        rollout_gb=None,
         attempt=attempts.own_number(),
+        **fields,
     )
-    write_atomically(trial.outcome, canonical_json(outcome))
 
 
 def last_words(trial: TrialFolder, request: Request, returncode: int | None) -> str:

@@ -30,8 +30,9 @@ from envknee.record.schema import Failure, Outcome, Request, Row
 from envknee.record.status import TRAINED, Status
 from envknee.run import attempts
 from envknee.run.container import apptainer, docker
+from envknee.run.ends import outcome_of
 from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import ends, program, sources
 from envknee.trainers.command.rows import Builder, Told, missing, transitions, unlike_clock
@@ -362,24 +363,12 @@ def run(trial: TrialFolder) -> Outcome:
     finally:
         usage.close()
         end_all(process, GRACE_S, others)
-    if trial.metrics.exists():
-        sync(trial.metrics)
     batches = None if request.batch_size is None else int(program.values(request, run_dir, 0)["num_mini_batches"])
-    return Outcome(
-        request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
-        status=end.status,
-        reason=end.reason,
-        failure=end.failure,
-        environment=machine,
-        started_unix_s=started_unix_s,
+    return outcome_of(
+        trial, started, started_unix_s, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
-        total_s=time.monotonic() - started,
-        num_mini_batches=batches if follower.rows else None,
-        rollout_gb=None,
-        warnings=follower.warnings(),
-        attempt=attempts.own_number(),
-    )
+        num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
+    )  # fmt: skip
 
 
 def _fresh(folder: Path) -> Path:

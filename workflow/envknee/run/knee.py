@@ -156,7 +156,7 @@ def main() -> int:
     except ValueError as error:
         raise UserError(f"--preset {error}") from error
     given.name = given.name or name_for(given.preset, argv)
-    if given.preset.endswith((".yaml", ".yml")):
+    if presets.is_file(given.preset):
         given.preset = str(Path(given.preset).resolve())
     study = study_of(given, absolute(argv, Path.cwd()), preset.horizon)
     parse_study(study, "the study that these options make")

@@ -45,7 +45,7 @@ from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import HangWatch, beats_here
 from envknee.slurm import allocation
 from envknee.study import claim, space
-from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command
+from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -302,7 +302,7 @@ def main() -> int:
                 print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
                 return 128 + interrupted.signal_number
             except UserError as error:
-                print(f"envknee: {error}", file=sys.stderr, flush=True)  # the others of its block are measured
+                tell(error)  # the others of its block are measured
                 status = EXIT_USER_ERROR
             else:
                 if skipped and record.outcome.reason != skipped[-1].outcome.reason:

@@ -32,9 +32,10 @@ from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
 from envknee.run import attempts, turns
 from envknee.run.container import apptainer, docker
+from envknee.run.ends import outcome_of
 from envknee.run.kernel_cache import OneCompiles, key_of
 from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.common import determinism
 
@@ -108,19 +109,16 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         end = TrialDone(
             "invalid", "; ".join(wrong), Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
         )
-    if trial.metrics.exists():
-        sync(trial.metrics)  # rows are on the disk before anything says that they are whole
     collectors = [] if end.status in CRASHED else meter.collectors
-    outcome = Outcome(
-        request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
+    outcome = outcome_of(
+        trial,
+        started,
+        started_unix_s,
         status=end.status,
         reason=end.reason,
         failure=end.failure,
         environment=machine,
-        started_unix_s=started_unix_s,
         setup_s=sum(meter.startup_s.model_dump().values()) if meter.startup_s else None,
-        total_s=time.monotonic() - started,
         num_mini_batches=meter.num_mini_batches,
         rollout_gb=meter.rollout_gb,
         startup_s=meter.startup_s,
@@ -129,7 +127,6 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
         warnings=meter.warnings,
-        attempt=attempts.own_number(),
         ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
         shared=shared.found() if shared else None,

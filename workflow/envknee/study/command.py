@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from envknee.study import presets
 from envknee.study.errors import nearest
@@ -62,6 +62,9 @@ def unknown_placeholders(texts: Iterable[str]) -> list[str]:
     named = {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
     return sorted(named - PLACEHOLDERS.keys())
 
+
+ELSEWHERE = "elsewhere"
+"""Validation context of a study that somebody else made."""
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
@@ -159,11 +162,19 @@ class Command(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_preset(cls, value: Any) -> Any:
-        """Fill in what a preset says: the whole command is in the results, and a preset that changes later changes nothing."""
-        if not isinstance(value, dict) or not isinstance(value.get("preset"), str):
+    def _with_preset(cls, value: Any, info: ValidationInfo) -> Any:
+        """Fill in what a preset says: the whole command is in the results, and a preset that changes later changes nothing.
+
+        A file is not named there: elsewhere it is missing, or another. A study of somebody else (`ELSEWHERE`) reads none.
+        """
+        name = value.get("preset") if isinstance(value, dict) else None
+        if not isinstance(name, str):
             return value
-        filled = presets.read(value["preset"]).command
+        if presets.is_file(name):
+            value = value | {"preset": None}
+            if info.context == ELSEWHERE:
+                return value
+        filled = presets.read(name).command
         if "rows" in value and "rows" in filled and isinstance(value["rows"], dict):
             return filled | value | {"rows": filled["rows"] | value["rows"]}
         return filled | value

@@ -4,11 +4,17 @@ Input: exceptions raised anywhere in a command. Output: one message on stderr an
 """
 
 import difflib
+import os
+import select
+import signal
 import sys
 from collections.abc import Callable, Iterable
 
 EXIT_USER_ERROR = 2
 """Exit status of a command that was stopped by something its user can mend."""
+
+
+STANDARD_OUTPUT = 1
 
 
 class UserError(Exception):
@@ -19,6 +25,12 @@ def nearest(word: str, legal: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the legal word closest to `word`, or "" when none is close."""
     close = difflib.get_close_matches(str(word), [str(candidate) for candidate in legal], n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def tell(error: UserError) -> None:
+    """Print an error; what it quotes of files cannot steer the terminal."""
+    text = "".join(character if character.isprintable() or character in "\n\t" else "?" for character in str(error))
+    print(f"envknee: {text}", file=sys.stderr, flush=True)
 
 
 def run_command(main: Callable[[], int | None], program: str | None = None) -> None:
@@ -33,10 +45,13 @@ def run_command(main: Callable[[], int | None], program: str | None = None) -> N
         sys.argv[0] = f"python -m {spec.name.removesuffix('.__main__')}"
     try:
         status = main() or 0
+        sys.stdout.flush()
     except UserError as error:
-        print(f"envknee: {error}", file=sys.stderr)
+        tell(error)
         status = EXIT_USER_ERROR
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            sys.exit(128 + signal.SIGPIPE)
         what = f"{error.filename}: " if error.filename else ""
         print(
             f"envknee: {what}{error.strerror or error}. Finished trials are untouched;"
@@ -45,3 +60,13 @@ def run_command(main: Callable[[], int | None], program: str | None = None) -> N
         )
         status = EXIT_USER_ERROR
     sys.exit(status)
+
+
+def _nobody_reads() -> bool:
+    """Tell whether whoever read what this process prints has gone (`| head`), and let nothing more be said about that."""
+    printed = select.poll()
+    printed.register(STANDARD_OUTPUT, 0)
+    if not any(events & select.POLLERR for _, events in printed.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)  # Python flushes once more when it ends
+    return True

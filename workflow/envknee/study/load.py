@@ -28,8 +28,8 @@ from envknee.study.scaling_rule import Scaling
 from envknee.study.sweep import UntilDecided
 
 
-def parse_study(data: Any, source: str = "the study") -> Study:
-    """Return the study described by plain data.
+def parse_study(data: Any, source: str = "the study", context: str | None = None) -> Study:
+    """Return the study described by plain data; with context `ELSEWHERE`, of one that somebody else made, no file is read.
 
     Raises:
         UserError: names each wrong key with its value, what was expected, and the nearest legal key.
@@ -37,7 +37,7 @@ def parse_study(data: Any, source: str = "the study") -> Study:
     if not isinstance(data, dict):
         raise UserError(f"{source}: expected keys and values (study: ..., throughput: ...), got {type(data).__name__}")
     try:
-        return Study.model_validate(data)
+        return Study.model_validate(data, context=context)
     except ValidationError as error:
         problems = "\n".join(f"  {explain(problem, _legal_keys)}" for problem in error.errors())
         raise UserError(

@@ -41,6 +41,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def is_file(name: str) -> bool:
+    """Tell whether a preset is named by the path of a copy."""
+    return name.endswith((".yaml", ".yml"))
+
+
 @cache
 def read(name: str) -> Preset:
     """Return a preset by its name, or by the path of a copy.
@@ -48,9 +53,8 @@ def read(name: str) -> Preset:
     Raises:
         ValueError: names the nearest one, or what is wrong with the file. (Pydantic makes a line of a study's error of it.)
     """
-    is_file = name.endswith((".yaml", ".yml"))
-    path = Path(name) if is_file else FOLDER / f"{name}.yaml"
-    if not is_file and name not in names():
+    path = Path(name) if is_file(name) else FOLDER / f"{name}.yaml"
+    if not is_file(name) and name not in names():
         raise ValueError(
             f"{name!r} is no preset{nearest(name, names())}. Presets: {', '.join(names())}; or a path that ends in .yaml"
         )
@@ -80,10 +84,7 @@ def main() -> None:
         read(name)
     except ValueError as error:
         raise UserError(str(error)) from error
-    print(
-        (Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml").read_text(encoding="utf-8"),
-        end="",
-    )
+    print((Path(name) if is_file(name) else FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), end="")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,10 @@ def phase_switch(value: Any) -> Any:
     return "off" if value is False else value  # YAML 1.1 reads off as false
 
 
+LARGEST = 10**12
+"""Environments, steps or transitions: no machine has as many, and arithmetic with far longer numbers fails."""
+
+
 def _sizes(value: Any) -> Any:
     """Expand `{from: 16, to: 256}` to 16, 32, ..., 256; sort a list; take one number as a list of one."""
     if type(value) is int:
@@ -102,6 +106,8 @@ def _sizes(value: Any) -> Any:
         raise ValueError("expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B")
     if min(value) < 1:
         raise ValueError(f"expected whole numbers of at least 1, found {min(value)}")
+    if max(value) > LARGEST:
+        raise ValueError(f"expected whole numbers of at most {LARGEST:,}")
     if len(set(value)) != len(value):
         raise ValueError("the same value stands there twice")
     return tuple(sorted(value))
@@ -113,7 +119,7 @@ def _batch_sizes(value: Any) -> Any:
     return value if value == "library" else _sizes(value)
 
 
-SIZE_SCHEMA = {"type": "integer", "minimum": 1}
+SIZE_SCHEMA = {"type": "integer", "minimum": 1, "maximum": LARGEST}
 SIZES_SCHEMA = {
     "anyOf": [
         {"type": "array", "items": SIZE_SCHEMA, "minItems": 1, "uniqueItems": True},

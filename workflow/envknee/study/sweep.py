@@ -71,7 +71,7 @@ class UntilDecided(Strict):
 
 def _block(value: Any) -> Any:
     if value != "all" and (type(value) is not int or value < 1):
-        raise ValueError(f"expected 'all', or a whole number of points of at least 1, found {value!r}")
+        raise ValueError("expected 'all', or a whole number of points of at least 1")
     return value
 
 

@@ -12,12 +12,20 @@ from envknee.verdict.series import slowest_and_fastest
 def records_csv(records: Sequence[Record]) -> str:
     """Return one line per trial, by number: flat columns with their units in the names, empty where nothing was measured."""
     rows = [_csv_row(record) for record in sorted(records, key=lambda record: record.request.number)]
-    later = sorted({name for record in records for name in record.metrics})
+    columns = [*CSV_COLUMNS, *sorted({name for record in records for name in record.metrics})]
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, [*CSV_COLUMNS, *later], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(stream, lineterminator="\n")
+    for cells in (columns, *([row.get(column) for column in columns] for row in rows)):
+        writer.writerow(map(_no_formula, cells))
     return stream.getvalue()
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a cell that no spreadsheet computes: a text of somebody else may begin as a formula does."""
+    if not isinstance(cell, str):
+        return cell
+    is_formula = cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return ("'" if is_formula else "") + cell.replace("\r", " ")  # which Python's csv leaves unquoted
 
 
 CSV_COLUMNS: tuple[str, ...] = (

@@ -28,7 +28,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.rules import Runtime
 
 ROOT = Path(__file__).parents[4]
-LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cuda", "-trainers"))
+LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cpu", "-cuda", "-trainers"))
 
 OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""
