@@ -133,7 +133,7 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
         ({16: [20.0] * 3, 32: [10.0] * 3}, "still pays at 32 envs  32 or more", "still pays at 32 environments"),
         (
             {16: [None] * 3, 32: [None] * 3},
-            "undecided up to 32 envs  16 or more",
+            "undecided up to 32 envs (too few seeds arrived)  16 or more",
             "undecided; 0 of 6 trials reached the target",
         ),
     ],
