@@ -867,7 +867,7 @@ def _misses(rows: Sequence[ProofRow]) -> str:
 
 
 BEGIN, END = "<!-- make prove -->\n", "<!-- end of make prove -->\n"
-"""Between these a page holds the table."""
+"""Between these a page holds the table (docs/verdicts.md)."""
 
 
 def as_markdown(proof: Proof) -> str:
