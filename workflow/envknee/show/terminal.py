@@ -44,13 +44,16 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     series = words.answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
+    advice = [("advice", found.statement) for found in (verdict.remedies, verdict.rules) if found is not None]
     # Beside the arms: title, heads, a rule, the report, and what says more.
-    most = MOST_LINES - 5
+    most = MOST_LINES - 5 - 2 * len(advice)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
-    answers = {arm.arm: words.answer(arm, verdict) for arm in shown}
-    lines = [" · ".join(part for part in known if part), *_answers(answers, width)]
+    answers = {arm.arm: words.answer(arm) for arm in shown}
+    lines = [" · ".join(part for part in known if part), *_answers(answers, width, series is None)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
+    for word, said in advice:
+        lines += _wrapped(f"{word:<8} {said}", width, 2)
     lines += _why(answers, MOST_LINES - 2 - len(lines), width)
     lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
     written = "" if folder.report.exists() else "  (not written yet)"
@@ -58,9 +61,13 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
         console.print(line, soft_wrap=True)
 
 
-def _answers(answers: dict[str, words.Answer], width: int) -> list[str]:
+def _answers(answers: dict[str, words.Answer], width: int, with_series: bool) -> list[str]:
     """Return a table of what to run, a line for each arm, cut where it would wrap."""
-    rows = [(name, own.run, own.gives, own.limit, own.limited_by) for name, own in answers.items()]
+
+    def run(own: words.Answer) -> str:
+        return f"{own.run}, {own.series}" if with_series and own.series else own.run
+
+    rows = [(name, run(own), own.gives, own.limit, own.limited_by) for name, own in answers.items()]
     heads = ("arm", "environments", "gives (of best)", "threshold", "limited by")
     first = int(len(rows) == 1)  # a single arm needs no name
     table = words.Table("", heads[first:], [row[first:] for row in rows])
@@ -83,10 +90,14 @@ def _why(answers: dict[str, words.Answer], room: int, width: int) -> list[str]:
     lines += later[: room - len(lines) - len(steps)]
     for place, step in enumerate(steps):
         free = (room - len(lines)) // (len(steps) - place)
-        lines += textwrap.wrap(
-            printable(step), width, subsequent_indent=" " * 9, max_lines=free, placeholder=" …", break_on_hyphens=False
-        )
+        lines += _wrapped(step, width, free)
     return lines
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    return textwrap.wrap(
+        printable(text), width, subsequent_indent=" " * 9, max_lines=most, placeholder=" …", break_on_hyphens=False
+    )
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:

@@ -69,8 +69,11 @@ class Answer(NamedTuple):
     """What an arm's study says, each part short enough for a line."""
 
     run: str
-    """The recommended point."""
+    """How many environments are recommended, as in `1,024 per GPU`."""
+    series: str
+    """At which horizon and batch."""
     gives: str
+    """FPS, and in parentheses their share of the best; or the seconds to the target."""
     limit: str
     """The threshold with its interval, or what is missing to decide it."""
     limited_by: str
@@ -78,9 +81,8 @@ class Answer(NamedTuple):
     next_step: str
 
 
-def answer(arm: ArmVerdict, verdict: Verdict) -> Answer:
+def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm: what to run, what that gives, why, and what to do next."""
-    same = answered_series(verdict) is not None
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
     soonest = []
@@ -93,7 +95,8 @@ def answer(arm: ArmVerdict, verdict: Verdict) -> Answer:
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         limit = next(limit for limit in arm.throughput if limit.series[1:] == series[1:])
         return Answer(
-            f"{headline.num_envs:,}{arm.ranks.each}" + ("" if same else f", {series}"),
+            f"{headline.num_envs:,}{arm.ranks.each}",
+            str(series),
             f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
             _short(limit, headline),
             "nothing yet" if headline.binds.startswith("none") else headline.binds,
@@ -101,17 +104,19 @@ def answer(arm: ArmVerdict, verdict: Verdict) -> Answer:
             headline.what_would_move_it,
         )
     if not ran:
-        return Answer("nothing ran to its end", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log.")
+        return Answer(
+            "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
+        )
     ran.sort(key=lambda limit: best is None or limit.series[1:] != (best.horizon, best.batch_size))
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
-    run = f"{best.num_envs:,}{arm.ranks.each}" + ("" if same else f", {ran[0].series}") if best else "no seed arrived"
+    run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
     gives = f"target in {best.seconds_to_target.value:,.1f} s" if best else ""
     step = "Another horizon, batch size or learning rate may reach the target sooner."
     if limit.state == "undecided" and limit.more_seeds:
         step = f"Measure {what_decides(limit)} of each point."
     elif limit.state == "still pays":
         step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
-    return Answer(run, gives, _short(limit, limit), "learning", saving_evidence(limit), step)
+    return Answer(run, str(ran[0].series), gives, _short(limit, limit), "learning", saving_evidence(limit), step)
 
 
 def answered_series(verdict: Verdict) -> Series | None:
