@@ -43,8 +43,8 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
     )
     words = texts(figure)
     assert "threshold 32" in words
-    assert "δ = 10%" in words
-    assert "Throughput threshold: 32 environments" in words
+    assert "cut-off 10%" in words
+    assert "Doubling 32 environments gains 1.6% more FPS (horizon 8, batch 128)" in words
     assert "AMD EPYC (2 cores, 25.3 GB)" in words
     assert upper.get_ylim()[0] == 0.0
 
@@ -52,7 +52,7 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
 def test_throughput_at_one_size_claims_no_threshold():
     evidence = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
     words = texts(draw_throughput(evidence))
-    assert "Throughput threshold: no doubling measured" in words
+    assert "No doubling measured" in words
     assert "not reached" not in words
 
 
@@ -67,7 +67,7 @@ def test_one_repeat_is_said_and_nothing_is_filled():
     evidence = judged(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
     figure = draw_throughput(evidence)
     assert "one repeat per point" in texts(figure)
-    assert "undecided up to 1,024 environments" in texts(figure)
+    assert "Undecided up to 1,024 environments" in texts(figure)
     assert {line.get_markerfacecolor() for line in figure.axes[1].lines if line.get_marker() == "o"} == {"white"}
 
 
@@ -107,11 +107,14 @@ def test_horizon_and_batch_that_all_arms_share_are_said_once():
     arms = {"one": {"gpus": 0}, "other": {"gpus": 0}}
     shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
     words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms)))).split())
-    assert "threshold of each arm one: 32 environments other: 32 environments Isaac-Cartpole" in words
+    assert (
+        "one: doubling 32 environments gains 1.6% more FPS other: doubling 32 environments gains 1.6% more FPS Isaac-Cartpole"
+        in words
+    )
     assert words.count("horizon 8, batch 128") == 1
     differing = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50, horizon=16)]
     words = texts(draw_throughput(judged(differing, a_study(arms=arms))))
-    assert "of each arm's fastest series\none: 32 environments (horizon 8, batch 128)" in words
+    assert "one: doubling 32 environments gains 1.6% more FPS (horizon 8, batch 128)" in words
     assert "other:\nhorizon 16, batch 128" in words
 
 
@@ -157,7 +160,7 @@ def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
         pytest.approx([point.efficiency_lower, point.efficiency_upper]) for point in points
     ]
     words = texts(figure)
-    assert "Scaling: 2 GPUs give 1.80 times one GPU's FPS at 64 environments each" in words
+    assert "2 GPUs give 1.80 times one GPU's FPS at 64 environments each" in words
     assert (
         "100%: k ranks give k times one rank's FPS" in words and "95% interval" in words and "one repeat" not in words
     )
@@ -351,7 +354,7 @@ def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):
     plain = json.loads(folder.verdict.read_text())
     folder.verdict.write_text(json.dumps(plain | {"delta": 0.25}))
     draw.draw_all(folder)
-    assert "δ = 25%" in (folder.figures / "throughput.svg").read_text()
+    assert "cut-off 25%" in (folder.figures / "throughput.svg").read_text()
 
 
 def test_a_verdict_that_is_missing_or_older_than_a_trial_is_refused(tmp_path: Path):

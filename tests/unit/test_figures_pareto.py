@@ -47,7 +47,9 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
     corners = list(zip(front.get_xdata(), front.get_ydata(), strict=True))  # pyright: ignore
     assert corners == [(2.0, 30.5), (4.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
     assert sorted(labels_of(figure)) == ["128/8/128", "32/8/128", "64/8/128"]
-    assert "from 30.5 s with 2.00 GB (32/8/128) to 20.5 s with 4.00 GB (64/8/128)" in texts(figure).replace("\n", " ")
+    assert "Soonest: 64/8/128, 20.5 s with 4.00 GB Least memory: 32/8/128, 30.5 s with 2.00 GB" in texts(
+        figure
+    ).replace("\n", " ")
 
 
 def test_a_point_where_some_seeds_had_no_memory_is_told_apart():
@@ -65,7 +67,7 @@ def test_a_censored_run_is_an_open_arrow_at_its_budget_and_its_point_is_not_on_t
     (arrow,) = [line for line in axes.lines if line.get_marker() == "^"]
     assert arrow.get_markerfacecolor() == "white"
     assert marks(axes, "o") == [(4.0, 40.5)]
-    assert "64/8/128 alone on the front" in texts(figure) and "target not reached" in texts(figure)
+    assert "64/8/128 is soonest and needs the least memory" in texts(figure) and "target not reached" in texts(figure)
     assert any(isinstance(text, Annotation) and text.arrow_patch is not None for text in axes.texts)
 
 
@@ -84,7 +86,7 @@ def test_a_run_that_broke_stands_at_its_budget_and_one_without_memory_nowhere():
 
 def test_nothing_but_censored_runs_has_no_front():
     figure = draw_pareto(judged(points((32, 2.0, [None, None]))))
-    assert "no point reached the target with every seed" in texts(figure)
+    assert "No point reached the target with every seed" in texts(figure)
     assert not [line for line in figure.axes[0].lines if line.get_linewidth() == 1.2]
 
 
@@ -103,7 +105,9 @@ def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():
     trials = [*points((32, 2.0, [30.0])), *points((32, 1.0, [10.0]), first=50, arm="lean")]
     figure = draw_pareto(judged(trials, study))
     assert marks(figure.axes[0], "s") == [(1.0, 10.0)]
-    assert "lean: 32/8/128 alone on the front, 10.0 s with 1.00 GB" in texts(figure).replace("\n", " ")
+    assert "lean: 32/8/128 is soonest and needs the least memory: 10.0 s with 1.00 GB" in texts(figure).replace(
+        "\n", " "
+    )
 
 
 def _crowd(count: int) -> list[Trial]:

@@ -32,7 +32,7 @@ def test_bars_are_microseconds_per_frame_and_shares_of_an_iteration():
 def test_the_title_names_the_phase_that_sets_the_knee_and_the_line_is_its_limit():
     evidence = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
     figure = draw_phases(evidence)
-    assert "Phases: learning takes 50% of each added environment's time" in texts(figure)
+    assert "Learning takes 50% of each added environment's time" in texts(figure)
     assert "limit of many num_envs" in texts(figure)
     (line,) = figure.axes[0].lines
     assert list(map(float, line.get_ydata())) == pytest.approx([1e6 * 12e-5 / 8] * 2)  # pyright: ignore[reportArgumentType]
@@ -50,7 +50,7 @@ def test_bars_far_above_the_others_are_cut_off_with_their_height():
 
 def test_one_num_envs_shows_shares_without_a_law():
     figure = draw_phases(judged(phase_trials({1024: [at(1024)]})))
-    assert "Phases: learning takes 31% of an iteration at 1,024 environments" in texts(figure)
+    assert "Learning takes 31% of an iteration at 1,024 environments" in texts(figure)
     assert not figure.axes[0].lines and "limit of many" not in texts(figure)
 
 
@@ -70,7 +70,7 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     figure = draw_phases(judged(trials, study))
     rows = [axes.get_title(loc="left") for axes in figure.axes[::2]]
     assert rows == ["stock: horizon 16, batch 128", "lean: horizon 8, batch 128", "stock: horizon 8, batch 128"]
-    assert "Phases of each arm's fastest series\nstock: learning" in texts(figure)
+    assert "stock: learning takes 50% of each added environment's time\nlean: learning" in texts(figure)
 
 
 def test_what_all_arms_share_is_said_once():

@@ -43,10 +43,10 @@ def test_a_censored_seed_and_its_mean_are_open_triangles_at_their_bounds():
 
 def test_the_title_says_of_which_series_a_threshold_is_where_there_are_several():
     flat = {32: [20.0, 20.1, 20.2], 64: [25.0, 25.2, 25.4]}
-    assert "doubling stops saving at 32 environments;" in texts(draw_target(judged(trials(flat))))
+    assert "Doubling saves less than 25% of the time from 32 on;" in texts(draw_target(judged(trials(flat))))
     steep = trials({32: [19.0, 19.1, 19.2], 64: [9.0, 9.1, 9.2]}, first=20, horizon=16)
     both = " ".join(texts(draw_target(judged([*trials(flat), *steep]))).split())
-    assert "doubling stops saving at 32 environments (horizon 8, batch 128); 12 of 12" in both
+    assert "from 32 (horizon 8, batch 128) on; 12 of 12" in both
 
 
 def test_without_learning_trials_it_says_so():

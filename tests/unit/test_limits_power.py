@@ -1,22 +1,26 @@
 """What a study can show before it is measured, and which noise is assumed where nothing was repeated."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
 from envknee.verdict.power import chance, of_study, power, power_words
 from records import a_study
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_ind, ttest_rel
 
 
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize(("cv", "repeats"), [(0.05, 3), (0.10, 8)])
-def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, repeats: int):
+def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, repeats: int, paired: bool):
     rng = np.random.default_rng(1)
     one, two = cv * rng.standard_normal((2, 4000, repeats))
-    _, p_values = np.asarray(ttest_ind(two, one + math.log1p(0.15), axis=1, alternative="less"))
+    test = ttest_rel if paired else ttest_ind
+    _, p_values = np.asarray(test(two, one + math.log1p(0.15), axis=1, alternative="less"))
     shown = p_values <= 0.025
-    assert chance(0.0, repeats, cv, 0.15, 0.95) == pytest.approx(float(shown.mean()), abs=0.03)
+    assert chance(0.0, repeats, cv, 0.15, 0.95, paired) == pytest.approx(float(shown.mean()), abs=0.03)
 
 
 def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():
@@ -50,3 +54,17 @@ def test_a_study_is_told_its_power_for_the_noise_of_its_device():
     assert gpu is not None and "from published GPU studies" in gpu
     seen = of_study(a_study(), True, 0.02)
     assert seen is not None and "2.0%, from earlier studies of this machine" in seen
+
+
+def test_the_documented_power_is_what_the_program_computes():
+    """docs/verdicts.md: noise, power of 3, 5 and 8 repeats and the repeats for 80%, unpaired and then paired."""
+    text = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
+    rows = [re.findall(r"\d+", line) for line in text.splitlines() if re.match(r"\| \d+% \| \d+% \|", line)]
+    assert len(rows) == 4
+    for row in rows:
+        noise, *shown = map(int, row)
+        wanted = []
+        for paired in (False, True):
+            found = [power(repeats, noise / 100, 0.10, 0.95, paired) for repeats in (3, 5, 8)]
+            wanted += [*(round(100 * one.of_plateau) for one in found), found[0].enough_repeats]
+        assert shown == wanted

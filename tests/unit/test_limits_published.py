@@ -46,7 +46,7 @@ def test_one_figure_per_point_is_never_reached(path: Path):
     assert "one repeat" in one.throughput.statement or not one.throughput.gains
     assert "one repeat per point" in one.throughput.notes[0]
     assert all(gain.gain_upper_one_sided is None for gain in one.throughput.gains)
-    assert "3 repeats of each point (now 1)" in (one.measure_next or "")
+    assert ", 3 times each in separate processes" in (one.measure_next or "")
     assert one.estimate is not None and one.estimate.statement.startswith(("estimate: ", "still gaining "))
 
 
@@ -55,8 +55,8 @@ def test_one_figure_per_point_is_never_reached(path: Path):
     [
         # 36784 / 33585, and 30085 below 36784
         ("gb10_mjlab", "estimate: 2,048 environments (a doubling gains 9.5%; FPS fall beyond 4,096)"),
-        # (11076852 / 10969399) to the power of 1 / log2(18000 / 15000)
-        ("genesis_4090l", "estimate: 15,000 environments (a doubling gains 3.8%; FPS fall beyond 17,000)"),
+        # (11076852 / 10969399) to the power of 1 / log2(18000 / 15000); 11076852 is 3.7% below 11497237, within noise
+        ("genesis_4090l", "estimate: 15,000 environments (a doubling gains 3.8%)"),
         # 37865 / 36447, and 69090 / 40944
         ("h100_anymal", "estimate: 8,192 environments (a doubling gains 3.9%; doubling 32,768 gains 69% again)"),
         # 45406 / 41304
@@ -82,7 +82,7 @@ def test_isaac_lab_still_gains_at_the_end():
     assert gains("isaac-lab-rtx-4090") == [61.0, 51.9, 19.7]
     assert law_error("isaac-lab-rtx-4090") < 0.10
     assert (only_series("isaac-lab-rtx-4090").measure_next or "").startswith(
-        "Measure 2,048 environments, and at least 3"
+        "Measure 1,024 and 2,048 environments, 3 times each"
     )
 
 

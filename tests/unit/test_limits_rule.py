@@ -148,3 +148,19 @@ def test_censoring_recovers_what_all_seeds_would_have_told():
     (found,) = censored.contrasts(cut)
     assert found.variance is not None and found.log_gain == pytest.approx(0.1, abs=3 * math.sqrt(found.variance))
     assert 0.3 * math.sqrt(2 / 3000) < math.sqrt(found.variance) < 1.5 * 0.3 * math.sqrt(2 / 3000)
+
+
+def test_the_censored_fit_is_that_of_lifelines():
+    """Means and covariance of LogNormalAFTFitter(fit_intercept=False), lifelines 0.30.3, with a column of 0 and 1 for each num_envs."""
+    seeds = {
+        16: ([31.2, 35.5, 38.9, 39.7], [40.0, 40.0]),
+        32: ([24.1, 27.3, 30.2, 33.8, 38.4, 29.0], []),
+        64: ([20.5, 22.1, 24.9, 26.6, 30.1, 33.3], []),
+    }
+    means, variances = (3.658395, 3.405459, 3.253644), (4.328535e-3, 3.806927e-3, 3.806927e-3)
+    found = censored.contrasts(seeds)
+    assert [one.log_gain for one in found] == pytest.approx([means[0] - means[1], means[1] - means[2]], abs=2e-6)
+    # 18 seeds and three means: the variance of maximum likelihood counts 18 / 15 times, with 16 - 3 degrees of freedom.
+    wanted = [1.2 * (variances[place] + variances[place + 1]) for place in (0, 1)]
+    assert [one.variance for one in found] == pytest.approx(wanted, rel=1e-5)
+    assert [one.degrees for one in found] == [13, 13]

@@ -86,6 +86,52 @@ def test_tables_as_people_have_them(lines: tuple[str, ...], understood: int):
     assert len(read.understood) == understood
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "first", "last", "failed"),
+    [
+        # Spaces between thousands.
+        ("a6000-go2.md", "still gaining 20% a doubling at 32,768", (64, 2136.0, None), (32768, 194147.0, None), None),
+        # Units within cells, under a heading without one.
+        ("physx-12gb.md", "still gaining 19% a doubling at 16,384", (2048, 55425.0, 3.5), (16384, 142034.0, 8.3), None),
+        # Bold numbers, and a column of notes.
+        ("metal-humanoid.md", "still gaining 21% a doubling at 8,192", (1, 46.0, None), (8192, 198263.0, None), None),
+        # Two columns of steps, a remark behind a number, out of memory in another column than FPS.
+        ("newton-soft.md", "estimate: 64 environments (a doubling loses 32.1%", (1, 52.0, 1.8), (384, None, None), 384),
+        # FPS of training before FPS of the environment, and memory in MB.
+        ("mlx-cartpole.md", "still gaining 11% a doubling at 8,192", (16, 29884.0, 0.0949), (8192, 688175.0, 0.0712), None),
+        ("maniskill-isaaclab-80px.csv", "still gaining 29% a doubling at 1,024", (4, 647.703, None), (1024, 46796.53, None), None),
+        # Tabs, and FPS in thousands.
+        ("envpool-pong.tsv", "estimate: 16 environments (a doubling gains 5.9%)", (1, 14577.17, None), (32, 199684.5, None), None),
+    ],
+)  # fmt: skip
+def test_tables_of_seven_projects_as_they_wrote_them(
+    name: str,
+    said: str,
+    first: tuple[int, float | None, float | None],
+    last: tuple[int, float | None, float | None],
+    failed: int | None,
+):
+    path = Path(__file__).parents[1] / "fixtures/as_written" / name
+    read = parse(path.read_text(encoding="utf-8"), name)
+    for row, wanted in ((read.rows[0], first), (read.rows[-1], last)):
+        assert row.num_envs == wanted[0]
+        assert (row.fps, row.vram_gb) == tuple(None if one is None else pytest.approx(one) for one in wanted[1:])
+    (series,) = decide(read, name, Decide()).series
+    assert series.estimate is not None and series.estimate.statement.startswith(said)
+    assert [point.num_envs for point in series.throughput.infeasible] == ([] if failed is None else [failed])
+
+
+def test_two_repeats_get_an_estimate_and_three_a_verdict():
+    two = decide(table("num_envs,fps,repeat", "16,100,0", "16,101,1", "32,102,0", "32,103,1"), "t", Decide()).series[0]
+    assert two.estimate is not None and two.estimate.statement == "estimate: 16 environments (a doubling gains 2.0%)"
+    single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Decide()).series[0]
+    assert single.estimate is not None
+    wide, narrow = (one.steps[0].gain_upper - one.steps[0].gain_lower for one in (single.estimate, two.estimate))
+    assert narrow < wide, "a mean of two is less noisy than one"
+    three = verdict(repeats({16: [100.0, 100.1, 100.2], 32: [100.0, 100.1, 100.2]})).series[0]
+    assert (three.estimate, three.throughput.state) == (None, "reached")
+
+
 def test_units_of_memory_and_a_name_of_its_own_before_others():
     (row,) = table("num_envs,fps,total_fps,VRAM (MiB)", "16,5,7,1000").rows
     assert (row.fps, row.vram_gb) == (5.0, pytest.approx(1.048576))
@@ -207,7 +253,7 @@ def test_one_repeat_never_reaches_a_threshold_and_says_so():
     assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
     assert "one repeat per point" in series.throughput.notes[0]
     assert series.measure_next == (
-        "Measure at least 3 repeats of each point (now 1): doubling 16 gains 0.0%, but nothing bounds it with one repeat."
+        "Measure 16 and 32 environments, 3 times each in separate processes: fewer cannot tell a gain from noise."
     )
 
 
@@ -232,7 +278,7 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     assert series.measure_next == "Measure 600 environments (twice 300): 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
     assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
-    assert (alone.measure_next or "").startswith("Measure 700 environments (twice 350)")
+    assert (alone.measure_next or "").startswith("Measure 350 and 700 environments, 3 times each")
 
 
 def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
@@ -329,7 +375,7 @@ def test_an_empty_time_without_a_budget_is_not_measured_and_said():
     said = verdict(["num_envs,fps,seconds_to_target", "16,1,5", "32,2,"])
     learned = said.series[0].learning
     assert learned is not None and [point.num_envs for point in learned.points] == [16]
-    assert "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured" in said.notes[1]
+    assert "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured" in said.notes[0]
 
 
 def test_memory_without_a_device_and_without_a_column():
@@ -374,6 +420,23 @@ def test_the_command_prints_threshold_interval_gains_law_and_memory(file: Path):
         "memory far from binding: 95% of the GPU's 80.0 GB",
     ):
         assert any(line.startswith(start) for line in lines), start
+
+
+def test_the_command_prints_an_estimate_without_columns_that_say_unknown():
+    """Memory of 384 environments that did not fit cannot be on the line through the other peaks: what was measured is said."""
+    done = command(Path(__file__).parents[1] / "fixtures/as_written/newton-soft.md", "--device-gb", "25.8", columns=100)
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert [line.split()[0] for line in lines[:4] if line[0].islower()][:2] == ["throughput", "memory"]
+    for start in (
+        "memory 256 environments fit as measured, 384 did not; no line through the peaks",
+        "envs FPS a doubling gains 95% interval",
+        "64 1,141 -32.1% -36.4% to -27.4% estimate, FPS fall",
+        "384 out of memory",
+        "note one repeat per point: an estimate, not a verdict",
+        "note column 'env-steps/s' is read as fps",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+    assert "unknown" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_the_command_prints_json(file: Path):

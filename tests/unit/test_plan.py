@@ -19,13 +19,13 @@ def test_trials_points_and_power_are_told():
     first, throughput, power = a_plan()
     assert first == "Study x: 12 trials at most, 1 arm (stock)"
     assert throughput.startswith(
-        "throughput: 12 trials = 4 points × 3 repeats × 1 arm (stock), sampler grid; num_envs 512, 1,024"
+        "throughput: 12 trials = 4 points × 3 repeats × 1 arm (stock) (sampler grid); num_envs 512, 1,024"
     )
     assert power.startswith("Power: with 3 repeats a plateau is shown in ") and "from published GPU studies" in power
 
 
 @pytest.mark.parametrize(
-    ("repeats", "said"), [(1, "1 repeat decide nothing"), (2, "2 repeats decide nothing, 3 are the least")]
+    ("repeats", "said"), [(1, "1 repeat decides nothing"), (2, "2 repeats decide nothing, 3 are the least")]
 )
 def test_too_few_repeats_are_said_before_they_are_measured(repeats: int, said: str):
     assert said in a_plan(sweep={"repeats": repeats})[-1]
@@ -37,6 +37,22 @@ def test_more_repeats_show_more_and_a_cpu_is_noisier():
     ]
     assert shares == sorted(shares) and shares[0] < shares[-1]
     assert "11.0%, from published CPU studies" in a_plan(on_cpu=True)[-1]
+
+
+def test_blocks_that_hold_the_last_doubling_have_fewer_degrees_of_freedom():
+    """Five processes leave four degrees of freedom, and five fresh repeats of both ends eight: the same noise shows less."""
+    fresh, whole, halves, alone = (
+        a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": block}, on_cpu=True)[-1]
+        for block in (1, "all", 2, 3)
+    )
+    assert "compared within each process" not in fresh and whole.endswith("sizes compared within each process)")
+    shares = [float(words.split("shown in ")[1].split("%")[0]) for words in (fresh, whole)]
+    assert shares[1] < shares[0]
+    assert halves == alone == whole, "4 = 2 + 2 points: the two largest share a process"
+    blocks = a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": "all"})[1]
+    assert blocks.startswith(
+        "throughput: 25 trials = 4 points × 5 repeats × 1 arm (stock) (sampler grid) + 5 first points once more"
+    )
 
 
 def test_one_size_is_no_doubling_and_points_that_are_left_out_are_named():

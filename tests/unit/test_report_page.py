@@ -15,7 +15,7 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Broken
-from records import GPU, Trial, a_study, a_trial, fps_trials, write_study
+from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 
 
 @pytest.fixture
@@ -44,15 +44,39 @@ def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
     assert not re.findall(r"<(?:script|link|iframe)\b", page)
     assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
     assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg")))
-    assert "Study demo</strong>, task Isaac-Cartpole-Camera-Direct: 5 of 15 trials measured." in page
+    assert "5 of 15 trials: 4 measured, 1 out of memory" in page
     assert '<td class="s" data-head="status">out of memory</td><td class="n" data-head="FPS total"></td>' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     anchors, targets = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'id="([^"]+)"', page))
     assert (
-        anchors == {"overview", "thresholds", "trials"} <= targets
+        anchors == {"answer", "details", "thresholds", "trials"} <= targets
     )  # a study without learning trials has no such section
     assert 'name="viewport"' in page and "@media print" in page
     assert "System Message" not in page  # what docutils writes where a caption is not well formed
+
+
+def test_it_opens_with_the_answer_and_one_figure_and_folds_explanations(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    opening, _, rest = page.partition('<section id="details">')
+    assert "<dt>stock: run 32 environments (horizon 8, batch 128): 2 FPS (100% of the best)</dt>" in opening
+    assert "<dd>Threshold: undecided (" in opening and "<dd>Next: Measure" in opening
+    assert re.findall('<figure id="([^"]+)"', opening) == ["throughput"]
+    assert re.findall('<figure id="([^"]+)"', rest) == ["memory", "phases"]
+    # What explains, and every table, is folded; nothing is open from the start.
+    assert "<details open" not in page and page.count("<details") == page.count("</details>")
+    unfolded = re.sub("<details.*?</details>", "", page, flags=re.DOTALL)
+    assert "Small marks are single repeats" in page and "Small marks are single repeats" not in unfolded
+    assert "<table" in page and "<table" not in unfolded
+
+
+def test_a_study_that_only_learns_opens_with_the_cost_of_its_target():
+    trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]})
+    verdict = decide(records_of(trials), a_study())
+    figures = {f"{name}.svg": b"<svg/>" for name in ("memory", "learning", "target")}
+    opening = report.page(verdict, [], figures, lambda _: []).partition('<section id="details">')[0]
+    assert "run 16 environments (horizon 8, batch 128): target in 20.1 s" in opening
+    assert "<dd>Doubling 16 takes 25.4% longer (at least 2" in opening
+    assert re.findall('<figure id="([^"]+)"', opening) == ["target"]
 
 
 def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):

@@ -5,12 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from envknee.record.read import load_records
 from envknee.show import terminal
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
+from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Broken
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, records_of, write_study
 from rich.console import Console
@@ -131,7 +133,7 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
         ({16: [20.0] * 3, 32: [10.0] * 3}, "still pays at 32 envs  32 or more", "still pays at 32 environments"),
         (
             {16: [None] * 3, 32: [None] * 3},
-            "undecided up to 32 envs  16 or more",
+            "undecided up to 32 envs (too few seeds arrived)  16 or more",
             "undecided; 0 of 6 trials reached the target",
         ),
     ],
@@ -165,9 +167,11 @@ def test_nothing_that_files_say_can_steer_the_terminal():
     changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
     stream = io.StringIO()
     console = Console(file=stream, width=200, markup=False, highlight=False, force_terminal=True, color_system=None)
-    terminal.print_summary(verdict.model_copy(update=changed), StudyFolder(Path("results/demo")), console)
+    changed_verdict = verdict.model_copy(update=changed)
+    terminal.print_summary(changed_verdict, StudyFolder(Path("results/demo")), console)
+    terminal.print_answer(changed_verdict, StudyFolder(Path("results/demo")), console)
     text = stream.getvalue()
-    assert text.count("[red]x[/red]") == 8
+    assert text.count("[red]x[/red]") > 8
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
 
@@ -181,6 +185,47 @@ def test_no_line_but_a_path_is_wider_than_the_terminal(width: int):
     assert max(len(line) for line in lines if line not in paths) <= width
 
 
+PUBLISHED = Path(__file__).parents[2] / "results-published"
+
+
+def answered(name: str, width: int = 100) -> list[str]:
+    folder = StudyFolder(PUBLISHED / name)
+    verdict = decide(load_records(folder), load_study(folder))
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, markup=False, highlight=False, force_terminal=True, color_system=None)
+    terminal.print_answer(verdict, StudyFolder(Path("results") / name), console)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("name", sorted(path.name for path in PUBLISHED.iterdir() if path.is_dir()))
+def test_the_answer_of_a_published_study_has_at_most_twelve_lines_of_a_hundred_characters(name: str, width: int):
+    lines = answered(name, width)
+    assert len(lines) <= 12
+    assert max(len(line) for line in lines if "results/" not in line) <= min(width, 100)
+    assert lines[0].startswith(name) and lines[-1] == f"more     envknee summary --all results/{name}"
+    assert not any("not reached" in line for line in lines)
+
+
+def test_the_answer_is_what_to_run_why_and_what_next():
+    lines = answered("cartpole-stock-lean")
+    rows = {line.split()[0]: re.split(r"\s{2,}", line) for line in lines}
+    assert rows["stock"] == ["stock", "8,192", "62,324 FPS (95%)", "8,192 (2,048 to 8,192)", "throughput"]
+    assert rows["lean"][3:] == ["undecided (10 more repeats)", "nothing yet"]
+    assert "why      stock: doubling 8,192 gains 4.5% (at most 5.6%, 5 repeats; cut-off 10%)" in lines
+    assert any(line.startswith("next     lean: Measure 32,768 environments") for line in lines)
+    (learned,) = [line for line in answered("cartpole-one-gpu-learning") if line.startswith("why")]
+    assert learned == "why      doubling 1,024 takes 54.4% longer (at least 26.0%, 3 seeds; cut-off 25%)"
+
+
+def test_an_undecided_answer_says_what_would_decide_it():
+    apart = "\n".join(answered("cartpole-one-gpu-full"))
+    assert "undecided (no machine ran both sizes)" in apart
+    near = "\n".join(answered("cartpole-two-gpu-pipeline"))
+    assert "undecided (too near the cut-off)" in near and "Either size will do: doubling 2,048 gains 9.2%" in near
+    assert "undecided (1 more repeat)" in near
+
+
 def test_command_in_a_pipe_has_no_colours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -190,6 +235,11 @@ def test_command_in_a_pipe_has_no_colours(
     folder = write_study(tmp_path / "demo", a_study(), trials)
     folder.verdict.write_text(canonical_json(decide(records_of(trials), a_study())))
     monkeypatch.setattr("sys.argv", ["summary", str(folder.root)])
+    terminal.main()
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert text.endswith(f"report   {folder.report}  (not written yet)\nmore     envknee summary --all {folder.root}\n")
+    monkeypatch.setattr("sys.argv", ["summary", "--all", str(folder.root)])
     terminal.main()
     text = capsys.readouterr().out
     assert "\x1b" not in text

@@ -92,7 +92,7 @@ def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace
         study = a_copy.study(tracking={"uri": f"http://127.0.0.1:{nobody.getsockname()[1]}"})
         result = a_copy.sweep(study)
     assert result.returncode != 0 and "cannot be used" in result.stdout
-    assert "stops paying" in result.stdout and folder.report.exists() and not folder.published.exists()
+    assert "limited by" in result.stdout and folder.report.exists() and not folder.published.exists()
 
 
 def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: Workspace):

@@ -35,8 +35,10 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
     lines = [f"Study {study.study}: {len(slots)} trials at most, {_listed(sorted(study.arms), 'arm')}"]
     for kind in ("throughput", "learning"):
         if sweep := study.sweep(kind):
-            count = sum(slot.kind == kind for slot in slots)
-            lines.append(f"{kind}: {count} trials = {_points(study, sweep)}; {_sizes(sweep)}")
+            own = [slot for slot in slots if slot.kind == kind]
+            again = sum(slot.again for slot in own)
+            once_more = f" + {again} first points once more, which show drift" if again else ""
+            lines.append(f"{kind}: {len(own)} trials = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
             lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
@@ -49,7 +51,7 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
 def _points(study: Study, sweep: Sweep) -> str:
     points = space.points_asked(sweep, study.world_sizes)
     repeats = f"up to {sweep.repeats}" if sweep.chooses_trials else f"{sweep.repeats}"
-    return f"{points} points × {repeats} repeats × {_listed(sorted(study.arms), 'arm')}, sampler {sweep.sampler}"
+    return f"{points} points × {repeats} repeats × {_listed(sorted(study.arms), 'arm')} (sampler {sweep.sampler})"
 
 
 def _sizes(sweep: Sweep) -> str:

@@ -69,14 +69,18 @@ def page(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )
     templates.filters["linked"] = linked
+    shown = [entry for entry in registry.FIGURES if entry.svg in figures]
+    # What is kept with the measurements shows the answer best.
+    first = next((entry for entry in shown if entry.is_kept), next(iter(shown), None))
     sections = {
-        section: [_figure(entry, figures[entry.svg]) for entry in registry.FIGURES if entry.section == section and entry.svg in figures]
+        section[2:]: [_figure(e, figures[e.svg]) for e in shown if e is not first and e.section == section]
         for section in registry.SECTIONS
-    }  # fmt: skip
+    }
     return templates.get_template("page.html").render(
         verdict=verdict,
         words=words,
-        sections={section: shown for section, shown in sections.items() if shown},
+        first=first and _figure(first, figures[first.svg]),
+        sections={section: drawn for section, drawn in sections.items() if drawn},
         columns=COLUMNS,
         trials=trial_rows(records, links),
         trials_caption=_html_of("trials.rst"),

@@ -1,12 +1,14 @@
-"""The verdict of a study in the terminal: a table of thresholds, then a line per limit.
+"""The verdict of a study in the terminal: the answer, its evidence and the next step in a few lines; all of it if asked for.
 
 Input: verdict.json (and, for --where, study.json and the records' names). Output: text, without colours when piped.
 
-    envknee summary results/<study>             the table
+    envknee summary results/<study>             at most 12 lines of 100 characters
+    envknee summary results/<study> --all       every limit, phase, prediction and note
     envknee summary results/<study> --where     one line: how far the study is, and where its results are
 """
 
 import argparse
+import io
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +32,72 @@ from envknee.verdict.words.numbers import percent
 
 Lines = list[tuple[str, str]]
 """What a line is about, and its text."""
+
+
+MOST_LINES, MOST_WIDTH = 12, 100
+"""Of the answer."""
+
+
+def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
+    """Print what to run of each arm, why, and what to do next; at most `MOST_LINES` lines, cut where they would wrap."""
+    width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
+    series = words.answered_series(verdict)
+    known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
+    known += [*words.hardware_of(verdict), None if series is None else str(series)]
+    advice = [("advice", found.statement) for found in (verdict.remedies, verdict.rules) if found is not None]
+    # Beside the arms: title, heads, a rule, the report, and what says more.
+    most = MOST_LINES - 5 - 2 * len(advice)
+    shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
+    answers = {arm.arm: words.answer(arm) for arm in shown}
+    lines = [" · ".join(part for part in known if part), *_answers(answers, width, series is None)]
+    if len(shown) < len(verdict.arms):
+        lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
+    for word, said in advice:
+        lines += _wrapped(f"{word:<8} {said}", width, 2)
+    lines += _why(answers, MOST_LINES - 2 - len(lines), width)
+    lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
+    written = "" if folder.report.exists() else "  (not written yet)"
+    for line in (*lines, f"report   {folder.report}{written}", f"more     envknee summary --all {folder.root}"):
+        console.print(line, soft_wrap=True)
+
+
+def _answers(answers: dict[str, words.Answer], width: int, with_series: bool) -> list[str]:
+    """Return a table of what to run, a line for each arm, cut where it would wrap."""
+
+    def run(own: words.Answer) -> str:
+        return f"{own.run}, {own.series}" if with_series and own.series else own.run
+
+    rows = [(name, run(own), own.gives, own.limit, own.limited_by) for name, own in answers.items()]
+    heads = ("arm", "environments", "gives (of best)", "threshold", "limited by")
+    first = int(len(rows) == 1)  # a single arm needs no name
+    table = words.Table("", heads[first:], [row[first:] for row in rows])
+    stream = io.StringIO()
+    Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
+    return [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
+
+
+def _why(answers: dict[str, words.Answer], room: int, width: int) -> list[str]:
+    """Return evidence and next steps, as many of them as there is room for: one line of each arm before more of any."""
+
+    def told(word: str, arm: str, text: str) -> str:
+        return f"{word:<8} {arm}: {text}" if len(answers) > 1 else f"{word:<8} {text}"
+
+    first = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[:1]]
+    later = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[1:]]
+    steps = [told("next", arm, own.next_step) for arm, own in answers.items() if own.next_step]
+    lines = first[:room]
+    steps = steps[: room - len(lines)]
+    lines += later[: room - len(lines) - len(steps)]
+    for place, step in enumerate(steps):
+        free = (room - len(lines)) // (len(steps) - place)
+        lines += _wrapped(step, width, free)
+    return lines
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    return textwrap.wrap(
+        printable(text), width, subsequent_indent=" " * 9, max_lines=most, placeholder=" …", break_on_hyphens=False
+    )
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
@@ -88,10 +156,10 @@ def _print(text: str, console: Console) -> None:
     console.print(printable(text))
 
 
-def _table(content: words.Table) -> Table:
+def _table(content: words.Table, wrap: bool = True) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in content.columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)
     for row in content.rows:
         table.add_row(*map(printable, row))
     return table
@@ -196,6 +264,7 @@ def main() -> None:
     """Print the verdict of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument("--all", action="store_true", help="print every limit, phase, prediction and note")
     parser.add_argument(
         "--where", action="store_true", help="print one line: how far the study is, and where its results are"
     )
@@ -204,7 +273,8 @@ def main() -> None:
     if arguments.where:
         print(where(folder))
     else:
-        print_summary(read_verdict(folder), folder, Console(markup=False, highlight=False, emoji=False))
+        show = print_summary if arguments.all else print_answer
+        show(read_verdict(folder), folder, Console(markup=False, highlight=False, emoji=False))
 
 
 if __name__ == "__main__":

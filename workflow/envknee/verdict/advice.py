@@ -142,10 +142,14 @@ def _first_of_all(
     if binds == "none yet: measure more repeats":
         gain = limit.unsure
         assert gain is not None, "more repeats are asked for because of one"
+        last = limit.gains[-1]
+        if not last.machines:
+            return f"Measure {last.num_envs:,} and {last.doubled:,} environments{ranks.each} on the same machine: none ran both."
         bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
-        more = limit.more_repeats
-        wanted = "" if more is None else f" (about {more} more)"
-        return f"Measure more repeats{wanted}: doubling {gain.num_envs:,} gains {percent(gain.gain)}, but its upper bound is {bound}."
+        said = f"doubling {gain.num_envs:,} gains {percent(gain.gain)}, but its upper bound is {bound}."
+        if limit.more_repeats is None:
+            return f"Either size will do: {said} Over 200 repeats would be needed to tell it from the cut-off."
+        return f"Measure more repeats (about {limit.more_repeats} more): {said}"
     if limit.gains:
         last = limit.gains[-1]
         why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"

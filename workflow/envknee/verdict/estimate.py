@@ -39,7 +39,7 @@ class Estimate(Frozen):
     """Where the law t0 + c N puts the limit; None where there is no law that fits."""
     steps: list[Step]
     falls_beyond: int | None
-    """From this num_envs on FPS fall, and do not come back."""
+    """From this num_envs on FPS fall by more than the noise that was assumed, and do not come back."""
     dips: list[int]
     """At which FPS are below those of both neighbours."""
     jumps: list[int]
@@ -78,18 +78,20 @@ def estimate(
     if law is not None and law.used and law.half_saturation_num_envs is not None:
         # The law's gain t0 / (t0 + 2 c N) is below delta from N = N_half (1 / delta - 1) / 2 on.
         by_law = law.half_saturation_num_envs * (1.0 / delta - 1.0) / 2.0
-    peak = max(sizes, key=lambda size: fps[size])
+    peak, last = max(sizes, key=lambda size: fps[size]), sizes[-1]
+    _, most = gain_interval(math.log(fps[last] / fps[peak]), [cv(peak), cv(last)], confidence)
+    falls_beyond = peak if most < 0.0 else None
     return Estimate(
         num_envs=best,
         lowest=next((step.num_envs for step in steps if step.gain_lower < delta), None),
         highest=next((step.num_envs for step in steps if step.gain_upper < delta), None),
         by_law=by_law,
         steps=steps,
-        falls_beyond=peak if peak != sizes[-1] else None,
+        falls_beyond=falls_beyond,
         dips=dips,
         jumps=jumps,
         noise=noise,
-        statement=_statement(sizes, steps, best, peak, jumps),
+        statement=_statement(sizes, steps, best, falls_beyond, jumps),
     )
 
 
@@ -104,13 +106,15 @@ def _step(
     return Step(num_envs=size, to_num_envs=larger, gain=gain, gain_lower=lower, gain_upper=upper)
 
 
-def _statement(sizes: Sequence[int], steps: Sequence[Step], best: int | None, peak: int, jumps: Sequence[int]) -> str:
+def _statement(
+    sizes: Sequence[int], steps: Sequence[Step], best: int | None, falls_beyond: int | None, jumps: Sequence[int]
+) -> str:
     if best is None:
         return f"still gaining {percent(steps[-1].gain, 0)} a doubling at {sizes[-1]:,}, the largest size"
     step = next(step for step in steps if step.num_envs == best)
     said = [f"a doubling gains {percent(step.gain)}" if step.gain >= 0.0 else f"a doubling loses {percent(-step.gain)}"]
-    if peak != sizes[-1]:
-        said.append(f"FPS fall beyond {peak:,}")
+    if falls_beyond is not None:
+        said.append(f"FPS fall beyond {falls_beyond:,}")
     if jumps:
         again = [step for step in steps if step.num_envs in jumps]
         said.append(f"doubling {listed(jumps)} gains {' and '.join(percent(step.gain, 0) for step in again)} again")

@@ -2,6 +2,8 @@
 
 The last doubling is the first that the fixed sequence tests, at half of 1 - confidence (`rule.union`): the chance that it is shown to gain
 less than delta follows from the non-central t. Holm, the other half, adds little, so that the power is a lower bound.
+Fresh processes leave 2 r - 2 degrees of freedom, pairs within r processes r - 1 (`rule.contrasts`). Pairs get the same noise: how much of
+it the sizes of a process share is not known before it is measured, and counts as none.
 """
 
 import math
@@ -33,9 +35,11 @@ class Power(NamedTuple):
     """Where the last doubling truly gains nothing; 0 with fewer than three repeats, which decide nothing."""
     enough_repeats: int | None
     """Repeats that show it in 80% of studies; None: over 50."""
+    paired: bool = False
+    """True where each process measures both ends of the last doubling."""
 
 
-def power(repeats: int, cv: float, delta: float, confidence: float) -> Power:
+def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> Power:
     """Return what a study can show.
 
     Args:
@@ -43,18 +47,21 @@ def power(repeats: int, cv: float, delta: float, confidence: float) -> Power:
         cv: coefficient of variation of FPS between processes, such as 0.05
         delta: a doubling that gains less has stopped paying
         confidence: of the decision
+        paired: whether each process measures both ends of the last doubling
     """
-    enough = next(
-        (r for r in range(LEAST_REPEATS, MOST_REPEATS + 1) if chance(0.0, r, cv, delta, confidence) >= ENOUGH), None
-    )
-    return Power(repeats, cv, delta, chance(0.0, repeats, cv, delta, confidence), enough)
+
+    def of_plateau(repeats: int) -> float:
+        return chance(0.0, repeats, cv, delta, confidence, paired)
+
+    enough = next((r for r in range(LEAST_REPEATS, MOST_REPEATS + 1) if of_plateau(r) >= ENOUGH), None)
+    return Power(repeats, cv, delta, of_plateau(repeats), enough, paired)
 
 
-def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float) -> float:
+def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:
     """Return the chance that the last doubling, which truly gains `gain`, is shown to gain less than `delta`."""
     if repeats < LEAST_REPEATS:
         return 0.0
-    degrees = 2 * repeats - 2
+    degrees = repeats - 1 if paired else 2 * repeats - 2
     shift = (math.log1p(gain) - math.log1p(delta)) / (cv * math.sqrt(2.0 / repeats))
     return float(nct.cdf(stdtrit(degrees, (1.0 - confidence) / 2), degrees, shift))
 
@@ -67,9 +74,10 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
         on_gpu: whether its trials run on GPUs
         measured: coefficient of variation between processes that earlier studies of this machine showed (`noise.measured_cv`)
     """
-    if study.throughput is None:
+    sweep = study.throughput
+    if sweep is None:
         return None
-    largest = max(space.axes(study.throughput)[0])
+    largest = max(space.axes(sweep)[0])
     if measured is not None:
         cv, source = measured, "from earlier studies of this machine"
     elif on_gpu:
@@ -78,7 +86,10 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     else:
         cv, source = CPU_CV, "from published CPU studies"
     settings = study.decide
-    return power_words(power(study.throughput.repeats, cv, settings.delta, settings.confidence), source)
+    # The largest sizes end the last part of a repeat (`ask.blocks`).
+    points = space.points_asked(sweep, study.world_sizes)
+    paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
+    return power_words(power(sweep.repeats, cv, settings.delta, settings.confidence, paired), source)
 
 
 def power_words(found: Power, of: str) -> str:
@@ -89,9 +100,11 @@ def power_words(found: Power, of: str) -> str:
         of: where the noise is from, such as `published GPU studies`
     """
     if found.repeats < LEAST_REPEATS:
-        first = f"Power: {found.repeats} repeat{'' if found.repeats == 1 else 's'} decide nothing, {LEAST_REPEATS} are the least."
+        few = "1 repeat decides" if found.repeats == 1 else f"{found.repeats} repeats decide"
+        first = f"Power: {few} nothing, {LEAST_REPEATS} are the least."
     else:
         first = f"Power: with {found.repeats} repeats a plateau is shown in {found.of_plateau:.0%} of such studies."
     wanted = f"over {MOST_REPEATS}" if found.enough_repeats is None else f"{found.enough_repeats}"
     more = f" {wanted} repeats would show it in {ENOUGH:.0%}." if found.of_plateau < ENOUGH else ""
-    return f"{first}{more} (cut-off {found.delta:.0%}; noise between processes {found.cv:.1%}, {of})"
+    pairs = "; sizes compared within each process" if found.paired else ""
+    return f"{first}{more} (cut-off {found.delta:.0%}; noise between processes {found.cv:.1%}, {of}{pairs})"

@@ -2,10 +2,13 @@
 
 Input: the text of a file. Output: the same as CSV, a line for a line, so that messages name the right one; and for a header, which column
 each is, by which factor its numbers are to be multiplied, and a sentence about each that was understood by another name.
+In Markdown and tables with tabs a number may be bold, have separators of thousands, a ~ before it and a remark in parentheses behind it;
+in any table a cell may name its unit, as in `3.5 GB` and `200k`.
 """
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections import Counter
@@ -21,12 +24,15 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "# envs", "#envs", "parallel envs", "parallel environments", "batch of envs",
     ),
     "fps": (
-        "total_fps", "fps_total", "total fps", "fps total", "mean_fps", "mean fps", "frames/s", "frames per second", "steps/s", "steps/sec",
-        "steps per second", "env steps/s", "sps", "throughput",
+        "total_fps", "fps_total", "total fps", "fps total", "mean_fps", "mean fps", "train fps", "env-steps/s", "env steps/s",
+        "env steps/sec", "env.step/fps", "env fps", "frames/s", "frames per second", "sps", "steps per second", "steps/s", "steps/sec",
+        "throughput",
     ),
-    "vram_gb": ("vram", "gpu memory", "gpu_memory", "gpu mem", "gpu_mem", "memory", "peak memory", "peak vram", "vram peak"),
+    "vram_gb": (
+        "vram", "gpu memory", "gpu_memory", "gpu mem", "gpu_mem", "memory", "peak memory", "peak vram", "vram peak", "peak_vram",
+    ),
 }  # fmt: skip
-"""Column -> other names of it, in lower case and without a unit."""
+"""Column -> other names of it, in lower case and without a unit; of several that a table has the first one listed is read."""
 
 FACTORS: Mapping[str, Mapping[str, Decimal]] = {
     "num_envs": {"": Decimal(1), "k": Decimal(1000)},
@@ -41,6 +47,9 @@ FACTORS: Mapping[str, Mapping[str, Decimal]] = {
 """Column -> unit in the header -> factor to the column's own unit."""
 
 UNIT = re.compile(r"^(?P<name>.*?)\s*[(\[](?P<unit>[^)\]]*)[)\]]\s*$")
+CELL = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))\s*(?P<unit>[A-Za-z]+)")
+THOUSANDS = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
+REMARK = re.compile(r"\s*[(（].*$")
 SUFFIX = re.compile(r"^(?P<name>.*?)[_ ](?P<unit>gib|mib|gb|mb)$")
 
 
@@ -67,56 +76,78 @@ def as_csv(text: str, source: str) -> str:
     if first.lstrip().startswith("|"):
         return "\n".join(_of_markdown(line) for line in lines)
     if "\t" in first:
-        return "\n".join(line if line.lstrip().startswith("#") else _line(line.split("\t")) for line in lines)
+        return "\n".join(
+            line if line.lstrip().startswith("#") else _line([_plain(cell) for cell in line.split("\t")])
+            for line in lines
+        )
     return text
 
 
-def understand(header: Sequence[str], known: Sequence[str]) -> Understood:
+def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]) -> Understood:
     """Return which columns these are.
 
     Args:
         header: as it stands in the file
+        first: the first row below it, whose cells may name the unit that a heading does not
         known: names of columns that are read; one that stands there by its own name goes before any other name of it
     """
     names = [given.lower() for given in header]
     factors = [Decimal(1)] * len(names)
     said = []
-    for place, given in enumerate(header):
-        if names[place] in known or not given:
-            continue
-        name, factor = _column_of(given)
-        if name is not None and name not in names:
-            names[place], factors[place] = name, factor
+    for column in [column for column in ALIASES if column in known and column not in names]:
+        by_rank = [
+            (*found, place)
+            for place, (given, cell) in enumerate(itertools.zip_longest(header, first[: len(header)], fillvalue=""))
+            if (found := _rank(given, cell, column))
+        ]
+        if by_rank:
+            _, factor, place = min(by_rank)
+            names[place], factors[place] = column, factor
             times = "" if factor == 1 else f" x {factor.normalize():,f}"
-            said.append(f"column {given!r} is read as {name}{times}")
+            said.append(f"column {header[place]!r} is read as {column}{times}")
     return Understood(names, factors, tuple(said))
 
 
-def scaled(cell: str, factor: Decimal) -> str:
-    """Return a cell in its column's own unit; what is no number stays as it is, to be named in an error."""
+def scaled(cell: str, column: str, factor: Decimal) -> str:
+    """Return a cell in its column's own unit: the cell's own factor, where it names a unit, goes before the header's.
+
+    What is no number stays as it is, to be named in an error.
+    """
+    units = FACTORS.get(column, {})
+    if (own := CELL.fullmatch(cell)) and own["unit"].lower() in units:
+        cell, factor = own["number"], units[own["unit"].lower()]
     try:
         return cell if factor == 1 else format(Decimal(cell) * factor, "f")
     except ArithmeticError:
         return cell
 
 
-def _column_of(given: str) -> tuple[str | None, Decimal]:
+def _rank(given: str, cell: str, column: str) -> tuple[int, Decimal] | None:
+    """Return how good a name of `column` a heading is, 0 being the best, and the factor of its unit; None where it is none.
+
+    A heading without a unit, where the column needs one, counts if the first `cell` has one.
+    """
     plain = given.lower().strip()
     match = UNIT.match(plain) or SUFFIX.match(plain)
     name, unit = (match["name"].strip(), match["unit"].strip()) if match else (plain, "")
-    for column, others in ALIASES.items():
-        if name in (column, *others) or name == column.removesuffix("_gb"):
-            return (column, FACTORS[column][unit]) if unit in FACTORS[column] else (None, Decimal(1))
-    return None, Decimal(1)
+    others = (column, column.removesuffix("_gb"), *ALIASES[column])
+    if not unit and "" not in FACTORS[column] and scaled(cell, column, Decimal(1)) != cell:
+        return (others.index(name), Decimal(1)) if name in others else None
+    return (others.index(name), FACTORS[column][unit]) if name in others and unit in FACTORS[column] else None
 
 
 def _of_markdown(line: str) -> str:
     stripped = line.strip()
     if not stripped.startswith("|") or re.fullmatch(r"[|:\- ]+", stripped):
         return ""
-    cells = [cell.strip().strip("*`") for cell in stripped.strip("|").split("|")]
-    # In a Markdown table a comma within digits separates thousands.
-    return _line([re.sub(r"(?<=\d),(?=\d{3}\b)", "", cell) for cell in cells])
+    return _line([_plain(cell) for cell in stripped.strip("|").split("|")])
+
+
+def _plain(cell: str) -> str:
+    """Return a cell without bold, ~ and separators of thousands, and a number without what is remarked behind it."""
+    plain = re.sub(r"[*`]", "", cell).strip()
+    bare = REMARK.sub("", plain).lstrip("~≈ ")
+    return THOUSANDS.sub("", bare) if bare[:1].isdigit() or bare.lower() == "oom" else plain
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -3,15 +3,24 @@
 Input: a `TableVerdict`. Output: one figure.
 """
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from envknee.after.csv.verdict import TableVerdict
-from envknee.show.figures.canvas import thousands
+from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
+from envknee.show.figures.canvas import sizes_axis, thousands
 from envknee.show.figures.style import COLOURS, INK
+
+MOST_IN_TITLE = 3
+"""Series whose finding the title tells."""
+
+
+def _finding(series: SeriesVerdict) -> str:
+    said = series.estimate.statement if series.estimate else series.throughput.statement.partition(";")[0]
+    return f"{series.label}: {said}" if series.label else said[:1].upper() + said[1:]
 
 
 def plot(verdict: TableVerdict, file: Path) -> None:
@@ -23,7 +32,8 @@ def plot(verdict: TableVerdict, file: Path) -> None:
         if not points:
             continue
         sizes = [point.num_envs for point in points]
-        axes.plot(sizes, [point.fps for point in points], "o", color=colour, label=series.label or "measured")
+        fps = [point.fps for point in points]
+        axes.plot(sizes, fps, "o-", color=colour, linewidth=0.6, label=series.label or "measured")
         if limit.law is not None and limit.law.used:
             along = np.geomspace(sizes[0], sizes[-1], 200)
             seconds = limit.law.t0_s + limit.law.s_per_env * along
@@ -32,12 +42,12 @@ def plot(verdict: TableVerdict, file: Path) -> None:
         if where is not None:
             what = "limit" if limit.threshold_num_envs else "estimate"
             axes.axvline(where, color=colour, linestyle="--", linewidth=1.0, label=f"{what}: {where:,}")
-    axes.set_xscale("log", base=2)
+    sizes_axis(axes, [point.num_envs for series in verdict.series for point in series.throughput.points] or [1], [])
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-    axes.set_xlabel("Environments")
+    axes.set_xlabel("Environments (num_envs)")
     axes.set_ylabel("Frames per second")
-    axes.set_title(verdict.source, color=INK)
+    title = "\n".join(textwrap.fill(_finding(series), 75) for series in verdict.series[:MOST_IN_TITLE])
+    axes.set_title(title or verdict.source, color=INK, fontsize=11, loc="left")
     axes.legend()
     figure.savefig(file)

@@ -19,6 +19,9 @@ from envknee.study.errors import UserError, nearest
 OUT_OF_MEMORY = "oom"
 """What an fps cell says where the point did not fit the memory: a result, not a gap."""
 
+NOTHING = ("", "-", "–", "—", "n/a")
+"""What a cell says that has no number."""
+
 LARGEST_WHOLE = 10**12
 """More environments, steps or transitions than this are a slip of the keyboard, and would overflow what follows."""
 
@@ -133,14 +136,14 @@ def parse(text: str, source: str) -> Table:
     Raises:
         UserError: naming `source`, line, column and value, when the text is no such table.
     """
-    lines = _lines(as_csv(text, source), source)
-    header_line, header = next(lines, (0, []))
-    understood = understand(header, NAMES)
+    lines = list(_lines(as_csv(text, source), source))
+    header_line, header = lines[0] if lines else (0, [])
+    understood = understand(header, lines[1][1] if len(lines) > 1 else (), NAMES)
     if not header:
         what = "holds only comments" if text.strip() else "is empty"
         raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
     places, not_read = _places(header, understood.names, f"{source}, line {header_line}")
-    rows = [_row(line, cells, understood, places, source) for line, cells in lines]
+    rows = [_row(line, cells, understood, places, source) for line, cells in lines[1:]]
     if not rows:
         raise UserError(
             f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
@@ -208,8 +211,13 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
             f"{source}, line {line}: {len(cells)} cells, and the header has {len(header.names)}."
             " Write one cell per column, empty where nothing was measured, and no comma within a number."
         )
-    named = {name: scaled(cells[place], header.factors[place]) for name, place in places.items()}
-    no_memory = named["fps"].lower() == OUT_OF_MEMORY
+    cells = ["" if cell.lower() in NOTHING else cell for cell in cells]
+    named = {name: scaled(cells[place], name, header.factors[place]) for name, place in places.items()}
+    # Some write it in another column and leave a dash where the number would be.
+    told = cells if not named["fps"] else [named["fps"]]
+    no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in told)
+    if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
+        named["vram_gb"] = ""
     values = {
         name: None if name == "fps" and no_memory else _number(text, _column(name), f"{source}, line {line}")
         for name, text in named.items()

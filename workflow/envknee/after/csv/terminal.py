@@ -31,7 +31,11 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
         print_lines(_answer(series, verdict), console)
     for series in verdict.series:
         console.print(f"\n{series.label}" if series.label else "", soft_wrap=True)
-        console.print(_points(series, verdict.confidence))
+        console.print(
+            _points(series, verdict.confidence)
+            if series.estimate is None
+            else _steps(series, series.estimate, verdict.confidence)
+        )
         print_lines(_limits(series), console)
     read = f"{verdict.source}: {verdict.rows} row{'' if verdict.rows == 1 else 's'}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
@@ -48,15 +52,47 @@ def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str
     return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
 
 
-def _points(series: SeriesVerdict, confidence: float) -> Table:
+def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("envs", justify="right")
-    table.add_column("FPS", justify="right")
-    table.add_column(f"{confidence:.0%} interval", justify="right")
-    table.add_column("repeats", justify="right")
-    table.add_column("2N gains", justify="right")
-    table.add_column("at most", justify="right")
+    for column in columns:
+        table.add_column(column, justify="right")
     table.add_column("", overflow="fold")
+    return table
+
+
+def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Table:
+    """Return the points of a table without repeats: what a doubling gains from each, in the noise that is assumed."""
+    repeated = any(len(point.fps_repeats) > 1 for point in series.throughput.points)
+    table = _table("envs", "FPS", *["repeats"] * repeated, "a doubling gains", f"{confidence:.0%} interval")
+    steps = {step.num_envs: step for step in estimate.steps}
+    rows: dict[int, list[str]] = {point.num_envs: ["out of memory"] for point in series.throughput.infeasible}
+    for point in series.throughput.points:
+        size, step = point.num_envs, steps.get(point.num_envs)
+        cells = (
+            ["", ""]
+            if step is None
+            else [_signed(step.gain), f"{_signed(step.gain_lower)} to {_signed(step.gain_upper)}"]
+        )
+        marks = [
+            "estimate" if size == estimate.num_envs else "",
+            f"to {step.to_num_envs:,}" if step is not None and step.to_num_envs != 2 * size else "",
+            "FPS dip" if size in estimate.dips else "",
+            "jump" if size in estimate.jumps else "",
+            "FPS fall" if step is not None and step.gain_upper < 0.0 else "",
+        ]
+        rows[size] = [
+            _fps(point.fps),
+            *[str(len(point.fps_repeats))] * repeated,
+            *cells,
+            ", ".join(mark for mark in marks if mark),
+        ]
+    for size, cells in sorted(rows.items()):
+        table.add_row(f"{size:,}", *[""] * (len(table.columns) - 1 - len(cells)), *cells)
+    return table
+
+
+def _points(series: SeriesVerdict, confidence: float) -> Table:
+    table = _table("envs", "FPS", f"{confidence:.0%} interval", "repeats", "2N gains", "at most")
     gains = {gain.num_envs: gain for gain in series.throughput.gains}
     failed = {point.num_envs: point.oom for point in series.throughput.infeasible}
     points = {point.num_envs: point for point in series.throughput.points}
@@ -70,14 +106,14 @@ def _points(series: SeriesVerdict, confidence: float) -> Table:
 
 def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> list[str]:
     interval = (
-        "unknown"
+        ""
         if point.fps_lower is None or point.fps_upper is None
         else f"{_fps(point.fps_lower)} to {_fps(point.fps_upper)}"
     )
     cells = [f"{point.num_envs:,}", _fps(point.fps), interval, str(len(point.fps_repeats))]
     if gain is None:
         return [*cells, "", "", f"{point.failed} more out of memory" if point.failed else ""]
-    bound = "unknown" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
+    bound = "" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
     marks = [
         "threshold" if point.num_envs == series.throughput.threshold_num_envs else "",
         "pays again" if point.num_envs in series.throughput.resumes_at else "",
@@ -91,24 +127,29 @@ def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
     """Return where the limit may lie, the law, and what a reader must know beside them."""
     limit = series.throughput
     lines = []
+    notes = list(limit.notes)
     if series.estimate is not None:
         lines += _estimated(series.estimate)
+        # Any two sizes make a step of an estimate, so what is in no doubling is no loss.
+        few = (
+            "one repeat per point"
+            if len(limit.points) == sum(len(p.fps_repeats) for p in limit.points)
+            else "too few repeats"
+        )
+        notes = [f"{few}: an estimate, not a verdict"] + [n for n in notes if n.startswith("infeasible")]
     elif limit.gains:
         lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
     lines.append(("law", _law(limit.law)))
-    notes = [*limit.notes, *(f"learning: {note}" for note in (series.learning.notes if series.learning else []))]
+    notes += [f"learning: {note}" for note in (series.learning.notes if series.learning else [])]
     return lines + [("note", note) for note in notes]
 
 
 def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
     """Return where the limit may lie given the noise assumed, and what no saturating curve does."""
-    where = "at no measured size" if estimate.lowest is None else f"{estimate.lowest:,} or more"
+    where = "no measured size" if estimate.lowest is None else f"{estimate.lowest:,} or more"
     if estimate.lowest is not None and estimate.highest is not None:
-        where = (
-            f"{estimate.lowest:,} alone"
-            if estimate.lowest == estimate.highest
-            else f"{estimate.lowest:,} to {estimate.highest:,}"
-        )
+        same = estimate.lowest == estimate.highest
+        where = f"{estimate.lowest:,} alone" if same else f"{estimate.lowest:,} to {estimate.highest:,}"
     by_law = "" if estimate.by_law is None else f"; the law puts it at {estimate.by_law:,.0f}"
     lines = [("interval", f"the limit is {where}, with {estimate.noise}{by_law}")]
     gains = {step.num_envs: step for step in estimate.steps}
@@ -121,15 +162,6 @@ def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
         )
         for size in estimate.jumps
     ]
-    odd = [step for step in estimate.steps if step.to_num_envs != 2 * step.num_envs]
-    lines += [
-        (
-            "note",
-            f"{step.num_envs:,} to {step.to_num_envs:,} gains {percent(step.gain)} a doubling"
-            f" ({percent(step.gain_lower)} to {percent(step.gain_upper)})",
-        )
-        for step in odd
-    ]
     return lines
 
 
@@ -137,7 +169,8 @@ def _law(law: Law | None) -> str:
     if law is None:
         return "needs three different num_envs"
     error = f"misses a point by {percent(law.largest_relative_error)} at most"
-    error += "" if law.used else ", over 10%: shown, but nothing rests on it"
+    if not law.used:
+        return f"seconds of an iteration do not follow t0 + c N: the best fit {error}, and is not used"
     seconds = f"{_seconds(law.t0_s)} + {_seconds(law.s_per_env)} per environment"
     if law.asymptote_fps is None or law.half_saturation_num_envs is None:
         return f"{seconds}: no asymptote, more environments cost nothing at these points; {error}"
@@ -150,11 +183,15 @@ def _law(law: Law | None) -> str:
 
 def _memory(limit: MemoryLimit | None) -> str:
     if limit is None:
-        return "no vram_gb column, or nothing in it"
+        return "not given: with a column vram_gb (peak, GB) you see how many environments fit"
     if not limit.identifiable:
         return limit.statement
     model = " + ".join(_term(term) for term in limit.terms if term.gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
+    for wall in limit.walls:
+        if wall.largest_fitted is not None and (wall.largest_num_envs_lower or 0) < wall.largest_fitted:
+            failed = "" if wall.smallest_failed is None else f", {wall.smallest_failed:,} did not"
+            return f"{wall.largest_fitted:,} environments fit as measured{failed}; no line through the peaks tells what lies beyond"
     if limit.device_memory_gb is None:
         return f"{error}; give --device-gb to see how many environments fit"
     return f"{limit.statement}; {error}"

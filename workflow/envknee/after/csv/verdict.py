@@ -19,6 +19,7 @@ from envknee.verdict.estimate import Estimate, estimate
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -29,9 +30,6 @@ SCHEMA_VERSION = 1
 
 WORTH_A_NOTE = 0.005
 """From this share of the smallest FPS on, rounding is told: below it widens no interval that a reader would see."""
-
-WANTED_REPEATS = 3
-"""Two can decide in principle; with three, intervals are narrow enough to."""
 
 NOT_LINEAR = 0.05
 """Share of a peak by which the line may miss it before memory is called not linear."""
@@ -48,7 +46,7 @@ class SeriesVerdict(Frozen):
     """`horizon 32, batch 1,024`; "" where the table has neither column."""
     throughput: ThroughputLimit
     estimate: Estimate | None
-    """Where nothing was repeated: the best estimate, labelled so."""
+    """Where a point has too few repeats to decide, and nothing is decided: the best estimate, labelled so."""
     learning: LearningLimit | None
     """None where no row tells anything about learning."""
     measure_next: str | None
@@ -87,6 +85,7 @@ def decide(
     for row in table.rows:
         grouped.setdefault(_series(row, source), []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
+    verdicts = [_series_verdict(series, grouped[series], table, settings, cv) for series in ordered]
     return TableVerdict(
         source=source,
         rows=len(table.rows),
@@ -94,13 +93,13 @@ def decide(
         delta=settings.delta,
         confidence=settings.confidence,
         memory_margin=settings.memory_margin,
-        series=[_series_verdict(series, grouped[series], table, settings, cv) for series in ordered],
+        series=verdicts,
         memory=_memory(table, source, settings, device_gb),
-        notes=_notes(table),
+        notes=_notes(table, any(one.throughput.law and one.throughput.law.used for one in verdicts)),
     )
 
 
-def measure_next(limit: ThroughputLimit) -> str | None:
+def measure_next(limit: ThroughputLimit, best: Estimate | None) -> str | None:
     """Return what to measure so that an open threshold is decided, or None where it is reached.
 
     Doublings exist only where 2N was measured beside N, so that is what is asked for.
@@ -110,22 +109,30 @@ def measure_next(limit: ThroughputLimit) -> str | None:
     if not limit.points:
         return "Measure a num_envs that fits the memory, and twice as many."
     repeats = limit.fewest_repeats
-    few = f", and at least {WANTED_REPEATS} repeats of each point (now {repeats})" if repeats < WANTED_REPEATS else ""
+    few = f", and at least {LEAST_REPEATS} repeats of each point (now {repeats})" if repeats < LEAST_REPEATS else ""
     sizes = [point.num_envs for point in limit.points]
     failed = min((point.num_envs for point in limit.infeasible), default=None)
+    if best is not None and (best.num_envs is not None or failed is None):
+        size = best.num_envs or sizes[-1]
+        half = failed is not None and failed <= 2 * size and size % 2 == 0
+        one, two = (size // 2, size) if half else (size, 2 * size)
+        return (
+            f"Measure {one:,} and {two:,} environments, {LEAST_REPEATS} times each in separate processes: fewer"
+            " cannot tell a gain from noise."
+        )
     if not limit.gains:
         return f"Measure {_partner(sizes[-1], failed)}{few}: there is no doubling yet."
     unsure = limit.unsure
     if unsure is not None:
         bound = unsure.gain_upper_one_sided
         known = "nothing bounds it with one repeat" if bound is None else f"its upper bound is {percent(bound)}"
-        wanted = max(WANTED_REPEATS, repeats + (limit.more_repeats or 2))
+        wanted = max(LEAST_REPEATS, repeats + (limit.more_repeats or 2))
         return (
             f"Measure at least {wanted} repeats of each point (now {repeats}): doubling"
             f" {unsure.num_envs:,} gains {percent(unsure.gain)}, but {known}."
         )
     if failed is not None and failed <= 2 * sizes[-1]:
-        more = f" Measure at least {WANTED_REPEATS} repeats of each point (now {repeats})." if few else ""
+        more = f" Measure at least {LEAST_REPEATS} repeats of each point (now {repeats})." if few else ""
         return (
             f"Memory ends the curve: {failed:,} did not fit, and the last doubling measured still gained"
             f" {percent(limit.gains[-1].gain)}. More memory, or less per environment, would show where it stops paying.{more}"
@@ -167,23 +174,25 @@ def _series_verdict(
         else:
             fps.setdefault(row.num_envs, []).append(row.fps)
     limit = throughput.limit_of(series, fps, failures, settings, step=table.fps_step)
+    best = _estimate(limit, settings, cv)
     return SeriesVerdict(
         label=_label(series, table.columns),
         throughput=limit,
-        estimate=_estimate(limit, settings, cv),
+        estimate=best,
         learning=_learning(series, rows, settings),
-        measure_next=measure_next(limit),
+        measure_next=measure_next(limit, best),
     )
 
 
 def _estimate(limit: ThroughputLimit, settings: Decide, cv: float | None) -> Estimate | None:
-    if not limit.points or max(len(point.fps_repeats) for point in limit.points) > 1:
+    if limit.state != "undecided" or limit.fewest_repeats >= LEAST_REPEATS:
         return None
+    repeats = {point.num_envs: len(point.fps_repeats) for point in limit.points}
     half = limit.law.half_saturation_num_envs if limit.law else None
     noise = "the noise of published GPU studies" if cv is None else f"noise of {cv:.1%} (--assume-cv)"
     return estimate(
         {point.num_envs: point.fps for point in limit.points},
-        lambda num_envs: assumed_cv(num_envs, half) if cv is None else cv,
+        lambda num_envs: (assumed_cv(num_envs, half) if cv is None else cv) / math.sqrt(repeats[num_envs]),
         noise, settings.delta, settings.confidence, limit.law,
     )  # fmt: skip
 
@@ -263,9 +272,9 @@ def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
     ]
 
 
-def _notes(table: Table) -> list[str]:
+def _notes(table: Table, has_law: bool) -> list[str]:
     notes = [*table.understood, *table.not_read]
-    if "horizon" not in table.columns:
+    if has_law and "horizon" not in table.columns:
         notes.append("no horizon column: seconds of the law are those of one step of all environments")
     least = min((row.fps for row in table.rows if row.fps is not None), default=math.inf)
     if any(row.repeat for row in table.rows) and table.fps_step / least >= WORTH_A_NOTE:

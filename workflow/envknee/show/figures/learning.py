@@ -114,7 +114,7 @@ def _learning_title(verdict: Verdict) -> str:
     reached = sum(point.reached for limit in limits for point in limit.points)
     seeds = sum(point.trials for limit in limits for point in limit.points)
     bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
-    title = f"Learning: {reached} of {seeds} trials reached the target"
+    title = f"{reached} of {seeds} trials reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
         seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"

@@ -25,7 +25,7 @@ from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import Verdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
 from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import times
@@ -148,15 +148,33 @@ def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) ->
     return top
 
 
+MOST_IN_TITLE = 4
+"""Arms that have a line each."""
+
+
 def _memory_title(verdict: Verdict) -> str:
-    walls = [
-        wall for arm in verdict.arms if arm.memory for wall in arm.memory.walls if wall.largest_num_envs is not None
-    ]
-    if any(arm.memory and arm.memory.infeasible for arm in verdict.arms):
-        return "Memory: some trials ran out of it, or could not have fitted"
-    if not walls:
-        return "Memory: peaks measured"
-    nearest = min(wall.extrapolation for wall in walls if wall.extrapolation is not None)
-    if nearest >= FAR_BEYOND:
-        return f"Memory: far from binding ({times(nearest)} the largest num_envs measured)"
-    return f"Memory: the limit is {nearest:.1f} times the largest num_envs measured"
+    def of(arm: ArmVerdict) -> str:
+        limit, each = arm.memory, arm.ranks.each
+        if limit is None:
+            return "no peak was measured"
+        if limit.infeasible:
+            return f"{min(trial.num_envs for trial in limit.infeasible):,} environments{each} did not fit the memory"
+        walls = [wall for wall in limit.walls if wall.largest_num_envs is not None]
+        if not walls:
+            return "peaks measured, without a limit"
+        tightest = min(walls, key=lambda wall: wall.largest_num_envs or 0)
+        beyond = tightest.extrapolation or 0.0
+        if beyond >= FAR_BEYOND:
+            return f"memory is far from binding ({times(beyond)} the largest num_envs measured)"
+        fits = max(
+            tightest.largest_num_envs_lower or 0, min(tightest.largest_fitted or 0, tightest.largest_num_envs or 0)
+        )
+        return f"up to {fits:,} environments{each} fit the memory"
+
+    if len(verdict.arms) == 1:
+        said = of(verdict.arms[0])
+        return said[:1].upper() + said[1:]
+    if len(verdict.arms) > MOST_IN_TITLE:
+        failed = sum(bool(arm.memory and arm.memory.infeasible) for arm in verdict.arms)
+        return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
+    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)

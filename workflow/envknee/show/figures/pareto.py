@@ -207,9 +207,8 @@ def _keys(points: Sequence[_Point], looks: dict[str, Look], confidence: float, u
 
 
 def _title(points: Sequence[_Point], front: Sequence[Place]) -> str:
-    subject = "Time to target against memory"
     if not front:
-        return f"{subject}: no point reached the target with every seed"
+        return "No point reached the target with every seed"
     several = len({point.arm for point in points}) > 1
 
     def costs(point: _Point) -> str:
@@ -221,7 +220,7 @@ def _title(points: Sequence[_Point], front: Sequence[Place]) -> str:
     known = {point.place: point for point in points if not point.cost.lower_bound}
     smallest, soonest = known[front[0]], known[front[-1]]
     if len(points) == 1:
-        return f"{subject}: {costs(soonest)} ({soonest.label})"
+        return f"{soonest.label} reaches the target in {costs(soonest)}"
     if smallest is soonest:
-        return f"{subject}: {name(soonest)} alone on the front, {costs(soonest)}"
-    return f"{subject}: from {costs(smallest)} ({name(smallest)}) to {costs(soonest)} ({name(soonest)})"
+        return f"{name(soonest)} is soonest and needs the least memory: {costs(soonest)}"
+    return f"Soonest: {name(soonest)}, {costs(soonest)}\nLeast memory: {name(smallest)}, {costs(smallest)}"

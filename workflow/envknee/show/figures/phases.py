@@ -146,5 +146,6 @@ def _title(verdict: Verdict) -> str:
         return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
 
     if len(verdict.arms) == 1:
-        return f"Phases: {of(verdict.arms[0])}"
-    return "Phases of each arm's fastest series\n" + "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+        said = of(verdict.arms[0])
+        return said[:1].upper() + said[1:]
+    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)

@@ -95,7 +95,6 @@ def _scaling_title(verdict: Verdict) -> str:
 
     arms = {arm.arm: arm for arm in verdict.arms}
     if len(verdict.scaling) == 1:
-        return f"Scaling: {of(verdict.scaling[0])}"
-    return "Scaling at each arm's fastest point\n" + "\n".join(
-        f"{scaling.arm}: {of(scaling)}" for scaling in verdict.scaling
-    )
+        said = of(verdict.scaling[0])
+        return said[:1].upper() + said[1:]
+    return "\n".join(f"{scaling.arm}: {of(scaling)}" for scaling in verdict.scaling)

@@ -21,6 +21,7 @@ from envknee.show.figures.canvas import (
     thousands,
 )
 from envknee.show.figures.style import GREY, Look, looks_of, series_of
+from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
 from envknee.verdict.series import Series
@@ -114,10 +115,18 @@ def _title(limits: Sequence[LearningLimit]) -> str:
             return ""
         return f" ({limit.arm}, {limit.series})" if len(arms) > 1 else f" ({limit.series})"
 
+    best = best_of(limits)
+    soonest = f"No point reached the target with every seed ({reached} of {seeds} trials did)"
+    if best is not None:
+        limit = next(limit for limit in limits if limit.best == best)
+        soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
     thresholds = [
-        f"{limit.threshold_num_envs:,} environments{of(limit)}"
-        for limit in limits
-        if limit.threshold_num_envs is not None
+        f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]
-    said = f"doubling stops saving at {', '.join(thresholds)}" if thresholds else "no limit is decided"
-    return f"Cost of the target: {said}; {reached} of {seeds} trials got there"
+    delta = f"{limits[0].delta:.0%}"
+    said = (
+        f"Doubling saves less than {delta} of the time from {', '.join(thresholds)} on"
+        if thresholds
+        else "No limit is decided"
+    )
+    return f"{soonest}\n{said}; {reached} of {seeds} trials got there"

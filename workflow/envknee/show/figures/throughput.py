@@ -29,6 +29,7 @@ from envknee.show.words import shared_series
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
+from envknee.verdict.words.numbers import percent
 from envknee.verdict.words.states import state_words
 
 NARROW = 4.0
@@ -135,18 +136,22 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
     """Draw what each doubling gains, against delta."""
     for limit in limits:
         _gains(axes, limit, looks[limit.series], dodge_of(limit.series, looks))
-    axes.set_ylabel("Gain from doubling")
+    axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.annotate(
-        f"δ = {verdict.delta:.0%}", (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
+        f"cut-off {verdict.delta:.0%}",
+        (1.005, verdict.delta),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        fontsize=9,
     )
     axes.set_ylim(*_gain_range(limits, verdict.delta))
     legend(
         axes,
         [
-            key("o", GREY, f"shown to be\nbelow δ ({verdict.confidence:.0%})"),
+            key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})"),
             key("o", GREY, "not shown", hollow=True),
         ],
     )
@@ -193,25 +198,27 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 
 
 def _throughput_title(verdict: Verdict) -> str:
-    def of(arm: ArmVerdict) -> tuple[str, str]:
-        """Return the threshold, and the series it is read from."""
+    def of(arm: ArmVerdict) -> str:
+        """Return what doubling gains at the arm's limit, and at which horizon and batch where arms differ in them."""
         headline = arm.headline
         if headline is None:
-            return "nothing measured", ""
+            return "nothing measured"
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         limit = next(limit for limit in arm.throughput if limit.series == series)
-        if not limit.gains:
-            return "no doubling measured", str(series)
-        return state_words(limit, f"environments{arm.ranks.each}"), str(series)
+        said = _finding(limit, f"environments{arm.ranks.each}") if limit.gains else "no doubling measured"
+        return said if shared_series(verdict) else f"{said} ({series})"
 
-    thresholds = {arm.arm: of(arm) for arm in verdict.arms}
-    if len(thresholds) == 1:
-        ((threshold, series),) = thresholds.values()
-        return f"Throughput threshold: {threshold}" + (f"\nof the fastest series: {series}" if series else "")
-    shared = shared_series(verdict)
-    lines = (
-        f"{arm}: {threshold}" + (f" ({series})" if series and not shared else "")
-        for arm, (threshold, series) in thresholds.items()
-    )
-    whose = "each arm" if shared else "each arm's fastest series"
-    return f"Throughput threshold of {whose}\n" + "\n".join(lines)
+    if len(verdict.arms) == 1:
+        said = of(verdict.arms[0])
+        return said[:1].upper() + said[1:]
+    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+
+
+def _finding(limit: ThroughputLimit, of_each: str) -> str:
+    gain = next((gain for gain in limit.gains if gain.num_envs == limit.threshold_num_envs), None)
+    if gain is not None:
+        less = f"gains {percent(gain.gain)} more FPS" if gain.gain >= 0.0 else f"costs {percent(-gain.gain)} of FPS"
+        return f"doubling {gain.num_envs:,} {of_each} {less}"
+    if limit.state == "still pays":
+        return f"doubling still pays at {limit.largest_num_envs:,} {of_each}, the largest size"
+    return state_words(limit, of_each)

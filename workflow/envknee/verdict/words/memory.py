@@ -62,7 +62,9 @@ def memory_statement(
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
         return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
-    safe = tightest.largest_num_envs_lower
+    safe, estimate, ran = tightest.largest_num_envs_lower, tightest.largest_num_envs or 0, tightest.largest_fitted or 0
+    if safe is not None and safe < ran <= estimate and not tightest.contradicted:
+        safe, verb = ran, "measured: up to"
     if safe is None:
         return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{wall_interval(tightest, fit)}{measured}"
     return (

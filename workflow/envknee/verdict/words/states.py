@@ -17,7 +17,18 @@ def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
         return "nothing measured"
     if limit.state == "still pays":
         return f"still pays at {limit.largest_num_envs:,} {of_each}"
+    wanted = what_decides(limit)
+    return f"undecided up to {limit.largest_num_envs:,} {of_each}" + (f" ({wanted})" if wanted else "")
+
+
+def what_decides(limit: ThroughputLimit | LearningLimit) -> str:
+    """Return `3 more repeats`, or what else an undecided limit lacks; nothing without a doubling."""
     is_learning = isinstance(limit, LearningLimit)
+    if not (limit.savings if is_learning else limit.gains):
+        return ""
+    if not is_learning and not limit.gains[-1].machines:
+        return "no machine ran both sizes"
     more, what = (limit.more_seeds, "seed") if is_learning else (limit.more_repeats, "repeat")
-    wanted = "" if more is None else f" ({more} more {what}{'' if more == 1 else 's'})"
-    return f"undecided up to {limit.largest_num_envs:,} {of_each}{wanted}"
+    if more is None:
+        return "too few seeds arrived" if is_learning and not limit.savings[-1].decides else "too near the cut-off"
+    return f"{more} more {what}{'' if more == 1 else 's'}"
