@@ -1,49 +1,42 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
-import csv
-import io
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from statistics import median
 
 import pytest
 from envknee.after.compare import print as compare
 from envknee.after.compare.ratios import Ratio
-from envknee.after.compare.sides import Side
 from envknee.ask import ask
 from envknee.record.build import spread
 from envknee.record.read import load_records, read_rows
-from envknee.record.schema import Record, Spread
+from envknee.record.schema import Spread
 from envknee.show.terminal import print_summary
 from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import memory_cards
 from envknee.verdict import memory_limit as memory
-from envknee.verdict.csv import records_csv
-from envknee.verdict.decide import decide
 from envknee.verdict.learning import best_of
-from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import Verdict
+from published import (
+    PUBLISHED,
+    ROOT,
+    fits_by_card,
+    medians_of,
+    quotients,
+    ratio_of,
+    records_of,
+    uuid_of,
+    verdict_of,
+    words_of,
+)
 from rich.console import Console
 
-ROOT = Path(__file__).parents[2]
-PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
 FOLDER = PUBLISHED["cartpole-one-gpu"]
 every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
-
-
-@cache
-def records_of(name: str) -> list[Record]:
-    return load_records(PUBLISHED[name])
-
-
-def verdict_of(name: str) -> Verdict:
-    return decide(records_of(name), read_study(PUBLISHED[name].study))
 
 
 @every_study
@@ -129,8 +122,7 @@ def test_the_docs_say_what_the_studies_say():
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
     assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in docs
     assert (
-        f"take {-saving.saving:.0%} longer to reward 4.5 (at least {-saving.saving_upper_one_sided:.0%}, three"
-        in docs
+        f"take {-saving.saving:.0%} longer to reward 4.5 (at least {-saving.saving_upper_one_sided:.0%}, three" in docs
     )
     best = best_of(learning.learning)
     assert best is not None
@@ -146,17 +138,6 @@ def test_the_docs_say_what_the_studies_say():
         for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
     )
     assert f"The first three studies have {trials} trials" in docs
-
-
-def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
-    """Return by card what `788 (721 to 843)` stands for."""
-    return {
-        card.card.partition(" (")[
-            0
-        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
-        for card in limit.cards
-        if card.horizon == horizon
-    }
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():
@@ -215,31 +196,6 @@ def test_the_summary_says_where_cards_have_no_interval(capsys):
     assert "environments predicted to fit (no interval), horizon 16, library batch: 8 GB: 28 · 12 GB: " in line
 
 
-def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
-    """Return what tells a column's medians of two arms' throughput trials at a num_envs, on one device where that is given."""
-    records = [
-        record
-        for record in records_of(name)
-        if record.request.kind == "throughput" and device in (None, uuid_of(record))
-    ]
-    lines = list(csv.DictReader(io.StringIO(records_csv(records))))
-
-    def of(column: str, num_envs: int) -> tuple[float, float]:
-        own = [line for line in lines if line["num_envs"] == str(num_envs)]
-        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (one, other))
-        return first, second
-
-    return of
-
-
-def uuid_of(record: Record) -> str | None:
-    return record.outcome.environment.device.uuid if record.outcome.environment else None
-
-
-def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    return [numerator / other for numerator, other in zip(numerators, denominators, strict=True)]
-
-
 def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float], str, float]:
     """Return of 4,096 environments and 32 steps the ms of a step by arm, its parts in words, and what free frames would gain."""
     step_ms = [4096 / fps * 1e3 for fps in of("fps_env_step", 4096)]
@@ -249,15 +205,6 @@ def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float]
     parts = {"frames take": frames, "rendering": render, "physics": physics}
     words = ", ".join(f"{name} {first:.2f} and {other:.2f}" for name, (first, other) in parts.items())
     return step_ms, words, step_ms[0] / (step_ms[0] - frames[0])
-
-
-def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
-    found = compare.compare(*pair, confidence=0.95, margin=0.05)
-    return next(ratio for ratio in found.overall if ratio.measure == measure)
-
-
-def words_of(name: str) -> str:
-    return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())
 
 
 def test_the_docs_say_what_lean_frames_gain():
@@ -343,8 +290,8 @@ def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
     assert "(within 0.5% in every row of" in docs
     assert phases_by_iteration("cartpole-two-gpu-pipeline") == pytest.approx([1.0] * 619, abs=0.005)
     for name, words in {
-        "trial / isaaclab train": "a trial had {median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
-        "phases: sampled / off": "had with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
+        "trial / isaaclab train": "{median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
+        "phases: sampled / off": "with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
     }.items():
         assert spread(found["ratios"][name]) == Spread.model_validate(found["spreads"][name])
         assert words.format(**found["spreads"][name]) in docs
