@@ -428,12 +428,12 @@ def test_the_docs_say_what_a_pipeline_gains():
         "docs/measuring.md"
     )
     (_, learn_s), (_, collect_s) = (pipeline_and_turns(column, 4096) for column in ("learn_s", "collect_s"))
-    assert f"with 4,096 environments {learn_s:.2f} of {learn_s + collect_s:.2f} s in turns" in docs
+    assert f"with 4,096 environments {learn_s:.2f} of {learn_s + collect_s:.2f} s with `in_turns`" in docs
     (collect_ms, own_ms), (store_ms, own_store_ms) = (
         [seconds / 32 * 1e3 for seconds in pipeline_and_turns(column, 1024)] for column in ("collect_s", "storage_s")
     )
-    assert f"it took {collect_ms:.1f} ms a step instead of {own_ms:.1f} in turns, {store_ms:.1f} of them" in docs
-    assert f"for storing there what takes {own_store_ms:.1f}:" in docs
+    assert f"it took {collect_ms:.1f} ms a step instead of {own_ms:.1f} with `in_turns`" in docs
+    assert f"Storing alone took {store_ms:.1f} ms instead of {own_store_ms:.1f}." in docs
     few, many = (
         round(num_envs * 32 / max(pipeline_and_turns(column, num_envs)[1] for column in ("learn_s", "collect_s")), -3)
         for num_envs in (1024, 4096)
@@ -453,6 +453,6 @@ def test_the_docs_say_what_a_pipeline_gains():
         arm: tuple(" and ".join(f"{value:.1f}" for value in sorted(of[arm])) for of in (seconds, millions))
         for arm in seconds
     }
-    assert "took {} s and {} million frames (one seed".format(*words["pipeline"]) in docs
-    assert "in turns {} s and {} million".format(*words["in-turns"]) in docs
-    assert "(2,048 in all) {} s and {} million".format(*words["data-parallel"]) in docs
+    assert "| pipeline (one seed; the second was not measured) | {} | {} |".format(*words["pipeline"]) in docs
+    assert "| `in_turns` | {} | {} |".format(*words["in-turns"]) in docs
+    assert "| data-parallel (2,048 in all) | {} | {} |".format(*words["data-parallel"]) in docs
