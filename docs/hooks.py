@@ -39,7 +39,8 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages at the top, and every file and folder that a link names."""
     for name, uri in TOP.items():
-        files.append(File.generated(config, uri, content=in_the_site(ROOT / name)))
+        head = "---\nhide: [navigation]\n---\n" if uri == "index.md" else ""  # it has no pages beside it
+        files.append(File.generated(config, uri, content=head + in_the_site(ROOT / name)))
     for folder in sorted((ROOT / "results-published").iterdir()):
         for file in [folder] if folder.is_file() else sorted(path for path in folder.iterdir() if path.is_file()):
             add(files, config, file)

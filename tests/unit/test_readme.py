@@ -285,3 +285,17 @@ def test_links_of_the_readme_lead_somewhere():
             assert not anchor or anchor in {
                 re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-") for name in headings
             }, target
+
+
+# --- Studies -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["compare.md", "small-card.md", "commands.md"]
+)  # test_extending sweeps that of extending.md
+def test_studies_in_the_docs_are_legal(name: str, tmp_path: Path):
+    blocks = re.findall(r"```yaml\n(study: .*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    (tmp_path / "study.yaml").write_text(blocks[0])
+    study = read_study(tmp_path / "study.yaml")
+    assert study.throughput is not None and len(study.arms) >= 1
