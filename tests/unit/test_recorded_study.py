@@ -1,49 +1,42 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
-import csv
-import io
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from statistics import median
 
 import pytest
 from envknee.after.compare import print as compare
 from envknee.after.compare.ratios import Ratio
-from envknee.after.compare.sides import Side
 from envknee.ask import ask
 from envknee.record.build import spread
 from envknee.record.read import load_records, read_rows
-from envknee.record.schema import Record, Spread
+from envknee.record.schema import Spread
 from envknee.show.terminal import print_summary
 from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import memory_cards
 from envknee.verdict import memory_limit as memory
-from envknee.verdict.csv import records_csv
-from envknee.verdict.decide import decide
 from envknee.verdict.learning import best_of
-from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import Verdict
+from published import (
+    PUBLISHED,
+    ROOT,
+    fits_by_card,
+    medians_of,
+    quotients,
+    ratio_of,
+    records_of,
+    uuid_of,
+    verdict_of,
+    words_of,
+)
 from rich.console import Console
 
-ROOT = Path(__file__).parents[2]
-PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
 FOLDER = PUBLISHED["cartpole-one-gpu"]
 every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
-
-
-@cache
-def records_of(name: str) -> list[Record]:
-    return load_records(PUBLISHED[name])
-
-
-def verdict_of(name: str) -> Verdict:
-    return decide(records_of(name), read_study(PUBLISHED[name].study))
 
 
 @every_study
@@ -93,24 +86,24 @@ def test_phases_add_up_to_the_iteration_in_every_row(folder: StudyFolder):
     assert len(off) == PHASES_OFF.get(folder.root.name, 0)
 
 
-def test_the_readme_says_what_the_studies_say():
-    readme = words_of("README.md")
+def test_the_docs_say_what_the_studies_say():
+    docs = words_of("docs/results.md")
     (full,), (learning,) = verdict_of("cartpole-one-gpu-full").arms, verdict_of("cartpole-one-gpu-learning").arms
     headline, memory_limit = full.headline, full.memory
     assert headline is not None and headline.phases is not None and memory_limit is not None
     limits = {limit.series.horizon: limit for limit in full.throughput}
     last = limits[32].gains[-1]
     assert (
-        f"undecided up to {limits[32].largest_num_envs:,} environments: the last doubling gains {last.gain:.0%}"
-        in readme
+        f"Undecided up to {limits[32].largest_num_envs:,} environments: the last doubling gained {last.gain:.0%} with two"
+        in docs
     )
     assert limits[32].state == "undecided" and last.repeats == 2
-    assert f"{headline.num_envs:,} give {headline.fps_share_of_best:.0%} of the best FPS" in readme
+    assert f"{headline.num_envs:,} give {headline.fps_share_of_best:.0%} of the best FPS" in docs
     fits = fits_by_card(memory_limit, 32)
     few, ends = fits["8 GB"].split(" ", 1)
-    assert f"{few} environments {ends} in 8 GB, {fits['24 GB']} in 24 GB, {fits['80 GB']} in 80 GB" in readme
+    assert f"{few} environments {ends} in 8 GB, {fits['24 GB']} in 24 GB, {fits['80 GB']} in 80 GB" in docs
     assert headline.phases.startswith("learning takes 80%") and "62% (60% to 64%)" in headline.phases
-    assert "learning: 80% of what each added environment costs, and 62% of what few environments wait for" in readme
+    assert "Learning: 80% of what each added environment costs, and 62% of what few environments wait for" in docs
     learned = load_records(PUBLISHED["cartpole-one-gpu-learning"])
     fps = {
         num_envs: median(
@@ -121,42 +114,30 @@ def test_the_readme_says_what_the_studies_say():
         for num_envs in (1024, 2048)
     }
     assert (
-        f"from 1,024 to 2,048 environments FPS of the trials that learned grow by {fps[2048] / fps[1024] - 1:.0%}"
-        in readme
+        f"From 1,024 to 2,048 environments FPS of the trials that learned grow by {fps[2048] / fps[1024] - 1:.0%}"
+        in docs
     )
     (reached,) = [limit for limit in learning.learning if limit.state == "reached" and limit.horizon == 32]
     (saving,) = [one for one in reached.savings if one.num_envs == reached.threshold_num_envs]
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
-    assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in readme
+    assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in docs
     assert (
-        f"take {-saving.saving:.0%} longer to reward 4.5 (at least {-saving.saving_upper_one_sided:.0%}, three"
-        in readme
+        f"take {-saving.saving:.0%} longer to reward 4.5 (at least {-saving.saving_upper_one_sided:.0%}, three" in docs
     )
     best = best_of(learning.learning)
     assert best is not None
-    assert f"{best.num_envs:,} at horizon {best.horizon}, {best.seconds_to_target.value:.0f} s" in readme
+    assert f"{best.num_envs:,} at horizon {best.horizon}, {best.seconds_to_target.value:.0f} s" in docs
     (scaling,) = verdict_of("cartpole-two-gpus").scaling
     assert (
         scaling.statement.startswith("2 GPUs give 1.95 times one GPU's FPS at 4,096")
         and "92% to 104%" in scaling.statement
     )
-    assert "1.95 times the FPS at 4,096 environments on each (efficiency 92% to 104%)" in readme
+    assert "1.95 times the FPS at 4,096 environments on each (efficiency 92% to 104%)" in docs
     trials = sum(
         len(list(PUBLISHED[f"cartpole-{name}"].trials.iterdir()))
         for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
     )
-    assert f"in {trials} trials" in readme
-
-
-def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
-    """Return by card what `788 (721 to 843)` stands for."""
-    return {
-        card.card.partition(" (")[
-            0
-        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
-        for card in limit.cards
-        if card.horizon == horizon
-    }
+    assert f"The first three studies have {trials} trials" in docs
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():
@@ -215,31 +196,6 @@ def test_the_summary_says_where_cards_have_no_interval(capsys):
     assert "environments predicted to fit (no interval), horizon 16, library batch: 8 GB: 28 · 12 GB: " in line
 
 
-def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
-    """Return what tells a column's medians of two arms' throughput trials at a num_envs, on one device where that is given."""
-    records = [
-        record
-        for record in records_of(name)
-        if record.request.kind == "throughput" and device in (None, uuid_of(record))
-    ]
-    lines = list(csv.DictReader(io.StringIO(records_csv(records))))
-
-    def of(column: str, num_envs: int) -> tuple[float, float]:
-        own = [line for line in lines if line["num_envs"] == str(num_envs)]
-        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (one, other))
-        return first, second
-
-    return of
-
-
-def uuid_of(record: Record) -> str | None:
-    return record.outcome.environment.device.uuid if record.outcome.environment else None
-
-
-def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    return [numerator / other for numerator, other in zip(numerators, denominators, strict=True)]
-
-
 def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float], str, float]:
     """Return of 4,096 environments and 32 steps the ms of a step by arm, its parts in words, and what free frames would gain."""
     step_ms = [4096 / fps * 1e3 for fps in of("fps_env_step", 4096)]
@@ -251,18 +207,9 @@ def in_parts(of: Callable[[str, int], tuple[float, float]]) -> tuple[list[float]
     return step_ms, words, step_ms[0] / (step_ms[0] - frames[0])
 
 
-def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
-    found = compare.compare(*pair, confidence=0.95, margin=0.05)
-    return next(ratio for ratio in found.overall if ratio.measure == measure)
-
-
-def words_of(name: str) -> str:
-    return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())
-
-
-def test_readme_and_docs_say_what_lean_frames_gain():
+def test_the_docs_say_what_lean_frames_gain():
     records = records_of("cartpole-stock-lean")
-    readme, docs = words_of("README.md"), words_of("docs/lean.md")
+    results, docs = words_of("docs/results.md"), words_of("docs/lean.md")
     # It was measured on two machines with the same card, and FPS differ between them: ratios are of trials on the same one.
     devices = list(dict.fromkeys(uuid_of(record) for record in records))
     on_each = [medians_of("cartpole-stock-lean", "stock", "lean", device) for device in devices]
@@ -286,14 +233,14 @@ def test_readme_and_docs_say_what_lean_frames_gain():
                 left.append((num_envs / fps - sum(seconds) / 32) * 1e3)
         if num_envs in (4096, 16384):
             line = f"with {num_envs:,} | {both('{:,.0f}', stock)} | {both('{:,.0f}', lean)} |"
-            assert f"FPS {line}" in readme
-            assert f"Memory with {num_envs:,} | {stock_gb:.2f} GB | {lean_gb:.2f} GB |" in readme
+            assert f"FPS {line}" in results
+            assert f"Memory with {num_envs:,} | {stock_gb:.2f} GB | {lean_gb:.2f} GB |" in results
             gains = " and ".join(f"{gain:.2f}" for gain in quotients(lean, stock))
-            assert f"{gains} times {'as many ' if num_envs == 4096 else ''}with {num_envs:,}" in readme
+            assert f"{gains} times with {num_envs:,}" in results
     told = " and ".join(f"{min(left):.1f} to {max(left):.1f} ms" for left in left_ms)
     assert f"What is left, {told} on the two machines" in docs
     (stock_ms, lean_ms), told, _ = in_parts(on_each[1])
-    assert f"of {stock_ms:.1f} ms with stock frames and {lean_ms:.1f} ms" in docs
+    assert f"it takes {stock_ms:.1f} ms with stock frames and {lean_ms:.1f} ms" in docs
     assert told in docs
     free = [in_parts(of)[2] for of in on_each]
     assert f"frames that cost nothing would gain {free[0]:.2f} and {free[1]:.2f} times" in docs
@@ -302,20 +249,20 @@ def test_readme_and_docs_say_what_lean_frames_gain():
     (lean_limit,), (stock_limit,) = lean.throughput, stock.throughput
     assert (
         f"| {stock_limit.threshold_num_envs:,} environments | undecided up to {lean_limit.largest_num_envs:,}: the last"
-        in readme
+        in results
     )
     last = lean_limit.gains[-1]
-    assert f"last doubling gains {last.gain:.0%} ({last.gain_lower:.0%} to {last.gain_upper:.0%}) |" in readme
+    assert f"last doubling gains {last.gain:.0%} ({last.gain_lower:.0%} to {last.gain_upper:.0%}) |" in results
     last = stock_limit.gains[-1]
     assert last.gain_upper_one_sided is not None
-    assert f"from {last.num_envs:,} on, gains {last.gain:.0%} (at most {last.gain_upper_one_sided:.0%})" in readme
+    assert f"from {last.num_envs:,} on, gains {last.gain:.0%} (at most {last.gain_upper_one_sided:.0%})" in results
     fits = []
     for arm in (stock, lean):
         assert arm.memory is not None
         cards = fits_by_card(arm.memory, 32)
         fits.append(f"{cards['8 GB']}, {cards['24 GB']}")
-    assert f"| {fits[0]} environments | {fits[1]} |" in readme
-    assert f"{len(records)} of {len(space.plan(read_study(PUBLISHED['cartpole-stock-lean'].study)))} trials" in readme
+    assert f"| {fits[0]} environments | {fits[1]} |" in results
+    assert f"{len(records)} of {len(space.plan(read_study(PUBLISHED['cartpole-stock-lean'].study)))} trials" in results
 
 
 def test_the_docs_say_what_lean_frames_gain_on_an_h100():
@@ -325,29 +272,29 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     found = ratio_of(pair, "FPS, total")
     assert [len(side.records) for side in pair] == [5, 5] and found.pairs == 5
     assert len({uuid_of(record) for record in records_of(name)}) == 1
-    assert "{:,.0f} and {:,.0f} FPS, by pairs".format(*of("fps_total", 4096)) in docs
+    assert "Stock and lean had {:,.0f} and {:,.0f} FPS, by pairs".format(*of("fps_total", 4096)) in docs
     assert f"by pairs {found.ratio:.2f} times ({found.lower:.2f} to {found.upper:.2f} at 95%)" in docs
     stock_gb, lean_gb = of("memory_peak_gb", 4096)
     assert f"at 95%), {stock_gb:.2f} and {lean_gb:.2f} GB" in docs and lean_gb < stock_gb / 6
     step_ms, words, free = in_parts(of)
     assert (
-        f"took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there ({step_ms[0] / step_ms[1]:.2f} times as fast), in which {words}:"
+        f"took {step_ms[0]:.1f} and {step_ms[1]:.1f} ms there ({step_ms[0] / step_ms[1]:.2f} times as fast). Of that, {words}. "
         in docs
     )
     assert f"frames that cost nothing would gain {free:.2f} times. " in docs
 
 
-def test_the_readme_says_what_measuring_costs_and_how_well_phases_add_up():
+def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
     found = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
-    readme = words_of("README.md")
-    assert "(within 0.5% in every row of" in readme
+    docs = words_of("docs/measuring.md")
+    assert "(within 0.5% in every row of" in docs
     assert phases_by_iteration("cartpole-two-gpu-pipeline") == pytest.approx([1.0] * 619, abs=0.005)
     for name, words in {
         "trial / isaaclab train": "{median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
         "phases: sampled / off": "with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
     }.items():
         assert spread(found["ratios"][name]) == Spread.model_validate(found["spreads"][name])
-        assert words.format(**found["spreads"][name]) in readme
+        assert words.format(**found["spreads"][name]) in docs
     assert len(found["ratios"]["trial / isaaclab train"]) == 5
     assert (found["request"]["num_envs"], found["request"]["horizon"]) == (4096, 32)
     assert "H200" in found["environment"]["device"]["name"]
@@ -370,8 +317,8 @@ def test_the_docs_say_what_a_second_camera_costs():
     assert f"rendering {render_ms[1]:.2f} instead of {render_ms[0]:.2f}" in docs
     assert f"learning takes {learn_s[1]:.2f} s instead of {learn_s[0]:.2f}" in docs
     (one, two), (one_gb, two_gb) = (one_and_two(column, 2048) for column in ("fps_total", "memory_peak_gb"))
-    words = f"with 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
-    assert words in words_of("README.md")
+    words = f"With 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
+    assert words in words_of("docs/results.md")
 
 
 def test_the_docs_say_what_fits_a_small_card():
@@ -390,10 +337,10 @@ def test_the_docs_say_what_fits_a_small_card():
         line = f"| `{remedy.arm}` | {remedy.largest_num_envs} | {1 + remedy.fits.value:.2f} | {words} | {remedy.peak_gb:.2f} |"
         assert line in docs
         if remedy.arm == "lean":
-            words = f"with lean frames {remedy.shown_at} environments fit where the task's own ran out of memory"
+            words = f"With lean frames {remedy.shown_at} environments fit where the task's own ran out of memory"
             assert (
                 f"{words} ({1 + remedy.fits.value:.2f} times as many by the model, which has no interval"
-                in words_of("README.md")
+                in words_of("docs/results.md")
             )
         assert (remedy.fits.lower, remedy.fits.upper) == (None, None), "the table's heading says so"
     shown = [(remedy.arm, remedy.room, remedy.shown_at) for remedy in found.remedies if remedy.room != "not shown"]
@@ -424,13 +371,13 @@ def test_the_docs_say_how_lean_frames_learned():
     assert f"{frames.ratio:.2f} of stock's frames ({frames.lower:.2f} to {frames.upper:.2f} at 95%)" in docs
     assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f}, four pairs" in docs
     words = f"{seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f}), from {frames.ratio:.2f} of the frames"
-    assert f"| 1 | {words} ({frames.lower:.2f} to {frames.upper:.2f}) |" in words_of("README.md")
+    assert f"| 1 | {words} ({frames.lower:.2f} to {frames.upper:.2f}) |" in words_of("docs/results.md")
 
 
 def test_the_docs_say_what_the_first_layer_in_cuda_gains():
     folder = PUBLISHED["cartpole-stock-lean-cuda"].root
     pair = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))[0]
-    docs, readme = words_of("docs/lean.md"), words_of("README.md")
+    docs, results = words_of("docs/lean.md"), words_of("docs/results.md")
     for num_envs in (1024, 4096):
         at_size = [
             replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
@@ -443,7 +390,7 @@ def test_the_docs_say_what_the_first_layer_in_cuda_gains():
         interval = f"({fps.lower:.2f} to {fps.upper:.2f})"
         row = f"| {num_envs:,} | {stock:,.0f} | {lean:,.0f} | {fps.ratio:.2f} {interval} | {stock_gb:.2f} | {lean_gb:.2f} |"
         assert row in docs
-    assert f"**{fps.ratio:.2f} times** stock's FPS ({fps.lower:.2f} to {fps.upper:.2f}, four pairs;" in readme
+    assert f"**{fps.ratio:.2f} times** stock's FPS ({fps.lower:.2f} to {fps.upper:.2f}, four pairs;" in results
 
 
 def test_the_docs_say_what_the_study_of_trainers_says():
@@ -478,15 +425,15 @@ def test_the_docs_say_what_a_pipeline_gains():
         assert f"{line} {both:,.0f} | {pipeline / turns:.2f} | {pipeline / both:.2f} |" in docs
         assert pipeline < both
     assert f"on two H200 {min(gains):.2f} to {max(gains):.2f} times one GPU's FPS, and less than" in words_of(
-        "README.md"
+        "docs/measuring.md"
     )
     (_, learn_s), (_, collect_s) = (pipeline_and_turns(column, 4096) for column in ("learn_s", "collect_s"))
-    assert f"with 4,096 environments {learn_s:.2f} of {learn_s + collect_s:.2f} s in turns" in docs
+    assert f"with 4,096 environments {learn_s:.2f} of {learn_s + collect_s:.2f} s with `in_turns`" in docs
     (collect_ms, own_ms), (store_ms, own_store_ms) = (
         [seconds / 32 * 1e3 for seconds in pipeline_and_turns(column, 1024)] for column in ("collect_s", "storage_s")
     )
-    assert f"it took {collect_ms:.1f} ms a step instead of {own_ms:.1f} in turns, {store_ms:.1f} of them" in docs
-    assert f"for storing there what takes {own_store_ms:.1f}:" in docs
+    assert f"it took {collect_ms:.1f} ms a step instead of {own_ms:.1f} with `in_turns`" in docs
+    assert f"Storing alone took {store_ms:.1f} ms instead of {own_store_ms:.1f}." in docs
     few, many = (
         round(num_envs * 32 / max(pipeline_and_turns(column, num_envs)[1] for column in ("learn_s", "collect_s")), -3)
         for num_envs in (1024, 4096)
@@ -506,6 +453,6 @@ def test_the_docs_say_what_a_pipeline_gains():
         arm: tuple(" and ".join(f"{value:.1f}" for value in sorted(of[arm])) for of in (seconds, millions))
         for arm in seconds
     }
-    assert "took {} s and {} million frames (one seed".format(*words["pipeline"]) in docs
-    assert "in turns {} s and {} million".format(*words["in-turns"]) in docs
-    assert "(2,048 in all) {} s and {} million".format(*words["data-parallel"]) in docs
+    assert "| pipeline (one seed; the second was not measured) | {} | {} |".format(*words["pipeline"]) in docs
+    assert "| `in_turns` | {} | {} |".format(*words["in-turns"]) in docs
+    assert "| data-parallel (2,048 in all) | {} | {} |".format(*words["data-parallel"]) in docs

@@ -1,0 +1,288 @@
+"""What MkDocs adds to the pages of docs/: pages and files that lie elsewhere, and what is generated from the code.
+
+In:   README.md and other pages at the top, results-published/, workflow/schemas/study.schema.json, the code's own descriptions
+Out:  files of the site; nothing is written into docs/. Of links that leave docs/ the targets come along.
+"""
+
+import ast
+import contextlib
+import html
+import importlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+TOP = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "SECURITY.md": "SECURITY.md",
+}
+"""Pages at the top of the project, and what they are called in the site."""
+
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+
+
+# --- Pages and files that lie elsewhere --------------------------------------------------------------------------------
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages at the top, and every file and folder that a link names."""
+    for name, uri in TOP.items():
+        head = "---\nhide: [navigation]\n---\n" if uri == "index.md" else ""  # it has no pages beside it
+        files.append(File.generated(config, uri, content=head + in_the_site(ROOT / name)))
+    for folder in sorted((ROOT / "results-published").iterdir()):
+        for file in [folder] if folder.is_file() else sorted(path for path in folder.iterdir() if path.is_file()):
+            add(files, config, file)
+    files.append(File.generated(config, "results-published/README.md", content=list_of_studies()))
+    for page in [*ROOT.glob("docs/*.md"), *(ROOT / name for name in TOP)]:
+        for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
+            path = (page.parent / target).resolve()
+            if path.is_file() and path.is_relative_to(ROOT) and path.parent != ROOT / "docs" and path.name not in TOP:
+                add(files, config, path)
+    return files
+
+
+def add(files: Files, config: MkDocsConfig, path: Path) -> None:
+    """Add a file of the project under its own path."""
+    uri = path.relative_to(ROOT).as_posix()
+    if files.get_file_from_path(uri) is None:
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
+
+
+def in_the_site(page: Path) -> str:
+    """Return a page's text with its links as the site has them: docs/ is the site's top, the project around it lies in it."""
+
+    def moved(link: re.Match[str]) -> str:
+        path, anchor = (page.parent / link[1]).resolve(), link[2] or ""
+        if not path.is_relative_to(ROOT):
+            return link[0]
+        place = path.relative_to(ROOT).as_posix()
+        place = TOP.get(place, place.removeprefix("docs/"))
+        return f"{place}/README.md{anchor}" if path.is_dir() else f"{place}{anchor}"
+
+    return LINK.sub(moved, page.read_text(encoding="utf-8"))
+
+
+def list_of_studies() -> str:
+    """Return the page that lists the published studies."""
+    names = sorted(path.name for path in (ROOT / "results-published").iterdir() if path.is_dir())
+    lines = "\n".join(f"- [{name}]({name}/README.md)" for name in names)
+    return (
+        f"# Published studies\n\nWhat was measured on GPUs. [Results](../results.md) says what it means.\n\n{lines}\n"
+    )
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put links and generated parts into a page of docs/."""
+    source = ROOT / "docs" / page.file.src_uri
+    if source.is_file():
+        markdown = in_the_site(source)
+    return re.sub(r"<!-- generated: (\w+) -->", lambda mark: GENERATED[mark[1]](), markdown)
+
+
+# --- What is generated -------------------------------------------------------------------------------------------------
+
+
+def cell(text: str) -> str:
+    """Return a text for a table's cell."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def study_keys() -> str:
+    """Return a section for each part of a study file, with every key, from its JSON schema."""
+    schema = json.loads((ROOT / "workflow/schemas/study.schema.json").read_text(encoding="utf-8"))
+    parts = [section("The study", schema, schema["description"])]
+    for name, place in PLACES.items():
+        part = schema["$defs"][name]
+        parts.append(section(f"`{place}`", part, part.get("description", "")))
+    assert set(PLACES) == set(schema["$defs"]), "docs/hooks.py: PLACES names each part of a study file"
+    return "\n\n".join(parts)
+
+
+PLACES = {
+    "Task": "task", "Inject": "task.inject", "Arm": "arms.NAME", "Memory": "arms.NAME.memory", "Scaling": "arms.NAME.scaling",
+    "Command": "arms.NAME.command", "Rows": "arms.NAME.command.rows", "Throughput": "throughput", "Learning": "learning",
+    "Adaptive": "throughput.adaptive, learning.adaptive", "UntilDecided": "throughput.until_decided, learning.until_decided",
+    "Decide": "decide", "Tracking": "tracking", "Replay": "replay",
+}  # fmt: skip
+"""Where in a study file each part of its schema stands."""
+
+
+def section(heading: str, part: dict[str, Any], about: str) -> str:
+    """Return one part of a study file: what it is, then a row for each key."""
+    required = part.get("required", [])
+    rows = [
+        (
+            f"`{key}`",
+            cell(kind_of(field)),
+            "required"
+            if key in required
+            else f"`{cell(json.dumps(field['default'], ensure_ascii=False))}`"
+            if short(field)
+            else "",
+            cell(field.get("description", "")),
+        )
+        for key, field in part["properties"].items()
+    ]
+    return f"## {heading}\n\n{cell(about)}\n\n{table(('key', 'value', 'default', 'meaning'), rows)}"
+
+
+def short(field: dict[str, Any]) -> bool:
+    """Whether a key's default is a plain value; a part's own defaults stand in its section."""
+    return "default" in field and not isinstance(field["default"], dict)
+
+
+def kind_of(field: dict[str, Any]) -> str:
+    """Return in words what a key takes."""
+    if "$ref" in field:
+        return f"see {PLACES[field['$ref'].rpartition('/')[2]]}"
+    if "anyOf" in field or "oneOf" in field:
+        return " or ".join(dict.fromkeys(kind_of(choice) for choice in field.get("anyOf") or field["oneOf"]))
+    if "enum" in field:
+        return ", ".join(str(value) for value in field["enum"])
+    if "const" in field:
+        return str(field["const"])
+    if field.get("type") == "array":
+        return f"list of {kind_of(field.get('items', {}))}" if field.get("items") else "list"
+    if field.get("type") == "object":
+        return "mapping"
+    words = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    bounds = ", ".join(f"{sign} {field[name]:g}" for name, sign in words.items() if name in field)
+    return " ".join(part for part in (field.get("type", "any value"), bounds) if part)
+
+
+def commands() -> str:
+    """Return the `--help` of every command, and the targets of make."""
+    sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
+    from envknee.commands import COMMANDS
+
+    targets = re.findall(r"^([a-z-]+):.*?## (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    parts = ["## make\n", table(("target", "what it does"), [(f"`make {name}`", cell(does)) for name, does in targets])]
+    for name, command in COMMANDS.items():
+        does = command.does[0].upper() + command.does[1:]
+        parts.append(f"\n## envknee {name}\n\n{cell(does)}.\n\n```text\n{help_of(name, command.module)}\n```")
+    return "\n".join(parts)
+
+
+def help_of(name: str, module: str) -> str:
+    """Return what `envknee NAME --help` prints."""
+    printed, argv, columns = io.StringIO(), sys.argv, os.environ.get("COLUMNS")
+    sys.argv, os.environ["COLUMNS"] = [f"envknee {name}", "--help"], "96"
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            importlib.import_module(module).main()
+    finally:
+        sys.argv = argv
+        os.environ.pop("COLUMNS") if columns is None else os.environ.update(COLUMNS=columns)
+    assert printed.getvalue().startswith("usage: "), f"envknee {name} --help printed no usage"
+    return printed.getvalue().strip()
+
+
+def files_of_a_study() -> str:
+    """Return a table of the files of a study and of a trial."""
+    rows = [
+        (f"`{name if kind == 'StudyFolder' else f'trials/0007/{name}'}`", cell(does))
+        for kind, body in classes("study/paths.py")
+        for name, does in (described(method) for method in body.body if isinstance(method, ast.FunctionDef))
+        if name and kind in ("StudyFolder", "TrialFolder")
+    ]
+    return table(("file", "what it holds"), rows)
+
+
+def described(method: ast.FunctionDef) -> tuple[str | None, str]:
+    """Return a property's file name, where it has one, and what it is."""
+    names = [node.value for node in ast.walk(method.body[-1]) if isinstance(node, ast.Constant)]
+    is_property = any(isinstance(mark, ast.Name) and mark.id == "property" for mark in method.decorator_list)
+    return (str(names[0]) if is_property and names else None), ast.get_docstring(method) or ""
+
+
+def classes(module: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the classes of a module of envknee."""
+    tree = ast.parse((ROOT / "workflow/envknee" / module).read_text(encoding="utf-8"))
+    yield from ((node.name, node) for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def fields_of(module: str, name: str) -> dict[str, tuple[str, str]]:
+    """Return by field its type and the words behind it in the code, those of base classes first."""
+    known = dict(classes(module))
+    found: dict[str, tuple[str, str]] = {}
+    for base in known[name].bases:
+        if isinstance(base, ast.Name) and base.id in known:
+            found |= fields_of(module, base.id)
+    body = known[name].body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            words = str(after.value.value) if is_text else ""  # type: ignore[union-attr]
+            kind = node.annotation
+            if isinstance(kind, ast.Subscript) and isinstance(kind.value, ast.Name) and kind.value.id == "Annotated":
+                kind = kind.slice.elts[0] if isinstance(kind.slice, ast.Tuple) else kind.slice
+            found[node.target.id] = ast.unparse(kind), words
+    return found
+
+
+def fields(*of: tuple[str, str, str]) -> str:
+    """Return a section with a table for each class: heading, module, name."""
+    parts = []
+    for heading, module, name in of:
+        rows = [
+            (f"`{field}`", f"`{cell(kind)}`", cell(words)) for field, (kind, words) in fields_of(module, name).items()
+        ]
+        about = cell(ast.get_docstring(dict(classes(module))[name]) or "")
+        parts.append(f"### {heading}\n\n{about}\n\n{table(('field', 'type', 'meaning'), rows)}")
+    return "\n\n".join(parts)
+
+
+def trial_fields() -> str:
+    """Return every field of a trial's files."""
+    schema = "record/schema.py"
+    return fields(
+        ("request.json", schema, "Request"), ("metrics.jsonl, each line", schema, "Row"), ("outcome.json", schema, "Outcome"),
+        ("cost.json", schema, "Cost"), ("record.json", schema, "Record"), ("A median with quartiles", schema, "Spread"),
+        ("startup_s", schema, "StartUp"), ("memory_map", schema, "MemoryMap"), ("failure", schema, "Failure"),
+    )  # fmt: skip
+
+
+def verdict_fields() -> str:
+    """Return the fields of verdict.json down to the headline of an arm."""
+    schema = "verdict/schema/study.py"
+    return fields(
+        ("verdict.json", schema, "Verdict"), ("arms", schema, "ArmVerdict"), ("arms, headline", schema, "Headline")
+    )
+
+
+def csv_columns() -> str:
+    """Return every column of records.csv, with what the files of a trial say of it."""
+    sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
+    from envknee.verdict.csv import CSV_COLUMNS
+
+    known: dict[str, tuple[str, str]] = {}
+    for name in ("Request", "Row", "Device", "Environment", "Outcome", "Record"):
+        known |= {
+            field: said for field, said in fields_of("record/schema.py", name).items() if said[1] or field not in known
+        }
+    return table(("column", "meaning"), [(f"`{name}`", cell(known.get(name, ("", ""))[1])) for name in CSV_COLUMNS])
+
+
+GENERATED = {
+    "study_keys": study_keys, "commands": commands, "files_of_a_study": files_of_a_study, "trial_fields": trial_fields,
+    "verdict_fields": verdict_fields, "csv_columns": csv_columns,
+}  # fmt: skip
+"""By the name in a page's mark, what stands there in the site."""

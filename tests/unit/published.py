@@ -1,0 +1,77 @@
+"""Studies measured on GPUs (results-published), and words about them: what tests compare README and docs with."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from envknee.after.compare import print as compare
+from envknee.after.compare.ratios import Ratio
+from envknee.after.compare.sides import Side
+from envknee.record.read import load_records
+from envknee.record.schema import Record
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
+from envknee.verdict.csv import records_csv
+from envknee.verdict.decide import decide
+from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.study import Verdict
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
+
+
+@cache
+def records_of(name: str) -> list[Record]:
+    return load_records(PUBLISHED[name])
+
+
+def verdict_of(name: str) -> Verdict:
+    return decide(records_of(name), read_study(PUBLISHED[name].study))
+
+
+def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
+    """Return by card what `788 (721 to 843)` stands for."""
+    return {
+        card.card.partition(" (")[
+            0
+        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
+        for card in limit.cards
+        if card.horizon == horizon
+    }
+
+
+def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
+    """Return what tells a column's medians of two arms' throughput trials at a num_envs, on one device where that is given."""
+    records = [
+        record
+        for record in records_of(name)
+        if record.request.kind == "throughput" and device in (None, uuid_of(record))
+    ]
+    lines = list(csv.DictReader(io.StringIO(records_csv(records))))
+
+    def of(column: str, num_envs: int) -> tuple[float, float]:
+        own = [line for line in lines if line["num_envs"] == str(num_envs)]
+        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (one, other))
+        return first, second
+
+    return of
+
+
+def uuid_of(record: Record) -> str | None:
+    return record.outcome.environment.device.uuid if record.outcome.environment else None
+
+
+def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    return [numerator / other for numerator, other in zip(numerators, denominators, strict=True)]
+
+
+def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
+    found = compare.compare(*pair, confidence=0.95, margin=0.05)
+    return next(ratio for ratio in found.overall if ratio.measure == measure)
+
+
+def words_of(name: str) -> str:
+    return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())

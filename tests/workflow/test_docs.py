@@ -1,0 +1,90 @@
+"""The documentation as a site: `make docs` builds it strictly, and what is generated names every key, command and column."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import pytest
+from envknee.commands import COMMANDS
+from envknee.record.schema import Record, Request, Row
+from envknee.verdict.csv import CSV_COLUMNS
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("material")
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built without a network: proxies lead nowhere. A warning, such as a dead link or anchor, is an error (mkdocs.yml: strict)."""
+    folder = tmp_path_factory.mktemp("site")
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--config-file", ROOT / "mkdocs.yml", "--site-dir", folder],
+        cwd=ROOT, env=os.environ | nowhere | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def text_of(page: Path) -> str:
+    return unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+
+
+def codes_of(page: Path) -> set[str]:
+    return {unescape(code) for code in re.findall(r"<td><code>([^<]+)</code>", page.read_text(encoding="utf-8"))}
+
+
+def test_every_key_of_a_study_is_in_the_reference(site: Path):
+    schema = json.loads((ROOT / "workflow/schemas/study.schema.json").read_text())
+    keys = {key for part in (schema, *schema["$defs"].values()) for key in part["properties"]}
+    assert keys <= codes_of(site / "configuration.html")
+
+
+def test_every_command_and_target_is_in_the_reference_with_its_help(site: Path):
+    text = text_of(site / "cli.html")
+    for name in COMMANDS:
+        assert f"usage: envknee {name} [" in text or f"usage: envknee {name} " in text, name
+    for target in re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE):
+        assert f"make {target}" in text
+
+
+def test_every_column_and_field_is_in_the_reference(site: Path):
+    fields = {*CSV_COLUMNS, *Request.model_fields, *Row.model_fields, *Record.model_fields}
+    assert fields <= codes_of(site / "files.html")
+
+
+def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path):
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} | {"index", "CHANGELOG", "CONTRIBUTING", "SECURITY"}
+    assert pages <= {page.stem for page in site.glob("*.html")}
+    for page in site.rglob("*.html"):
+        loads = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^\s>]*",
+            page.read_text(encoding="utf-8"),
+        )
+        assert loads == [], page
+
+
+def test_a_dead_link_fails_the_build(tmp_path: Path):
+    """In a copy, so that strictness is known to be on."""
+    for path in ROOT.iterdir():
+        if path.name != "docs" and not path.name.startswith("."):
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "docs").mkdir()
+    for file in (ROOT / "docs").iterdir():
+        if file.is_file():
+            (tmp_path / "docs" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "docs/cli.md").write_text("# Commands\n")  # asking each for its help takes 20 s
+    page = tmp_path / "docs/faq.md"
+    page.write_text(page.read_text() + "\n[nowhere](tutorial.md#no-such-heading)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", tmp_path / "site"],
+        cwd=tmp_path, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0 and "no-such-heading" in done.stdout + done.stderr
