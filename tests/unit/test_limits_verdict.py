@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.record.schema import Phase, Status
+from envknee.record.schema import Failure, Phase, Status
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
@@ -97,6 +97,22 @@ def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():
     assert (headline.num_envs, headline.fps_share_of_best) == (32, 1.0)
     assert headline.binds == "none yet: measure more repeats"
     assert "unknown with one repeat" in headline.what_would_move_it
+
+
+def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
+    fast = fps_trials({128: [9000.0, 9001.0, 9002.0]}, first=9, status="invalid")
+    failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
+    reason = "MuJoCo-Warp dropped contacts or constraints"
+    wrong = [
+        Trial(trial.request, trial.rows, trial.outcome.model_copy(update={"failure": failure, "reason": reason}))
+        for trial in fast
+    ]
+    found = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
+    (arm,) = found.arms
+    assert arm.headline is not None and arm.headline.num_envs == 32
+    (limit,) = arm.throughput
+    assert 128 not in [point.num_envs for point in limit.points if point.fps_repeats], "its FPS decide nothing"
+    assert limit.state == "reached" and [broken.reason for broken in found.broken] == [reason]
 
 
 def test_noise_asks_for_more_repeats():
