@@ -88,7 +88,7 @@ def phrases() -> dict[str, list[str]]:
             f"| Memory with 4,096 environments | {own_gb:.2f} GB | {bytes_gb:.2f} GB |",
             f"| What fits in 24 GB | {few} environments | {many} environments |",
             seconds,
-            f"On an H100 the gain is {cuda} times ({cuda_interval}).",
+            f"On an H100 lean frames reach {cuda} times the FPS ({cuda_interval}).",
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
         ],
         "docs/tutorial.md": [
@@ -190,6 +190,7 @@ RUN_BY = {
     "make sweep CONFIG=config/studies/quick.yaml": "tests/workflow/quick.py: sweep",
     "make sweep FROM=study.zip": "tests/workflow/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/workflow/test_slurm.py: PROFILE=",
+    "snakemake prepare --profile slurm": "tests/workflow/test_slurm.py: \"prepare\"",
     "make sweep PROFILE=allocation": "tests/workflow/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
     "make setup": "tests/workflow/test_setup.py: workflow/setup.sh",
     "make setup PHYSICS=ovphysx": "tests/workflow/test_setup.py: PHYSICS",
@@ -215,6 +216,7 @@ NOT_RUN = {
     "apt-get install": "changes the machine",
     "isaaclab train": "one of `envknee knee`'s arguments; tests/workflow/test_foreign_trainers.py runs it where Isaac Lab is there",
     "cp config/config.yaml": "an ordinary copy",
+    "$EDITOR": "an editor",
 }
 """By command, why no test runs it."""
 
