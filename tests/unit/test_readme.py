@@ -301,3 +301,21 @@ def test_studies_in_the_docs_are_legal(name: str, tmp_path: Path):
     (tmp_path / "study.yaml").write_text(blocks[0])
     study = read_study(tmp_path / "study.yaml")
     assert study.throughput is not None and len(study.arms) >= 1
+
+
+@pytest.mark.parametrize(
+    ("page", "says", "source", "has"),
+    [
+        ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "5.4 s in a block"),
+        ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "22.5 s in a fresh process"),
+        ("faq", "With 5% noise six repeats find a plateau in 80%", "verdicts", "| 5% | 43% | 75% | 94% | 6 |"),
+        (
+            "validity",
+            "same GPU differed by 12% in FPS",
+            "verdicts",
+            "can be 12% faster than the first, with the same GPU",
+        ),
+    ],
+)
+def test_numbers_that_stand_twice_agree(page: str, says: str, source: str, has: str):
+    assert says in text_of(ROOT / f"docs/{page}.md") and has in text_of(ROOT / f"docs/{source}.md")
