@@ -88,7 +88,7 @@ def phrases() -> dict[str, list[str]]:
             f"| Memory with 4,096 environments | {own_gb:.2f} GB | {bytes_gb:.2f} GB |",
             f"| What fits in 24 GB | {few} environments | {many} environments |",
             seconds,
-            f"On an H100 the gain is {cuda} times ({cuda_interval}).",
+            f"On an H100 lean frames reach {cuda} times the FPS ({cuda_interval}).",
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
         ],
         "docs/tutorial.md": [
@@ -190,6 +190,7 @@ RUN_BY = {
     "make sweep CONFIG=config/studies/quick.yaml": "tests/workflow/quick.py: sweep",
     "make sweep FROM=study.zip": "tests/workflow/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/workflow/test_slurm.py: PROFILE=",
+    "snakemake prepare --profile slurm": "tests/workflow/test_slurm.py: \"prepare\"",
     "make sweep PROFILE=allocation": "tests/workflow/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
     "make setup": "tests/workflow/test_setup.py: workflow/setup.sh",
     "make setup PHYSICS=ovphysx": "tests/workflow/test_setup.py: PHYSICS",
@@ -215,6 +216,7 @@ NOT_RUN = {
     "apt-get install": "changes the machine",
     "isaaclab train": "one of `envknee knee`'s arguments; tests/workflow/test_foreign_trainers.py runs it where Isaac Lab is there",
     "cp config/config.yaml": "an ordinary copy",
+    "$EDITOR": "an editor",
 }
 """By command, why no test runs it."""
 
@@ -299,3 +301,21 @@ def test_studies_in_the_docs_are_legal(name: str, tmp_path: Path):
     (tmp_path / "study.yaml").write_text(blocks[0])
     study = read_study(tmp_path / "study.yaml")
     assert study.throughput is not None and len(study.arms) >= 1
+
+
+@pytest.mark.parametrize(
+    ("page", "says", "source", "has"),
+    [
+        ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "5.4 s in a block"),
+        ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "22.5 s in a fresh process"),
+        ("faq", "With 5% noise six repeats find a plateau in 80%", "verdicts", "| 5% | 43% | 75% | 94% | 6 |"),
+        (
+            "validity",
+            "same GPU differed by 12% in FPS",
+            "verdicts",
+            "can be 12% faster than the first, with the same GPU",
+        ),
+    ],
+)
+def test_numbers_that_stand_twice_agree(page: str, says: str, source: str, has: str):
+    assert says in text_of(ROOT / f"docs/{page}.md") and has in text_of(ROOT / f"docs/{source}.md")

@@ -138,6 +138,8 @@ def test_the_docs_say_what_the_studies_say():
         for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
     )
     assert f"The first three studies have {trials} trials" in docs
+    planned = len(space.plan(read_study(PUBLISHED["cartpole-one-gpu-full"].study)))
+    assert f"{planned} trials the first {len(records_of('cartpole-one-gpu-full'))} were measured" in docs
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():
@@ -256,6 +258,10 @@ def test_the_docs_say_what_lean_frames_gain():
     last = stock_limit.gains[-1]
     assert last.gain_upper_one_sided is not None
     assert f"from {last.num_envs:,} on, gains {last.gain:.0%} (at most {last.gain_upper_one_sided:.0%})" in results
+    assert (
+        f"Reached at {stock_limit.threshold_num_envs:,} environments: doubling gains {last.gain:.0%}"
+        f" (upper bound {last.gain_upper_one_sided:.0%}, cut-off 10%)" in results
+    )
     fits = []
     for arm in (stock, lean):
         assert arm.memory is not None
