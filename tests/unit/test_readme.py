@@ -164,16 +164,16 @@ def test_the_readme_is_read_at_one_sitting():
 
 def test_the_output_in_the_readme_is_what_is_printed(tmp_path: Path):
     """Of the study that it names, at the width of a terminal. Paste what differs."""
-    (block,) = re.findall(r"here of \[`one-gpu-learning`\].*?```text\n(.*?)```", README.read_text(), re.DOTALL)
-    study = PUBLISHED["cartpole-one-gpu-learning"].root
+    (block,) = re.findall(r"here of \[`stock-lean`\].*?```text\n(.*?)```", README.read_text(), re.DOTALL)
+    study = PUBLISHED["cartpole-stock-lean"].root
     (tmp_path / study.name).symlink_to(study)
     code = (
         "import sys; from pathlib import Path; from rich.console import Console\n"
-        "from envknee.record.read import load_records; from envknee.show.terminal import print_summary\n"
+        "from envknee.record.read import load_records; from envknee.show.terminal import print_answer\n"
         "from envknee.study.load import read_study; from envknee.study.paths import StudyFolder\n"
         "from envknee.verdict.decide import decide\n"
         "folder = StudyFolder(Path(sys.argv[1]))\n"
-        "print_summary(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
+        "print_answer(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / study.name], capture_output=True, text=True, check=True
