@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.ask import blocks
+from envknee.ask import blocks, enough
 from envknee.ask.ask import ask, ask_again
 from envknee.ask.observations import point_of
 from envknee.record.schema import Record, Request, Shared
@@ -112,6 +112,19 @@ def test_repeats_end_once_every_series_is_decided():
     assert ask_again(one, requests, records) == requests
     undecided, _ = play(study(repeats=5, until_decided={"delta": 0.15}), noisy(128, 0.5))
     assert not any("decided" in (request.skip or "") for request in undecided)
+
+
+def test_what_was_decided_is_not_decided_again(monkeypatch: pytest.MonkeyPatch):
+    decide, looks = enough._is_decided, list[bool]()
+
+    def counted(*given: Any) -> bool:
+        looks.append(decide(*given))
+        return looks[-1]
+
+    monkeypatch.setattr(enough, "_is_decided", counted)
+    requests, _ = play(study(repeats=13, until_decided={"delta": 0.15}), noisy(128, 0.01))
+    assert len(requests) == 13 * 9 and sum(request.skip is not None for request in requests) > 80
+    assert looks.count(True) == 1
 
 
 def test_later_repeats_measure_what_the_verdict_hangs_on():

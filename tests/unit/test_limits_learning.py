@@ -8,19 +8,17 @@ import pytest
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, learning_cost
-from envknee.verdict.learning import best_of, threshold
+from envknee.verdict.learning import best_of, decision_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
 from records import GPU, Trial, a_trial, learning_trials, records_of
-from scipy.stats import trim_mean
+from scipy.stats import binom, trim_mean
 
 from benchmarks import prove
 
 STUDIES = 1000
 
 SIZES = prove.LEARNING_SIZES
-
-DELTA = prove.DELTA
 
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
@@ -235,13 +233,14 @@ def test_simulated_studies(scenario: prove.LearningScenario, seeds: int):
     wrong = covered = intervals = 0
     for _ in range(STUDIES):
         costs = prove.simulated_seeds(scenario, seeds, generator)
-        decision = threshold(costs, DELTA, 0.95)
+        decision = decision_of(costs, prove.LEARNING_DELTA, 0.95)
         wrong += decision.threshold in scenario.still_paying
         for doubling, saving in zip(decision.doublings, scenario.savings, strict=True):
             if doubling.lower is not None and doubling.upper is not None:
                 intervals += 1
                 covered += doubling.lower <= -math.log(1 - saving) <= doubling.upper
-    assert wrong <= 0.05 * STUDIES
+    # "At delta" lies at the very limit: one study in a thousand of these tests may have more by chance.
+    assert wrong <= binom.ppf(0.999, STUDIES, 0.05)
     # A point whose seeds all arrived before the budget was lucky: intervals are judged where nothing was censored.
     assert scenario.budget_s < math.inf or covered >= 0.93 * intervals > 0
 
@@ -254,5 +253,5 @@ def test_a_clear_threshold_is_found_with_ten_seeds():
             n: Seeds(tuple(t * np.exp(0.1 * generator.standard_normal(10))))
             for n, t in zip(SIZES, [80, 40, 39, 39], strict=True)
         }
-        found += threshold(costs, 0.20, 0.95).threshold == 32
+        found += decision_of(costs, 0.20, 0.95).threshold == 32
     assert found >= 0.90 * 200

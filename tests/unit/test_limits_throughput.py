@@ -11,7 +11,7 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.throughput import threshold
+from envknee.verdict.throughput import decision_of
 from envknee.verdict.throughput_law import fit_law
 from records import GPU, Trial, a_trial, fps_trials, records_of
 
@@ -332,7 +332,7 @@ def test_simulated_studies(truth: Sequence[float], noise: Noise, true_threshold:
     wrong = uncorrected = covered = threshold_covered = 0
     for _ in range(STUDIES):
         fps = np.array(truth)[:, None] * np.exp(noise(generator, repeats))
-        decision = threshold(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95)
+        decision = decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95)
         still_paying = {n for n, gain in zip(SIZES, gains, strict=False) if gain >= math.log1p(DELTA) - 1e-9}
         wrong += decision.threshold in still_paying
         qualifying = (d.num_envs for d in decision.doublings if d.p_value is not None and d.p_value <= 0.05)
@@ -358,5 +358,5 @@ def test_clear_thresholds_are_found():
     found = 0
     for _ in range(200):
         fps = np.array(FALLING)[:, None] * np.exp(normal(0.01)(generator, 3))
-        found += threshold(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
+        found += decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
     assert found >= 0.90 * 200

@@ -5,6 +5,7 @@ less than delta for all that is known. Looks are few and fixed (`LOOKS`), so tha
 error (docs/verdicts.md).
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -18,16 +19,22 @@ LOOKS = (3, 5, 8, 13)
 """Repeats after which a section, or a size that `sampler: adaptive` searches, may be found decided."""
 
 
+DECIDED = "decided after"
+
+
 def why(question: Question, point: Point) -> str | None:
     """Return why a trial at `point` is not needed, or None."""
     sweep, slot = question.sweep, question.slot
+    # What was decided once stays so: records are added, and a look counts the first repeats alone.
+    if told := next((request.skip for request in question.requests if (request.skip or "").startswith(DECIDED)), None):
+        return told
     own = [
         record
         for record in question.records.values()
         if (record.request.arm, record.request.kind) == (slot.arm, slot.kind)
     ]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
-        return f"decided after {look} repeats"
+        return f"{DECIDED} {look} repeats"
     if sweep.time_limit_s is not None and slot.repeat:  # without the first repeat there is no answer at all
         measured = [record for record in own if record.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
@@ -45,11 +52,9 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     for request in question.requests:
         asked.setdefault(request.repeat, set()).add(request.number)
     known = {record.request.number for record in records}
-    for look in LOOKS:
-        repeats = range(look)
-        if not all(asked.get(repeat) and asked[repeat] <= known for repeat in repeats):
-            return None
-        if _is_decided([record for record in records if record.request.repeat in repeats], question, rule):
+    whole = next((n for n in itertools.count() if n not in asked or not asked[n] <= known), 0)
+    for look in (look for look in LOOKS if look <= whole):
+        if _is_decided([record for record in records if record.request.repeat < look], question, rule):
             return look
     return None
 
@@ -59,33 +64,29 @@ def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecide
 
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
-    return all(limit.state != "undecided" for limit in analyse(list(records), decide))
+    return all(limit.state != "undecided" for limit in analyse(records, decide))
 
 
 def _is_clear(records: Sequence[Record], point: Point, rule: UntilDecided) -> bool:
     """Tell whether every doubling that a point has a part in is known to gain more, and none of them is the largest."""
     from envknee.verdict import noise, throughput
 
-    for limit in throughput.analyse(list(records), Decide(delta=rule.delta, confidence=rule.confidence)):
-        if (limit.horizon, limit.batch_size) != (point.horizon, point.batch_size) or not limit.gains:
-            continue
-        repeats = {measured.num_envs: len(measured.fps_repeats) for measured in limit.points}
+    series = (point.horizon, point.batch_size)
+    same = [r for r in records if (r.request.listed_horizon, r.request.listed_batch_size) == series]
+    for limit in throughput.analyse(same, Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
-        on_cpu = any(
-            record.outcome.environment and record.outcome.environment.device.type == "cpu" for record in records
-        )
-
-        def cv(size: int, repeats: dict[int, int] = repeats, half: float | None = half, on_cpu: bool = on_cpu) -> float:
-            return (noise.CPU_CV if on_cpu else noise.assumed_cv(size, half)) / math.sqrt(repeats[size])
-
-        clear = {
-            gain.num_envs: noise.gain_interval(
-                math.log1p(gain.gain), (cv(gain.num_envs), cv(gain.doubled)), rule.confidence
-            )[0]
-            > math.log1p(rule.delta)
-            for gain in limit.gains
+        on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
+        cvs = {
+            measured.num_envs: (noise.CPU_CV if on_cpu else noise.assumed_cv(measured.num_envs, half))
+            / math.sqrt(len(measured.fps_repeats))
+            for measured in limit.points
         }
-        clear[max(clear)] = False
-        own = [is_clear for size, is_clear in clear.items() if point.num_envs in (size, 2 * size)]
-        return bool(own) and all(own)
+        clear = [
+            noise.gain_interval(math.log1p(gain.gain), (cvs[gain.num_envs], cvs[gain.doubled]), rule.confidence)[0]
+            > math.log1p(rule.delta)
+            and gain is not limit.gains[-1]
+            for gain in limit.gains
+            if point.num_envs in (gain.num_envs, gain.doubled)
+        ]
+        return bool(clear) and all(clear)
     return False

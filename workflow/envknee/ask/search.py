@@ -4,7 +4,7 @@ Input: what is known of each num_envs of a (horizon, batch_size). Output: the nu
 
 Two scouts far apart give the law of the iteration time (t0 + c N), and the law says where a doubling should stop paying.
 Around that place single repeats find the doubling that gains less than delta, and more repeats, where there are fewest, show
-it: by the very rule that the verdict uses (`verdict.rule.doublings`). A series is decided when two successive doublings are
+it: by the very rule that the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are
 shown to gain less than delta, or when the largest that fits is shown to gain at least that.
 
 Looking after every trial and stopping at the first success would call "reached" too often: a size is looked at with 3, 5, 8 and 13 repeats
@@ -27,7 +27,7 @@ from envknee.study.model import Adaptive
 from envknee.study.rules import Kind
 from envknee.verdict import learning, learning_cost, throughput
 from envknee.verdict.learning_cost import Seeds
-from envknee.verdict.rule.doublings import Decision, Doubling
+from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.words.numbers import listed
 
 
@@ -105,13 +105,13 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
 
         def by_fps(tried: Mapping[int, Tried]) -> Decision:
             fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
-            return throughput.threshold(fps, settings.delta, settings.confidence)
+            return throughput.decision_of(fps, settings.delta, settings.confidence)
 
         return Rule(by_fps, math.log1p(settings.delta), settings.confidence, LOOKS[0], looked(most), None)
 
     def by_seconds(tried: Mapping[int, Tried]) -> Decision:
         seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
-        return learning.threshold(seeds, settings.delta, settings.confidence)
+        return learning.decision_of(seeds, settings.delta, settings.confidence)
 
     least = min(learning_cost.LEAST_SEEDS, most)
     return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, looked(most), settings.within)
@@ -151,7 +151,7 @@ def next_step(
         return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
     if focus not in by_size:
         return _fewest([focus, 2 * focus], tried, rule, 1, focus)
-    pays = by_size[focus].from_at_most or by_size[focus].log_gain >= rule.log_limit
+    pays = by_size[focus].contrast.log_gain >= rule.log_limit
     # The doubling before, too: the threshold is the smallest that qualifies.
     before = [] if pays or focus // 2 not in tried else [focus // 2]
     if before and not tried[before[0]].known:
@@ -195,14 +195,13 @@ def _focus(
     sizes: Sequence[int],
     pairs: Sequence[int],
     tried: Mapping[int, Tried],
-    found: Mapping[int, Doubling],
+    found: Mapping[int, Tested],
     rule: Rule,
     start: int | None,
     predict: Callable[[Mapping[int, Tried]], float] | None,
 ) -> int | None:
     """Return the doubling that seems to be the first to gain less than the limit; None while nothing tells."""
-    # Where seeds of the smaller end are censored, the gain is larger than it looks.
-    paying = [size for size, doubling in found.items() if doubling.from_at_most or doubling.log_gain >= rule.log_limit]
+    paying = [size for size, doubling in found.items() if doubling.contrast.log_gain >= rule.log_limit]
     below = [size for size in found if size not in paying]
     if below:
         return min(below)
@@ -218,12 +217,12 @@ def _focus(
     return predicted if predict is not None else pairs[len(pairs) // 2]
 
 
-def _hopeless(doubling: Doubling, tried: Mapping[int, Tried], rule: Rule) -> bool:
+def _hopeless(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> bool:
     """Tell whether even all repeats would hardly show that a doubling gains less than the limit: it is too close to it.
 
     For planning alone: the noise is that of all num_envs together, and about two doublings are tested.
     """
-    if doubling.repeats < rule.least:
+    if doubling.contrast.repeats < rule.least:
         return False
     logs = [np.log(values) for tries in tried.values() for values in (tries.fps, tries.reached_s) if len(values) > 1]
     degrees = sum(len(values) - 1 for values in logs)
@@ -231,7 +230,7 @@ def _hopeless(doubling: Doubling, tried: Mapping[int, Tried], rule: Rule) -> boo
         return False
     noise = math.sqrt(sum(float(np.square(values - values.mean()).sum()) for values in logs) / degrees)
     bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.confidence) / 2)) * noise * math.sqrt(2.0 / rule.most)
-    return doubling.log_gain + bound > rule.log_limit
+    return doubling.contrast.log_gain + bound > rule.log_limit
 
 
 def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wanted: int, focus: int) -> Step:

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, level_of, saving_of
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, saving_of
 from envknee.verdict.learning_trials import floor_s, gpus_of, seconds_of, seeds_by, that_ran
-from envknee.verdict.rule import censored, doublings, union
+from envknee.verdict.rule import censored, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.words.learning import learning_notes, learning_statement
@@ -40,19 +40,6 @@ def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
     One where some trials had no memory to run comes behind all others, however soon the rest of them got there.
     """
     return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
-
-
-def threshold(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> doublings.Decision:
-    """Decide from the costs of seeds by num_envs with Holm's correction alone: what `sampler: adaptive` looks at.
-
-    Args:
-        seeds: num_envs -> costs; those without any seed are left out by the caller
-        delta: a doubling that saves less has stopped paying
-        confidence: of each interval, and of the decision as a whole
-    """
-    # A cost c counts as ln(1/c), of which more is better; a saving of delta is then a gain of ln(1 / (1 - delta)).
-    levels = [level_of(num_envs, costs) for num_envs, costs in seeds.items()]
-    return doublings.decide(levels, -math.log1p(-delta), confidence, LEAST_SEEDS)
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:

@@ -45,21 +45,6 @@ def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> l
     return [_fps(record, measure) for record in records if _is_timed(record, measure)]
 
 
-def threshold(
-    fps: Mapping[int, Sequence[float]], delta: float, confidence: float, step: float = 0.0
-) -> doublings.Decision:
-    """Decide from repeats of FPS by num_envs with Holm's correction alone: what `sampler: adaptive` looks at.
-
-    Args:
-        fps: num_envs -> one FPS per repeat, each above 0
-        delta: a doubling that gains less has stopped paying
-        confidence: of each interval, and of the decision as a whole
-        step: to a multiple of which every FPS is rounded
-    """
-    levels = [doublings.Level.of(num_envs, values, step) for num_envs, values in fps.items()]
-    return doublings.decide(levels, math.log1p(delta), confidence, union.LEAST_REPEATS)
-
-
 def decision_of(
     fps: Mapping[int, Sequence[float]],
     delta: float,

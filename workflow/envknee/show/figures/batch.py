@@ -170,7 +170,11 @@ def _title(laws: Sequence[BatchLaw], several: bool) -> str:
     known = [law for law in laws if law.used and law.b_noise is not None]
     if not known:
         first = laws[0]
-        return f"Critical batch size: {first.statement}" if len(laws) == 1 else "Critical batch size: none shown yet"
+        if len(laws) > 1:
+            return "Critical batch size: none shown yet"
+        if first.state == "fitted":
+            return "Critical batch size: no law fits these batch sizes"
+        return f"Critical batch size: {first.statement}"
     if len(known) == 1:
         (law,) = known
         whose = f" of arm {law.arm}" if several else ""

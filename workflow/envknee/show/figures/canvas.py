@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from envknee.show.figures.style import GREY, INK, STYLE, Look
 from envknee.show.plain import printable
@@ -222,6 +222,25 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
         lower, upper = max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)
         interval_bar(axes, x, lower / unit, upper / unit, look.colour)
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
+
+
+def cost_line(axes: Axes, costs: Sequence[tuple[float, Cost | None]], look: Look) -> None:
+    """Draw costs against num_envs: a line through what is known, and a mark at each."""
+    known = [(x, cost) for x, cost in costs if cost is not None]
+    line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
+    axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
+    for x, cost in known:
+        cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
+
+
+def costs_axis(axes: Axes) -> None:
+    """Make the y axis logarithmic, with room above for the arrow of a lower bound."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(bottom / 1.05, top * 1.25)
 
 
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:

@@ -1,19 +1,18 @@
 """Scaling rules side by side: seconds, frames and seconds per frame to the target against num_envs."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
     canvas,
-    cost_mark,
+    cost_line,
+    costs_axis,
     dodge_of,
     in_words,
     key,
     num_envs_label,
     series_legend,
     sizes_axis,
-    thousands,
 )
 from envknee.show.figures.style import GREY, looks_of
 from envknee.verdict.series import Series
@@ -38,11 +37,7 @@ def draw_rules(evidence: Evidence) -> Figure:
             (seconds, [(point.num_envs, point.seconds_to_target) for point in rule.points]),
             (frames, [(point.num_envs, point.frames_to_target) for point in rule.points]),
         ):
-            known = [(size * dodge, cost) for size, cost in costs if cost is not None]
-            line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
-            axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
-            for x, cost in known:
-                cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
+            cost_line(axes, [(size * dodge, cost) for size, cost in costs], look)
         speed = [
             (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
         ]
@@ -56,12 +51,7 @@ def draw_rules(evidence: Evidence) -> Figure:
     sizes = sorted({point.num_envs for rule in rules for point in rule.points if point.seeds})
     for axes in (seconds, frames, speeds):
         sizes_axis(axes, sizes, [])
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        bottom, top = axes.get_ylim()
-        axes.set_ylim(bottom / 1.05, top * 1.25)  # room for the arrow of a lower bound
+        costs_axis(axes)
     speeds.set_xlabel(num_envs_label(verdict))
     keys = [key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
     if any(point.seeds > point.reached for rule in rules for point in rule.points):

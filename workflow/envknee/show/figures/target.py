@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
     canvas,
-    cost_mark,
+    cost_line,
+    costs_axis,
     dodge_of,
     in_words,
     key,
@@ -18,7 +18,6 @@ from envknee.show.figures.canvas import (
     num_envs_label,
     series_legend,
     sizes_axis,
-    thousands,
 )
 from envknee.show.figures.style import GREY, Look, looks_of, series_of
 from envknee.verdict.learning import best_of
@@ -53,13 +52,7 @@ def draw_target(evidence: Evidence) -> Figure:
         sizes_axis(axes, sizes, [])
         axes.tick_params(axis="x", labelrotation=45 if len(sizes) > 5 else 0)
         axes.set_xlabel(num_envs_label(verdict))
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        # A lower bound's arrow needs room above it.
-        bottom, top = axes.get_ylim()
-        axes.set_ylim(bottom / 1.05, top * 1.25)
+        costs_axis(axes)
     for limit in limits:
         if limit.threshold_num_envs is not None:
             for axes in (left, right):
@@ -85,11 +78,7 @@ def _panel(
 ) -> None:
     for limit in limits:
         look, dodge = looks[limit.series], dodge_of(limit.series, looks)
-        costs = [(point.num_envs * dodge, cost) for point in limit.points if (cost := cost_of(point))]
-        known = [(x, cost.value) for x, cost in costs if not cost.lower_bound]
-        axes.plot([x for x, _ in known], [value for _, value in known], color=look.colour, linewidth=1.4, alpha=0.8)
-        for x, cost in costs:
-            cost_mark(axes, x, cost, look, markeredgecolor="white", markeredgewidth=0.8)
+        cost_line(axes, [(point.num_envs * dodge, cost_of(point)) for point in limit.points], look)
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
@@ -111,9 +100,8 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     arms = {limit.arm for limit in limits}
 
     def of(limit: LearningLimit) -> str:
-        if len(limits) == 1:
-            return ""
-        return f" ({limit.arm}, {limit.series})" if len(arms) > 1 else f" ({limit.series})"
+        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len({own.series[1:] for own in limits}) > 1)
+        return f" ({', '.join(parts)})" if parts else ""
 
     best = best_of(limits)
     soonest = f"No point reached the target with every seed ({reached} of {seeds} trials did)"
@@ -123,10 +111,7 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]
-    delta = f"{limits[0].delta:.0%}"
-    said = (
-        f"Doubling saves less than {delta} of the time from {', '.join(thresholds)} on"
-        if thresholds
-        else "No limit is decided"
-    )
+    said = "No limit is decided" if any(limit.savings for limit in limits) else "No doubling was measured"
+    if thresholds:
+        said = f"Doubling saves less than {limits[0].delta:.0%} of the time from {', '.join(thresholds)} on"
     return f"{soonest}\n{said}; {reached} of {seeds} trials got there"
