@@ -96,7 +96,7 @@ class Drill:
 
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
-        words = ["results/drill/verdict.json", "--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
+        words = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
         command = [sys.executable, "-m", "snakemake", *words]
         limit = (
             None if most_bytes is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
