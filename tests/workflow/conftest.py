@@ -75,10 +75,10 @@ class Workspace:
         """Run a sweep to its end; stdout and stderr come together."""
         return self.run(self.command(study, *arguments), timeout_s)
 
-    def start(self, study: Path) -> "subprocess.Popen[str]":
+    def start(self, study: Path, *arguments: str) -> "subprocess.Popen[str]":
         """Start a sweep in a process group of its own, as a terminal does."""
         return subprocess.Popen(
-            self.command(study), cwd=self.folder, env=self.environment, text=True, start_new_session=True,
+            self.command(study, *arguments), cwd=self.folder, env=self.environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Workspace
+from conftest import Workspace, wait_for
 from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
@@ -171,3 +171,14 @@ def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, smal
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     assert_refused(a_copy.sweep(a_copy.study()), "results/tiny cannot be written to", "Make it writable")
     assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+
+
+def test_a_sweep_that_ends_without_a_planned_trial_fails_and_names_it(a_copy: Workspace):
+    folder = a_copy.results()
+    before = folder.verdict.stat().st_mtime_ns
+    sweep = a_copy.start(a_copy.study(), "--forcerun", "verdict")
+    wait_for(lambda: folder.verdict.exists() and folder.verdict.stat().st_mtime_ns > before)
+    folder.trial(1).record.unlink()
+    output, _ = sweep.communicate(timeout=120)
+    assert sweep.returncode != 0
+    assert "1 of 4 trials were not measured: 0001. Something else changed this study's folder" in output, output

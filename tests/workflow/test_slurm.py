@@ -353,6 +353,26 @@ def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
     return found
 
 
+@pytest.mark.timeout(1200)
+def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
+    folder = site.results()
+    study = site.study(arms={"cpu": {"gpus": 0}}, throughput=THROUGHPUT, learning=None, window=1)
+    sweep = site.start(study)
+    wait_for(lambda: job_of(cluster, 0) is not None, timeout_s=400)
+    cluster.ask("scontrol", "update", "PartitionName=gpu", "State=DRAIN")  # what is in it goes on
+    try:
+        output, _ = sweep.communicate(timeout=400)
+    finally:
+        cluster.ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+    assert sweep.returncode != 0
+    assert re.search("a job of rule trial failed: SLURM sbatch failed.*partition not available", output), output
+    first = folder.trial(0).outcome.read_bytes()
+    again = site.sweep(study)
+    assert again.returncode == 0, again.stdout
+    assert_whole(folder, 2, cluster, site)
+    assert folder.trial(0).outcome.read_bytes() == first
+
+
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
     study, folder = site.study(window=2, learning=None), site.prepared()
     sweep = site.start(study)

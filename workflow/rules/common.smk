@@ -72,8 +72,14 @@ def tell_plan(tell):
 
 
 def is_told(entry):
-    """How many jobs there are is what a dry-run is for: the profile's `quiet` hides it, and Snakemake says it twice."""
+    """How many jobs there are is what a dry-run is for: the profile's `quiet` hides it, and Snakemake says it twice.
+
+    It also hides what SLURM says of a job that it refuses or ends.
+    """
     message = entry.getMessage()
+    if getattr(entry, "event", None) == LogEvent.JOB_ERROR and entry.rule_msg:
+        why = entry.rule_msg.splitlines()[0]
+        print(f"envknee: a job of rule {entry.rule_name} failed: {why}", file=sys.stderr)
     if workflow.dryrun and getattr(entry, "event", None) == LogEvent.RUN_INFO:
         del entry.event
         if not TOLD:
