@@ -86,6 +86,34 @@ def test_without_blocks_a_window_counts_trials():
     assert all("block" not in request.model_dump() for request in play(plain)[0])
 
 
+@pytest.mark.parametrize("block", [1, 3, "all"])
+def test_more_repeats_come_behind_what_was_measured_and_leave_it_as_it_was(block: int | str):
+    learning = {
+        "num_envs": [8, 16], "horizon": 8, "batch_size": 16, "target_reward": 1.0, "budget_s": 9.0, "repeats": 2, "block": block,
+    }  # fmt: skip
+
+    def asked(repeats: int, more: int) -> list[Request]:
+        section = {"num_envs": SIZES, "horizon": 8, "batch_size": 128, "block": block}
+        sections = {
+            "throughput": section | {"repeats": repeats, "more_repeats": more},
+            "learning": learning | {"more_repeats": more},
+        }
+        return play(parse_study({"study": "s", "window": 1, "arms": {"a": {}, "b": {}}, **sections}))[0]
+
+    first, more = asked(3, 0), asked(3, 2)
+    assert more[: len(first)] == first
+    later = more[len(first) :]
+    assert [request.number for request in later] == list(range(len(first), len(more)))
+    assert {(request.kind, request.repeat) for request in later} == {
+        ("throughput", 3), ("throughput", 4), ("learning", 2), ("learning", 3),
+    }  # fmt: skip
+    at_once = [request for request in asked(5, 0) if request.kind == "throughput" and request.repeat >= 3]
+    unnumbered = {"number", "block", "refusal"}
+    assert [request.model_dump(exclude=unnumbered) for request in later if request.kind == "throughput"] == [
+        request.model_dump(exclude=unnumbered) for request in at_once
+    ], "they are those of a study that asked for them at first"
+
+
 def test_several_ranks_and_pipelines_have_processes_of_their_own():
     arms = {"one": {"gpus": 1}, "two": {"gpus": 2}}
     jobs = space.jobs(space.plan(study(arms=arms, repeats=1)))

@@ -50,6 +50,23 @@ def test_what_decides_or_tracks_may_change_at_any_time(tmp_path):
         assert read_study(folder.study) == changed
 
 
+def test_repeats_are_added_to_a_measured_study_and_never_taken_away(tmp_path):
+    folder = folder_with_a_trial(tmp_path)
+
+    def asking(**changes: int):
+        throughput = a_study().throughput
+        assert throughput is not None
+        return a_study(throughput=throughput.model_dump(mode="json") | changes)
+
+    more = asking(more_repeats=2)
+    with claim.take(more, folder):
+        assert read_study(folder.study) == more
+    with pytest.raises(UserError, match=r"throughput\.more_repeats: 1, and this study was measured with 2"):
+        claim.check(asking(more_repeats=1), folder)
+    with pytest.raises(UserError, match="leave `repeats` as it was, and set `more_repeats`"):
+        claim.check(asking(repeats=9, more_repeats=2), folder)
+
+
 def test_a_folder_without_trials_belongs_to_nobody_yet(tmp_path):
     folder = StudyFolder(tmp_path / "demo")
     claim.take(a_study(), folder).close()

@@ -205,11 +205,11 @@ def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -
 
 SECTIONS = "architectures, arms, decide, image, learning, phases, replay, runtime, seed, slots, study, task, throughput, tracking, window"
 KEYS = (
-    "adaptive, batch_size, block, horizon, iterations, limit_s, num_envs, points, precision, repeats, sampler, time_limit_s,"
+    "adaptive, batch_size, block, horizon, iterations, limit_s, more_repeats, num_envs, points, precision, repeats, sampler, time_limit_s,"
     " until_decided, warmup_iterations"
 )
 KEYS_IN_ORDER = (
-    "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, warmup_iterations, limit_s, block, until_decided,"
+    "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, more_repeats, warmup_iterations, limit_s, block, until_decided,"
     " time_limit_s, iterations, precision"
 )
 ARM_IN_ORDER = (

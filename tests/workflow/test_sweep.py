@@ -7,8 +7,9 @@ import signal
 import socket
 import time
 
-from conftest import Workspace, trial_processes, wait_for
-from envknee.record.read import load_records
+import yaml
+from conftest import TINY, Workspace, trial_processes, wait_for
+from envknee.record.read import load_record, load_records
 
 
 def test_a_sweep_leaves_everything_it_promises(swept):
@@ -61,6 +62,17 @@ def test_asking_again_gives_the_same_bytes(swept):
     result = swept.module("replay", "--verify", str(swept.results().root))
     assert result.returncode == 0, result.stdout
     assert "4 requests recomputed, all identical, and the verdict follows from the records" in result.stdout
+
+
+def test_more_repeats_are_measured_beside_what_is_there(a_copy: Workspace):
+    folder = a_copy.results()
+    before = {path: path.read_bytes() for path in folder.trials.glob("*/record.json")}
+    section = yaml.safe_load(TINY.read_text(encoding="utf-8"))["throughput"]
+    result = a_copy.sweep(a_copy.study(throughput=section | {"more_repeats": 1}))
+    assert result.returncode == 0, result.stdout
+    after = {path: path.read_bytes() for path in folder.trials.glob("*/record.json")}
+    assert len(before) == 4 and len(after) == 6 and after.items() >= before.items()
+    assert [load_record(folder.trial(number)).request.repeat for number in (4, 5)] == [1, 1]
 
 
 def test_publishing_again_changes_nothing(a_copy):

@@ -32,13 +32,13 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
         on_cpu: whether trials run on a CPU
     """
     slots = space.plan(study)
-    lines = [f"Study {study.study}: {len(slots)} trials at most, {_listed(sorted(study.arms), 'arm')}"]
+    lines = [f"Study {study.study}: {_counted(len(slots), 'trial')} at most, {_listed(sorted(study.arms), 'arm')}"]
     for kind in ("throughput", "learning"):
         if sweep := study.sweep(kind):
             own = [slot for slot in slots if slot.kind == kind]
             again = sum(slot.again for slot in own)
-            once_more = f" + {again} first points once more, which show drift" if again else ""
-            lines.append(f"{kind}: {len(own)} trials = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
+            once_more = f" + {_counted(again, 'first point')} once more, which show drift" if again else ""
+            lines.append(f"{kind}: {_counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
             lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
@@ -50,8 +50,8 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
 
 def _points(study: Study, sweep: Sweep) -> str:
     points = space.points_asked(sweep, study.world_sizes)
-    repeats = f"up to {sweep.repeats}" if sweep.chooses_trials else f"{sweep.repeats}"
-    return f"{points} points × {repeats} repeats × {_listed(sorted(study.arms), 'arm')} (sampler {sweep.sampler})"
+    repeats = f"up to {sweep.repeats} repeats" if sweep.chooses_trials else _counted(sweep.all_repeats, "repeat")
+    return f"{_counted(points, 'point')} × {repeats} × {_listed(sorted(study.arms), 'arm')} (sampler {sweep.sampler})"
 
 
 def _sizes(sweep: Sweep) -> str:
@@ -83,6 +83,10 @@ def _measured_cv(records: Iterable[Record]) -> float | None:
     points = [at_size for sizes in by_series(records, "throughput").values() for at_size in sizes.values()]
     fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
     return noise.measured_cv(dict(enumerate(fps)))
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _listed(names: Sequence[str], word: str) -> str:

@@ -19,6 +19,8 @@ from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 
+RAISE = " For more repeats of a measured study leave `repeats` as it was, and set `more_repeats`."
+
 
 def check(study: Study, folder: StudyFolder) -> None:
     """Make sure that the folder can be written to, and that trials already in it were asked for by this study.
@@ -33,12 +35,21 @@ def check(study: Study, folder: StudyFolder) -> None:
         )
     if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
         return
-    measured, now = read_study(folder.study).measured_part(), study.measured_part()
+    before = read_study(folder.study)
+    for kind in ("throughput", "learning"):
+        asked, asks = before.sweep(kind), study.sweep(kind)
+        if asked and asks and asks.more_repeats < asked.more_repeats:
+            raise UserError(
+                f"{kind}.more_repeats: {asks.more_repeats}, and this study was measured with {asked.more_repeats}: put that back, or raise"
+                " it. Trials that are there are not taken away"
+            )
+    measured, now = before.measured_part(), study.measured_part()
     if measured != now:
         differences = "\n".join(f"  {line}" for line in _differences(measured, now, ""))
         raise UserError(
             f"{folder.root} holds results of another study that has the same name:\n{differences}\n"
             "Change `study:` to a new name (nothing is lost, both can be compared), put these values back, or move that folder away."
+            f"{RAISE if any('.repeats: ' in line for line in differences.splitlines()) else ''}"
         )
 
 

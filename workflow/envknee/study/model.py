@@ -176,7 +176,7 @@ class Study(Strict):
             raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
         for sweep in filter(None, (self.throughput, self.learning)):
             batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
-            trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.repeats
+            trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
                 raise ValueError(
                     f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
@@ -236,8 +236,18 @@ class Study(Strict):
         return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
 
     def measured_part(self) -> dict[str, Any]:
-        """Return the part of the study that decides what is measured: a results folder belongs to exactly one."""
-        return self.model_dump(mode="json", exclude={"decide", "tracking", "slots", "image", "architectures"})
+        """Return the part of the study that decides what is measured: a results folder belongs to exactly one.
+
+        `more_repeats` is not in it: it only adds trials behind those that are there.
+        """
+        later = {"more_repeats": True}
+        return self.model_dump(
+            mode="json",
+            exclude={
+                **dict.fromkeys(("decide", "tracking", "slots", "image", "architectures"), True),
+                **{kind: later for kind in ("throughput", "learning") if self.sweep(kind) is not None},
+            },
+        )
 
     def shareable(self) -> "Study":
         """Return the study without its tracking store, whose address may hold a password: for copies that leave this machine."""

@@ -193,36 +193,47 @@ def plan(study: Study) -> list[Slot]:
     """
     _check_rules(study)
     slots: list[Slot] = []
-    for kind in ("throughput", "learning"):
-        sweep = study.sweep(kind)
-        if sweep is None:
-            continue
-        points = points_asked(sweep, study.world_sizes)
-        if points == 0:
-            ranks = [size for size in sorted(study.world_sizes) if size > 1]
-            across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
-            raise UserError(
-                f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
-                f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
-                f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
-            )
-        if sweep.block != 1:
-            slots += _in_blocks(study, kind, sweep, points, len(slots))
-            continue
-        for index in range(trials_asked(sweep, study.world_sizes)):
-            for arm in sorted(study.arms):
-                slots.append(Slot(len(slots), arm, kind, index, 0 if sweep.chooses_trials else index // points))
+    for is_later in (False, True):  # what was measured keeps its number, and what is asked for later comes behind it
+        for kind in ("throughput", "learning"):
+            sweep = study.sweep(kind)
+            if sweep is not None:
+                slots += _repeats(study, kind, sweep, is_later, len(slots))
     return slots if study.replay is None else slots[: study.replay.trials]
 
 
-def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, first: int) -> list[Slot]:
+def _repeats(study: Study, kind: Kind, sweep: Sweep, is_later: bool, first: int) -> list[Slot]:
+    """Return the slots of a section's `repeats`, or of its `more_repeats`; the first has number `first`."""
+    points = points_asked(sweep, study.world_sizes)
+    if points == 0:
+        ranks = [size for size in sorted(study.world_sizes) if size > 1]
+        across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
+        raise UserError(
+            f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
+            f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
+            f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
+        )
+    if sweep.block != 1:
+        return _in_blocks(study, kind, sweep, points, is_later, first)
+    asked = trials_asked(sweep, study.world_sizes)
+    indices = range(asked, points * sweep.all_repeats) if is_later else range(asked)
+    if sweep.chooses_trials:
+        indices = range(0) if is_later else indices
+    return [
+        Slot(first + place, arm, kind, index, 0 if sweep.chooses_trials else index // points)
+        for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
+    ]
+
+
+def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, is_later: bool, first: int) -> list[Slot]:
     """Return the slots of a section whose processes measure several points: block by block, arms taking turns."""
     slots: list[Slot] = []
-    indices = dict.fromkeys(study.arms, 0)
-    for repeat, (chunk, size), arm in itertools.product(
-        range(sweep.repeats), enumerate(chunk_sizes(points, sweep.block)), sorted(study.arms)
-    ):
-        shared = size > 1 and can_share(study.arms[arm])
+    repeats = range(sweep.repeats, sweep.all_repeats) if is_later else range(sweep.repeats)
+    sizes = chunk_sizes(points, sweep.block)
+    shares = {arm: can_share(study.arms[arm]) for arm in study.arms}
+    before = sweep.repeats if is_later else 0
+    indices = {arm: before * sum(size + (size > 1 and shares[arm]) for size in sizes) for arm in study.arms}
+    for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
+        shared = size > 1 and shares[arm]
         block = first + len(slots)  # it goes by the number of its first trial
         for position in range(size + shared):
             number = first + len(slots)

@@ -96,6 +96,12 @@ class Sweep(Strict):
     )
     points: Positive | None = Field(default=None, description="How many different points; without it every legal one.")
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
+    more_repeats: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="Repeats of each point besides those, measured after all else: raise it where a study that is measured needs more to be"
+        " decided. Nothing is measured again.",
+        exclude_if=lambda value: value == 0,
+    )
     warmup_iterations: Annotated[int, Field(ge=0)] = Field(
         default=1, description="First iterations left out of the FPS figures."
     )
@@ -119,6 +125,11 @@ class Sweep(Strict):
         " says so.",
         exclude_if=lambda value: value is None,
     )
+
+    @property
+    def all_repeats(self) -> int:
+        """How often each point runs at most, whether asked for at first or later."""
+        return self.repeats + self.more_repeats
 
     @property
     def chooses_trials(self) -> bool:
@@ -146,6 +157,8 @@ class Sweep(Strict):
                 f"points {self.points}: sampler {self.sampler} finds its points itself; adaptive.trials limits how many trials"
                 " it takes"
             )
+        if self.chooses_trials and self.more_repeats:
+            raise ValueError(f"more_repeats: sampler {self.sampler} stops by itself, after adaptive.trials at most")
         if self.chooses_trials and self.repeats < 3:
             raise ValueError(
                 f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"

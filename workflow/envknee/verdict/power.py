@@ -89,7 +89,7 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     # The largest sizes end the last part of a repeat (`ask.blocks`).
     points = space.points_asked(sweep, study.world_sizes)
     paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
-    return power_words(power(sweep.repeats, cv, settings.delta, settings.confidence, paired), source)
+    return power_words(power(sweep.all_repeats, cv, settings.delta, settings.confidence, paired), source)
 
 
 def power_words(found: Power, of: str) -> str:
