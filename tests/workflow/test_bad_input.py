@@ -181,4 +181,5 @@ def test_a_sweep_that_ends_without_a_planned_trial_fails_and_names_it(a_copy: Wo
     folder.trial(1).record.unlink()
     output, _ = sweep.communicate(timeout=120)
     assert sweep.returncode != 0
-    assert "1 of 4 trials were not measured: 0001. Something else changed this study's folder" in output, output
+    # Whoever sees it first: Snakemake before its next rule, or we after the last one.
+    assert re.search(r"trials/0001/record\.json \(missing|1 of 4 trials were not measured: 0001", output), output

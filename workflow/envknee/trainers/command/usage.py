@@ -16,7 +16,8 @@ import psutil
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Load, MemoryUse
 
-PERIOD_S = 0.25
+PERIOD_S, LEAST_S = 0.25, 0.1
+"""Between two looks; and how old the last one may be when a row comes, so that a program that ends soon is seen, too."""
 
 SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between two samples can be missed"
 
@@ -43,8 +44,8 @@ class Usage:
         self._rss_gb = self._peak_rss_gb = 0.0
         self._cpu_s: dict[int, float] = {}
         self._cpu_total_s = self._cpu_taken_s = 0.0
-        self._taken_s = time.monotonic()
-        self._lock = threading.Lock()
+        self._taken_s = self._looked_s = time.monotonic()
+        self._lock = threading.RLock()
         self._ended = threading.Event()
         self._process: psutil.Process | None = None
 
@@ -64,6 +65,8 @@ class Usage:
         """Return memory and load since the last call."""
         now_s = time.monotonic()
         with self._lock:
+            if now_s - self._looked_s >= LEAST_S:
+                self._look()
             peaks, self._peaks = self._peaks, Peaks()
             if peaks.used_gb is None and self._gpus:
                 peaks.used_gb = self._used_gb()
@@ -87,18 +90,16 @@ class Usage:
             self._look()
 
     def _look(self) -> None:
-        rss_gb = self._tree()
-        used_gb = self._used_gb() if self._gpus else None
-        busy = [share for gpu in self._gpus if (share := gpu.busy_percent()) is not None]
-        power_w = [watts for gpu in self._gpus if (watts := gpu.power_w()) is not None]
         with self._lock:
+            self._looked_s = time.monotonic()
+            rss_gb = self._tree()
             if rss_gb > 0.0:
                 self._rss_gb, self._peak_rss_gb = rss_gb, max(self._peak_rss_gb, rss_gb)
-            if used_gb is not None:
-                self._peaks.used_gb = max(self._peaks.used_gb or used_gb, used_gb)
-            if busy:
+            if self._gpus:
+                self._peaks.used_gb = max(self._peaks.used_gb or 0.0, self._used_gb())
+            if busy := [share for gpu in self._gpus if (share := gpu.busy_percent()) is not None]:
                 self._peaks.busy.append(fmean(busy))
-            if power_w:
+            if power_w := [watts for gpu in self._gpus if (watts := gpu.power_w()) is not None]:
                 self._peaks.power_w.append(sum(power_w))
 
     def _tree(self) -> float:
