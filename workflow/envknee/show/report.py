@@ -22,7 +22,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from envknee.record.schema import Record
-from envknee.show import words
+from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.plain import printable
@@ -79,6 +79,7 @@ def page(
     return templates.get_template("page.html").render(
         verdict=verdict,
         words=words,
+        answer=answer,
         first=first and _figure(first, figures[first.svg]),
         sections={section: drawn for section, drawn in sections.items() if drawn},
         columns=COLUMNS,

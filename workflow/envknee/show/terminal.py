@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee.show import words
+from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
 from envknee.show.plain import printable
 from envknee.study import space
@@ -41,42 +42,36 @@ MOST_LINES, MOST_WIDTH = 12, 100
 def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
     """Print what to run of each arm, why, and what to do next; at most `MOST_LINES` lines, cut where they would wrap."""
     width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
-    series = words.answered_series(verdict)
+    series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
     advice = [("advice", found.statement) for found in (verdict.remedies, verdict.rules) if found is not None]
     # Beside the arms: title, heads, a rule, the report, and what says more.
     most = MOST_LINES - 5 - 2 * len(advice)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
-    answers = {arm.arm: words.answer(arm) for arm in shown}
-    lines = [" · ".join(part for part in known if part), *_answers(answers, width, series is None)]
+    table = answers_table(verdict, shown)
+    if len(verdict.arms) == 1:  # a single arm needs no name
+        table = words.Table("", table.columns[1:], [row[1:] for row in table.rows])
+    lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
     for word, said in advice:
         lines += _wrapped(f"{word:<8} {said}", width, 2)
-    lines += _why(answers, MOST_LINES - 2 - len(lines), width)
+    lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines), width)
     lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
     written = "" if folder.report.exists() else "  (not written yet)"
     for line in (*lines, f"report   {folder.report}{written}", f"more     envknee summary --all {folder.root}"):
         console.print(line, soft_wrap=True)
 
 
-def _answers(answers: dict[str, words.Answer], width: int, with_series: bool) -> list[str]:
-    """Return a table of what to run, a line for each arm, cut where it would wrap."""
-
-    def run(own: words.Answer) -> str:
-        return f"{own.run}, {own.series}" if with_series and own.series else own.run
-
-    rows = [(name, run(own), own.gives, own.limit, own.limited_by) for name, own in answers.items()]
-    heads = ("arm", "environments", "gives (of best)", "threshold", "limited by")
-    first = int(len(rows) == 1)  # a single arm needs no name
-    table = words.Table("", heads[first:], [row[first:] for row in rows])
+def _unwrapped(table: words.Table, width: int) -> list[str]:
+    """Return a table in lines, cut where they would wrap."""
     stream = io.StringIO()
     Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
     return [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
 
 
-def _why(answers: dict[str, words.Answer], room: int, width: int) -> list[str]:
+def _why(answers: dict[str, Answer], room: int, width: int) -> list[str]:
     """Return evidence and next steps, as many of them as there is room for: one line of each arm before more of any."""
 
     def told(word: str, arm: str, text: str) -> str:
@@ -109,7 +104,7 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
         f" a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}",
         console,
     )
-    console.print(_table(words.limits_table(verdict)))
+    console.print(_table(answers_table(verdict, verdict.arms)))
     for arm in verdict.arms:
         _print(f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}", console)
         print_lines(_lines(arm, verdict), console)

@@ -3,17 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from envknee.verdict.learning import best_of
 from envknee.verdict.schema.learning import Cost, LearningLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import percent, shown_batch
-from envknee.verdict.words.states import state_words, what_decides
-from envknee.verdict.words.throughput import repeats
+from envknee.verdict.words.numbers import shown_batch
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -63,163 +59,6 @@ def shared_series(verdict: Verdict) -> str | None:
         for limit in arm.learning
     }
     return series.pop() if len(series) == 1 and len(verdict.arms) > 1 else None
-
-
-class Answer(NamedTuple):
-    """What an arm's study says, each part short enough for a line."""
-
-    run: str
-    """How many environments are recommended, as in `1,024 per GPU`."""
-    series: str
-    """At which horizon and batch."""
-    gives: str
-    """FPS, and in parentheses their share of the best; or the seconds to the target."""
-    limit: str
-    """The threshold with its interval, or what is missing to decide it."""
-    limited_by: str
-    evidence: list[str]
-    next_step: str
-
-
-def answer(arm: ArmVerdict) -> Answer:
-    """Return the answer for an arm: what to run, what that gives, why, and what to do next."""
-    ran = [limit for limit in arm.learning if limit.state != "no data"]
-    best = best_of(ran)
-    soonest = []
-    if best is not None:
-        series = Series(arm.arm, best.horizon, best.batch_size)
-        where = f"{environments(arm, best.num_envs)}, {series}"
-        soonest = [f"soonest to the target: {where}, in {best.seconds_to_target.value:,.1f} s{best.caveat}"]
-    if arm.headline is not None:
-        headline = arm.headline
-        series = Series(arm.arm, headline.horizon, headline.batch_size)
-        limit = next(limit for limit in arm.throughput if limit.series[1:] == series[1:])
-        return Answer(
-            f"{headline.num_envs:,}{arm.ranks.each}",
-            str(series),
-            f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
-            _short(limit, headline),
-            "nothing yet" if headline.binds.startswith("none") else headline.binds,
-            [*gain_evidence(limit), *soonest],
-            headline.what_would_move_it,
-        )
-    if not ran:
-        return Answer(
-            "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
-        )
-    ran.sort(key=lambda limit: best is None or limit.series[1:] != (best.horizon, best.batch_size))
-    limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
-    run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
-    gives = f"target in {best.seconds_to_target.value:,.1f} s" if best else ""
-    step = "Another horizon, batch size or learning rate may reach the target sooner."
-    if limit.state == "undecided" and limit.more_seeds:
-        step = f"Measure {what_decides(limit)} of each point."
-    elif limit.state == "still pays":
-        step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
-    return Answer(run, str(ran[0].series), gives, _short(limit, limit), "learning", saving_evidence(limit), step)
-
-
-def answered_series(verdict: Verdict) -> Series | None:
-    """Return horizon and batch of all recommended points, where they are the same."""
-    learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
-    timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
-    found = timed or learned
-    return found.pop() if len(found) == 1 else None
-
-
-def _short(limit: ThroughputLimit | LearningLimit, ends: Headline | ThroughputLimit | LearningLimit) -> str:
-    """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
-    if limit.threshold_num_envs is not None:
-        alone = ends.threshold_lowest == ends.threshold_highest
-        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({threshold_interval(ends)})")
-    if limit.state == "still pays":
-        return f"over {limit.largest_num_envs:,}"
-    missing = what_decides(limit)
-    return f"{limit.state} ({missing or 'no doubling measured'})"
-
-
-def gain_evidence(limit: ThroughputLimit) -> list[str]:
-    """Return what the doubling gains that decides, or else the last one, with what it rests on."""
-    if not limit.gains:
-        return []
-    gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
-    bounds = {
-        "reached": "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}, ",
-        "still pays": "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}, ",
-    }
-    both = (
-        ""
-        if gain.gain_lower is None or gain.gain_upper is None
-        else f"{percent(gain.gain_lower)} to {percent(gain.gain_upper)}, "
-    )
-    bound = bounds.get(limit.state, both)
-    return [
-        f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({bound}{repeats(gain.repeats)}; cut-off {limit.delta:.0%})"
-    ]
-
-
-def saving_evidence(limit: LearningLimit) -> list[str]:
-    """Return what the doubling saves that decides, or else the last one, with what it rests on."""
-    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), None)
-    saving = saving or (limit.savings[-1] if limit.savings else None)
-    if saving is None or saving.saving is None:
-        return []
-    most, lower, upper = saving.saving_upper_one_sided, saving.saving_lower, saving.saving_upper
-    bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
-    if limit.state == "reached" and most is not None:
-        bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
-    elif limit.state == "still pays" and limit.still_saves is not None:
-        bound = f"at least {percent(limit.still_saves)}, "
-    said = (
-        f"saves {percent(saving.saving)} of the time"
-        if saving.saving >= 0.0
-        else f"takes {percent(-saving.saving)} longer"
-    )
-    seeds = f"{saving.seeds} seed{'' if saving.seeds == 1 else 's'}"
-    return [f"doubling {saving.num_envs:,} {said} ({bound}{seeds}; cut-off {limit.delta:.0%})"]
-
-
-def limits_table(verdict: Verdict) -> Table:
-    """Return a line per arm: its threshold with its interval, the recommended point, and what limits it."""
-    columns = ("arm", "threshold", f"{verdict.confidence:.0%} interval", "recommended", "limited by")
-    rows = [
-        (arm.arm, *_learning_cells(arm), "") if arm.headline is None else (arm.arm, *_throughput_cells(arm, arm.headline))
-        for arm in verdict.arms
-    ]  # fmt: skip
-    return Table("Thresholds", columns, rows)
-
-
-def _throughput_cells(arm: ArmVerdict, headline: Headline) -> tuple[str, str, str, str]:
-    series = Series(arm.arm, headline.horizon, headline.batch_size)
-    threshold = state_words(
-        next(limit for limit in arm.throughput if limit.series[1:] == series[1:]), f"envs{arm.ranks.each}"
-    )
-    recommended = (
-        f"{environments(arm, headline.num_envs)}, {series}:"
-        f" {headline.fps:,.0f} FPS{arm.ranks.together} ({headline.fps_share_of_best:.0%} of best)"
-    )
-    return threshold, threshold_interval(headline), recommended, headline.binds
-
-
-def _learning_cells(arm: ArmVerdict) -> tuple[str, str, str]:
-    """Return threshold, interval and fastest point of an arm that has learning trials alone.
-
-    The threshold is that of the fastest point's series, else the first one known, whose series is then named.
-    """
-    ran = [limit for limit in arm.learning if limit.state != "no data"]
-    if not ran:
-        return "nothing timed yet", "", ""
-    best = best_of(ran)
-    fastest = ran[0].series if best is None else Series(arm.arm, best.horizon, best.batch_size)
-    target = f": target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
-    recommended = f"{environments(arm, best.num_envs)}, {fastest}{target}" if best else ""
-    ran.sort(key=lambda limit: limit.series != fastest)
-    for limit in ran:
-        if limit.threshold_num_envs is not None:
-            where = limit.series if len(arm.learning) > 1 else f"horizon {limit.horizon}"
-            threshold = f"{environments(arm, limit.threshold_num_envs)}, {where}, to the target"
-            return threshold, threshold_interval(limit), recommended
-    return state_words(ran[0], f"envs{arm.ranks.each}"), threshold_interval(ran[0]), recommended
 
 
 def environments(arm: ArmVerdict, num_envs: int) -> str:

@@ -50,7 +50,7 @@ class Estimate(Frozen):
 
 
 def estimate(
-    fps: Mapping[int, float], cv: Callable[[float], float], noise: str, delta: float, confidence: float, law: Law | None
+    fps: Mapping[int, float], cv: Callable[[int], float], noise: str, delta: float, confidence: float, law: Law | None
 ) -> Estimate | None:
     """Return the best estimate, or None with fewer than two num_envs.
 
@@ -96,7 +96,7 @@ def estimate(
 
 
 def _step(
-    size: int, sizes: Sequence[int], fps: Mapping[int, float], cv: Callable[[float], float], confidence: float
+    size: int, sizes: Sequence[int], fps: Mapping[int, float], cv: Callable[[int], float], confidence: float
 ) -> Step:
     larger = min((other for other in sizes if other > size), key=lambda other: abs(math.log2(other / size) - 1.0))
     doublings = math.log2(larger / size)

@@ -1,0 +1,146 @@
+"""The answer of a study: what to run of each arm, what that gives, why, and what to do next. Pure: it repeats what a verdict says."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from envknee.show import words
+from envknee.verdict.learning import best_of
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Series
+from envknee.verdict.words.numbers import percent
+from envknee.verdict.words.states import what_decides
+from envknee.verdict.words.throughput import repeats
+
+
+class Answer(NamedTuple):
+    """What an arm's study says, each part short enough for a line."""
+
+    run: str
+    """How many environments are recommended, as in `1,024 per GPU`."""
+    series: str
+    """At which horizon and batch."""
+    gives: str
+    """FPS, and in parentheses their share of the best; or the seconds to the target."""
+    limit: str
+    """The threshold with its interval, or what is missing to decide it."""
+    limited_by: str
+    evidence: list[str]
+    next_step: str
+
+
+def answer(arm: ArmVerdict) -> Answer:
+    """Return the answer for an arm: what to run, what that gives, why, and what to do next."""
+    ran = [limit for limit in arm.learning if limit.state != "no data"]
+    best = best_of(ran)
+    soonest = []
+    if best is not None:
+        series = Series(arm.arm, best.horizon, best.batch_size)
+        where = f"{words.environments(arm, best.num_envs)}, {series}"
+        soonest = [f"soonest to the target: {where}, in {best.seconds_to_target.value:,.1f} s{best.caveat}"]
+    if arm.headline is not None:
+        headline = arm.headline
+        series = Series(arm.arm, headline.horizon, headline.batch_size)
+        limit = next(limit for limit in arm.throughput if limit.series[1:] == series[1:])
+        return Answer(
+            f"{headline.num_envs:,}{arm.ranks.each}",
+            str(series),
+            f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
+            _short(limit, headline),
+            "nothing yet" if headline.binds.startswith("none") else headline.binds,
+            [*gain_evidence(limit), *soonest],
+            headline.what_would_move_it,
+        )
+    if not ran:
+        return Answer(
+            "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
+        )
+    ran.sort(key=lambda limit: best is None or limit.series[1:] != (best.horizon, best.batch_size))
+    limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
+    run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
+    gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
+    threshold = _short(limit, limit) + ("" if limit is ran[0] else f" at {limit.series}")
+    step = "Another horizon, batch size or learning rate may reach the target sooner."
+    if limit.state == "undecided" and limit.more_seeds:
+        step = f"Measure {what_decides(limit)} of each point."
+    elif limit.state == "still pays":
+        step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
+    return Answer(run, str(ran[0].series), gives, threshold, "learning", saving_evidence(limit), step)
+
+
+def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
+    """Return what to run of each arm, a line each; horizon and batch stand there where arms differ in them."""
+    together = answered_series(verdict) is not None
+    answers = [(arm.arm, answer(arm)) for arm in arms]
+    rows = [
+        (
+            name,
+            own.run if together or not own.series else f"{own.run}, {own.series}",
+            own.gives,
+            own.limit,
+            own.limited_by,
+        )
+        for name, own in answers
+    ]
+    return words.Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
+
+
+def answered_series(verdict: Verdict) -> Series | None:
+    """Return horizon and batch of all recommended points, where they are the same."""
+    learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
+    timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
+    found = timed or learned
+    return found.pop() if len(found) == 1 else None
+
+
+def _short(limit: ThroughputLimit | LearningLimit, ends: Headline | ThroughputLimit | LearningLimit) -> str:
+    """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
+    if limit.threshold_num_envs is not None:
+        alone = ends.threshold_lowest == ends.threshold_highest
+        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({words.threshold_interval(ends)})")
+    if limit.state == "still pays":
+        return f"over {limit.largest_num_envs:,}"
+    missing = what_decides(limit)
+    return f"{limit.state} ({missing or 'no doubling measured'})"
+
+
+def gain_evidence(limit: ThroughputLimit) -> list[str]:
+    """Return what the doubling gains that decides, or else the last one, with what it rests on."""
+    if not limit.gains:
+        return []
+    gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
+    bounds = {
+        "reached": "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}, ",
+        "still pays": "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}, ",
+    }
+    both = (
+        ""
+        if gain.gain_lower is None or gain.gain_upper is None
+        else f"{percent(gain.gain_lower)} to {percent(gain.gain_upper)}, "
+    )
+    bound = bounds.get(limit.state, both)
+    return [
+        f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({bound}{repeats(gain.repeats)}; cut-off {limit.delta:.0%})"
+    ]
+
+
+def saving_evidence(limit: LearningLimit) -> list[str]:
+    """Return what the doubling saves that decides, or else the last one, with what it rests on."""
+    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), None)
+    saving = saving or (limit.savings[-1] if limit.savings else None)
+    if saving is None or saving.saving is None:
+        return []
+    most, lower, upper = saving.saving_upper_one_sided, saving.saving_lower, saving.saving_upper
+    bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
+    if limit.state == "reached" and most is not None:
+        bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
+    elif limit.state == "still pays" and limit.still_saves is not None:
+        bound = f"at least {percent(limit.still_saves)}, "
+    said = (
+        f"saves {percent(saving.saving)} of the time"
+        if saving.saving >= 0.0
+        else f"takes {percent(-saving.saving)} longer"
+    )
+    seeds = f"{saving.seeds} seed{'' if saving.seeds == 1 else 's'}"
+    return [f"doubling {saving.num_envs:,} {said} ({bound}{seeds}; cut-off {limit.delta:.0%})"]
