@@ -45,8 +45,9 @@ STUDY = {
     },
 }  # fmt: skip
 KINDS = {
-    "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "launch",
-    "Snakemake": "snakemake", "preparing": "prepare", "asking": "ask", "the verdict": "verdict", "MLflow": "tracking",
+    "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "envknee launch",
+    "preparing": "envknee prepare", "asking": "envknee ask", "the verdict": "envknee verdict", "figures": "envknee figures",
+    "publishing": "envknee publish", "the report": "envknee report", "Snakemake": "snakemake",
 }  # fmt: skip
 """Kinds of processes, and what their command lines have in them: the first that fits counts."""
 
