@@ -100,8 +100,8 @@ class Site(Workspace):
         self.started.append(sweep)
         return sweep
 
-    def start(self, study: Path) -> "subprocess.Popen[str]":
-        sweep = super().start(study)
+    def start(self, study: Path, *arguments: str) -> "subprocess.Popen[str]":
+        sweep = super().start(study, *arguments)
         self.started.append(sweep)
         return sweep
 
@@ -365,7 +365,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
     finally:
         cluster.ask("scontrol", "update", "PartitionName=gpu", "State=UP")
     assert sweep.returncode != 0
-    assert re.search("a job of rule trial failed: SLURM sbatch failed.*partition not available", output), output
+    assert re.search("a job of 'trial' failed: SLURM sbatch failed.*partition not available", output), output
     first = folder.trial(0).outcome.read_bytes()
     again = site.sweep(study)
     assert again.returncode == 0, again.stdout

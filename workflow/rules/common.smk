@@ -79,7 +79,7 @@ def is_told(entry):
     message = entry.getMessage()
     if getattr(entry, "event", None) == LogEvent.JOB_ERROR and entry.rule_msg:
         why = entry.rule_msg.splitlines()[0]
-        print(f"envknee: a job of rule {entry.rule_name} failed: {why}", file=sys.stderr)
+        print(f"envknee: a job of {entry.rule_name!r} failed: {why}", file=sys.stderr)
     if workflow.dryrun and getattr(entry, "event", None) == LogEvent.RUN_INFO:
         del entry.event
         if not TOLD:

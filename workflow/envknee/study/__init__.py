@@ -15,6 +15,7 @@ space     legal points, the plan, every size derived from a point
 designs   fixed orders of points, and the seeds of everything
 overrides fields of Isaac Lab's configurations that a study sets
 claim     a results folder belongs to one study, and to one sweep at a time
+lock      a lock on a file: the second process waits
 paths     where everything lies
 files     how files are written
 errors    what a user is told when something is wrong

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Any
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
 from envknee.study.load import read_study
+from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 
@@ -94,16 +94,7 @@ def write_study(study: Study, folder: StudyFolder) -> None:
 @contextmanager
 def only_launcher_of(trial: TrialFolder) -> Iterator[None]:
     """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
-    with trial.lock.open("a", encoding="ascii") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(
-                f"{trial.root}: still running under an earlier sweep; waiting for its result",
-                file=sys.stderr,
-                flush=True,
-            )
-            fcntl.flock(stream, fcntl.LOCK_EX)
+    with locked(trial.lock, f"{trial.root}: still running under an earlier sweep; waiting for its result"):
         yield
 
 

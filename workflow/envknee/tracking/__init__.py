@@ -6,6 +6,6 @@ May use: study, record, verdict, machine. Nothing uses it but the rules of the w
 What is logged:       describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
 How it is written:    run (one run within MLflow's limits), writing (into the store), publish (a whole study)
 While trials run:     tail (rows), live (runs), follow (the process beside a sweep)
-Which store:          store (its address), client (MLflow's client of it), database, lock
+Which store:          store (its address), client (MLflow's client of it), database
 Its page and server:  ui, server, mlflow_server (what both start), sign_in (passwords), guard (what the server checks in every request)
 """

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from envknee.study.errors import UserError
-from envknee.tracking.lock import locked
+from envknee.study.lock import locked
 from envknee.tracking.store import Store
 
 CONNECT_TIMEOUT_S = 5

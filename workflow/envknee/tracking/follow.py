@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from envknee.study.errors import UserError
+from envknee.study.lock import try_locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking.lock import try_locked
 from envknee.tracking.store import locate_store
 
 POLL_S = 2.0

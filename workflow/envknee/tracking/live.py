@@ -14,13 +14,13 @@ from envknee.record.read import load_record
 from envknee.record.schema import Environment, Request
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
+from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking import view
 from envknee.tracking.arms import describe_running_arm
 from envknee.tracking.client import connect, explaining, study_experiment
 from envknee.tracking.describe import curves, describe_running, read_trial
-from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
 from envknee.tracking.store import Store
 from envknee.tracking.tail import Tail

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envknee.study.files import canonical_json, write_atomically
+from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import view
 from envknee.tracking.arms import describe_study
 from envknee.tracking.client import connect, explaining, study_experiment
-from envknee.tracking.lock import locked
 from envknee.tracking.run import Run
 from envknee.tracking.store import Store, locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
-from envknee.tracking.lock import locked
+from envknee.study.lock import locked
 
 ADMIN = "admin"
 PASSWORD_FILE = "admin-password"  # noqa: S105  a file's name

@@ -1,6 +1,6 @@
-"""A lock on a file, for publishers that would write the same things: the second one waits.
+"""A lock on a file, for processes that would write the same things: the second one waits, and says so.
 
-Input: a path. Output: the open file, locked until the process ends.
+Input: a path. Output: the open file, locked until the process ends, however it ends.
 """
 
 import fcntl
@@ -15,25 +15,25 @@ POLL_S = 0.5
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[IO[str]]:
-    """Hold the lock of a file, which is released when the process ends, however it ends."""
-    with try_locked(path, lambda: False) as stream:
+def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
+    """Hold the lock of a file; `waits` is what to say where another process holds it."""
+    with try_locked(path, lambda: False, waits) as stream:
         assert stream is not None, "nobody gives up"
         yield stream
 
 
 @contextmanager
-def try_locked(path: Path, given_up: Callable[[], bool]) -> Iterator[IO[str] | None]:
+def try_locked(path: Path, given_up: Callable[[], bool], waits: str | None = None) -> Iterator[IO[str] | None]:
     """Hold the lock of a file, or give None when `given_up` says so before another process leaves it."""
+    waits = waits or f"Another publisher is at work; waiting for {path}"
     with path.open("a+", encoding="utf-8") as stream:
-        waits = False
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if not waits:
-                    print(f"Another publisher is at work; waiting for {path}", file=sys.stderr, flush=True)
-                    waits = True
+                if waits:
+                    print(waits, file=sys.stderr, flush=True)
+                    waits = ""
                 if given_up():
                     yield None
                     return
