@@ -14,6 +14,7 @@ import argparse
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -238,6 +239,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, help="how many processes to kill (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is killed, and when (default: %(default)s)")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the sweep ends, too
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
         drill = Drill(Path(folder).resolve(), random.Random(given.seed))  # noqa: S311  draws no secret
         try:
