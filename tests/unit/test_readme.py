@@ -187,7 +187,6 @@ def test_the_output_in_the_readme_is_what_is_printed(tmp_path: Path):
 
 RUN_BY = {
     "make sweep": "tests/workflow/test_slurm.py: \"make\", \"sweep\"",
-    "make sweep CONFIG=config/studies/quick.yaml": "tests/workflow/quick.py: sweep",
     "make sweep FROM=study.zip": "tests/workflow/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/workflow/test_slurm.py: PROFILE=",
     "snakemake prepare --profile slurm": "tests/workflow/test_slurm.py: \"prepare\"",
@@ -208,6 +207,7 @@ RUN_BY = {
     "envknee limits": "here",
     "envknee presets": "here",
     "envknee --help": "here",
+    "envknee summary": "tests/unit/test_summary.py: --all",
     "envknee repeats": "tests/unit/test_repeats.py: repeats",
 }  # fmt: skip
 """By command, the test that runs it: a file, and a word of it."""
