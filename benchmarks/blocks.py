@@ -62,7 +62,7 @@ class Agreement(NamedTuple):
 
 def agreement(block: Sequence[float], fresh: Sequence[float]) -> Agreement:
     """Return the mean ratio of pairs, with its 90% interval by Student's t on logarithms. Pure."""
-    logs = [math.log(one / other) for one, other in zip(block, fresh, strict=True)]
+    logs = [math.log(in_block / afresh) for in_block, afresh in zip(block, fresh, strict=True)]
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return Agreement(math.exp(mean), 0.0, math.inf)
@@ -133,7 +133,9 @@ def main() -> None:
         if not is_legal(point):
             raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
     arm = arguments.arm or next(iter(study.arms))
-    found: dict[str, dict[int, list[Measured]]] = {side: {point.num_envs: [] for point in points} for side in SIDES}
+    measurements: dict[str, dict[int, list[Measured]]] = {
+        side: {point.num_envs: [] for point in points} for side in SIDES
+    }
     where = ""
     for number in range(arguments.rounds):
         trials = plan(study, arm, points, number, arguments.output)
@@ -142,24 +144,24 @@ def main() -> None:
             for trial in of_side:
                 record = load_record(trial)
                 where = record.outcome.environment.device.name if record.outcome.environment else ""
-                found[side][record.request.num_envs].append(measured(trial))
+                measurements[side][record.request.num_envs].append(measured(trial))
         print(f"round {number + 1} of {arguments.rounds}", flush=True)
-        write_atomically(arguments.output / "blocks.json", json.dumps(_plain(found, where), indent=2) + "\n")
-    _print(found, f"{where}, horizon {arguments.horizon}, {arguments.rounds} rounds")
+        write_atomically(arguments.output / "blocks.json", json.dumps(_plain(measurements, where), indent=2) + "\n")
+    _print(measurements, f"{where}, horizon {arguments.horizon}, {arguments.rounds} rounds")
     print(arguments.output / "blocks.json")
 
 
-def _plain(found: Mapping[str, Mapping[int, Sequence[Measured]]], where: str) -> dict[str, object]:
+def _plain(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], where: str) -> dict[str, object]:
     return {
         "device": where,
         "sides": {
-            side: {str(size): [one._asdict() for one in trials] for size, trials in sizes.items()}
-            for side, sizes in found.items()
+            side: {str(size): [trial._asdict() for trial in trials] for size, trials in sizes.items()}
+            for side, sizes in measurements.items()
         },
     }
 
 
-def _print(found: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) -> None:
+def _print(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) -> None:
     table = Table(
         "num_envs",
         "FPS in a block",
@@ -172,27 +174,29 @@ def _print(found: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) ->
         title=title,
     )
     ratios: list[tuple[float, float]] = []
-    for size in found[BLOCK]:
-        block, fresh = found[BLOCK][size], found[FRESH][size]
-        pairs = [(one.fps, other.fps) for one, other in zip(block, fresh, strict=True)]
+    for size in measurements[BLOCK]:
+        block, fresh = measurements[BLOCK][size], measurements[FRESH][size]
+        pairs = [(in_block.fps, afresh.fps) for in_block, afresh in zip(block, fresh, strict=True)]
         ratios += pairs
         shown = agreement(*zip(*pairs, strict=True))
         memory = [
-            one.memory_gb / other.memory_gb
-            for one, other in zip(block, fresh, strict=True)
-            if one.memory_gb and other.memory_gb
+            in_block.memory_gb / afresh.memory_gb
+            for in_block, afresh in zip(block, fresh, strict=True)
+            if in_block.memory_gb and afresh.memory_gb
         ]
         table.add_row(
             f"{size:,}",
-            *(f"{statistics.median(one.fps for one in side):,.0f}" for side in (block, fresh)),
+            *(f"{statistics.median(trial.fps for trial in side):,.0f}" for side in (block, fresh)),
             f"{shown.ratio:.3f}",
             f"{shown.lower:.3f} to {shown.upper:.3f}",
             f"{statistics.median(memory):.3f}" if memory else "not measured",
-            *(f"{statistics.median(one.start_s for one in side):.1f} s" for side in (block, fresh)),
+            *(f"{statistics.median(trial.start_s for trial in side):.1f} s" for side in (block, fresh)),
         )
     Console().print(table)
-    whole = agreement([one for one, _ in ratios], [other for _, other in ratios])
-    starts = [statistics.median(one.start_s for trials in found[side].values() for one in trials) for side in SIDES]
+    whole = agreement([in_block for in_block, _ in ratios], [afresh for _, afresh in ratios])
+    starts = [
+        statistics.median(trial.start_s for trials in measurements[side].values() for trial in trials) for side in SIDES
+    ]
     verdict = "agree" if whole.is_shown else "are not shown to agree"
     print(
         f"All sizes: ratio {whole.ratio:.4f} (90% interval {whole.lower:.4f} to {whole.upper:.4f}): both {verdict} within"

@@ -94,7 +94,7 @@ def iterations_of_bare_loop(request: Request, folder: Path) -> list[float]:
             command, env=processes.environment_of(request), stdout=kept, stderr=subprocess.STDOUT, check=False
         )
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    seconds = [float(found[1]) for line in lines if (found := SECONDS.fullmatch(line))]
+    seconds = [float(match[1]) for line in lines if (match := SECONDS.fullmatch(line))]
     expected = request.warmup_iterations + (request.iterations or 0)
     if len(seconds) != expected:
         raise UserError(
@@ -154,7 +154,7 @@ def write_result(
 ) -> dict[str, Spread]:
     """Write overhead.json with what is measured so far, and return each ratio's spread."""
     ratios = {
-        f"{TRIAL} / {name}": [trial / one for trial, one in zip(fps[TRIAL], fps[name], strict=True)]
+        f"{TRIAL} / {name}": [trial / reference for trial, reference in zip(fps[TRIAL], fps[name], strict=True)]
         for name in (STOCK, BARE)
         if name in fps
     } | {

@@ -106,7 +106,7 @@ class ProofRow(Frozen):
         least = float(binom.ppf(CHANCE, self.studies, LEAST_COVERAGE)) / self.studies
         missed = ["false_reached"] if self.false_reached is not None and self.false_reached.share > most else []
         covers = ("gain", "threshold", "half_saturation", "asymptote", "wall", "told")
-        return missed + [name for name in covers if (one := getattr(self, name)) and one.share < least]
+        return missed + [name for name in covers if (coverage := getattr(self, name)) and coverage.share < least]
 
 
 class Proof(Frozen):
@@ -307,7 +307,7 @@ class ThroughputScenario:
     def log_gains(self) -> list[float]:
         """True gains of every doubling measured, as logarithms."""
         fps = self.fps[: self.fits]
-        return [math.log(two / one) for one, two in zip(fps[:-1], fps[1:], strict=True)]
+        return [math.log(larger / smaller) for smaller, larger in zip(fps[:-1], fps[1:], strict=True)]
 
     def study(
         self, generator: np.random.Generator, repeats: int
@@ -467,14 +467,14 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         start = time.process_time()
         tried = {num_envs: search.Tried() for num_envs in SIZES}
         while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
-            one = tried[step.num_envs]
-            one.fps.append(float(fps[SIZES.index(step.num_envs), one.asked]))
-            one.asked += 1
+            tries = tried[step.num_envs]
+            tries.fps.append(float(fps[SIZES.index(step.num_envs), tries.asked]))
+            tries.asked += 1
         fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
         while (size := search.fresh(step, tried, confirm)) is not None:
             fresh[size].append(float(fps[SIZES.index(size), repeats + tried[size].confirming]))
             tried[size].confirming += 1
-        measured = {size: [*one.fps, *fresh[size]] for size, one in tried.items() if one.fps}
+        measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
         confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
         decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
         decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
@@ -498,13 +498,13 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
 def _judge_gains(decision: Decision, scenario: ThroughputScenario, count: Counter[str]) -> None:
     """Count the intervals of single doublings, and those that hold the true gain; and of the doubling that is named, apart."""
     truths = dict(zip(SIZES, scenario.log_gains, strict=False))
-    for one in decision.doublings:
-        if one.lower is not None and one.upper is not None:
-            covers = one.lower <= truths[one.num_envs] <= one.upper
+    for doubling in decision.doublings:
+        if doubling.lower is not None and doubling.upper is not None:
+            covers = doubling.lower <= truths[doubling.num_envs] <= doubling.upper
             count["intervals"] += 1
             count["gain"] += covers
-            count["named"] += one.num_envs == decision.threshold
-            count["told"] += covers and one.num_envs == decision.threshold
+            count["named"] += doubling.num_envs == decision.threshold
+            count["told"] += covers and doubling.num_envs == decision.threshold
 
 
 def _within(truth: float, lower: float | None, upper: float | None) -> bool:
@@ -535,19 +535,19 @@ def prove_table(name: str, studies: int, seed: int) -> ProofRow:
         noise = (factor or 1.0) * cvs * generator.standard_normal(len(SIZES))
         measured = dict(zip(SIZES, (np.array(fps) * np.exp(noise)).tolist(), strict=True))
         start = time.process_time()
-        found = estimate(
+        answer = estimate(
             measured, lambda size: assumed_cv(size, HALF_SATURATION), "published", DELTA, SETTINGS.confidence, None
         )
         decision = throughput.decision_of(
             {size: [value] for size, value in measured.items()}, DELTA, SETTINGS.confidence
         )
         seconds += time.process_time() - start
-        assert found is not None
+        assert answer is not None
         _judge(decision.threshold, truth, count)
-        count["named"] += found.num_envs == truth.true_threshold
+        count["named"] += answer.num_envs == truth.true_threshold
         beyond = math.inf if truth.true_threshold is None else truth.true_threshold
-        count["threshold"] += (found.lowest or math.inf) <= beyond <= (found.highest or math.inf)
-        for step, gain in zip(found.steps, truth.log_gains, strict=True):
+        count["threshold"] += (answer.lowest or math.inf) <= beyond <= (answer.highest or math.inf)
+        for step, gain in zip(answer.steps, truth.log_gains, strict=True):
             count["gain"] += step.gain_lower <= math.expm1(gain) <= step.gain_upper
     return ProofRow(
         limit="table",
@@ -587,7 +587,7 @@ class LearningScenario:
     @property
     def savings(self) -> list[float]:
         """True savings of every doubling."""
-        return [1 - two / one for one, two in zip(self.seconds[:-1], self.seconds[1:], strict=True)]
+        return [1 - larger / smaller for smaller, larger in zip(self.seconds[:-1], self.seconds[1:], strict=True)]
 
     @property
     def still_paying(self) -> set[int]:
@@ -773,8 +773,8 @@ def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row
         tell: called with each row as it is done
     """
     rows = []
-    for one in wanted():
-        row = one.prove(studies, seed)
+    for simulation in wanted():
+        row = simulation.prove(studies, seed)
         tell(row)
         rows.append(row)
     return Proof(seed=seed, studies=studies, delta=SETTINGS.delta, confidence=SETTINGS.confidence, rows=rows)
@@ -791,16 +791,22 @@ class Wanted(NamedTuple):
 
 def wanted() -> list[Wanted]:
     """Return every row of the table, in its order."""
-    throughput = [(one, repeats) for one in THROUGHPUT for repeats in one.repeats]
-    searched = [(one, repeats) for one, repeats in throughput if one.name in ADAPTIVE and repeats > 2]
-    learned = [(one, seeds) for one in LEARNING for seeds in one.seeds]
-    peaks = [(one, repeats) for one in MEMORY for repeats in one.repeats]
+    throughput = [(scenario, repeats) for scenario in THROUGHPUT for repeats in scenario.repeats]
+    searched = [(scenario, repeats) for scenario, repeats in throughput if scenario.name in ADAPTIVE and repeats > 2]
+    learned = [(scenario, seeds) for scenario in LEARNING for seeds in scenario.seeds]
+    peaks = [(scenario, repeats) for scenario in MEMORY for repeats in scenario.repeats]
     return [
-        *(Wanted("throughput", one.name, r, partial(prove_throughput, one, r)) for one, r in throughput),
-        *(Wanted("throughput", f"adaptive: {one.name}", r, partial(prove_adaptive, one, r)) for one, r in searched),
+        *(Wanted("throughput", scenario.name, r, partial(prove_throughput, scenario, r)) for scenario, r in throughput),
+        *(
+            Wanted("throughput", f"adaptive: {scenario.name}", r, partial(prove_adaptive, scenario, r))
+            for scenario, r in searched
+        ),
         *(Wanted("table", name, 1, partial(prove_table, name)) for name in TABLES),
-        *(Wanted("learning", one.name, seeds, partial(prove_learning, one, seeds)) for one, seeds in learned),
-        *(Wanted("memory", one.name, r, partial(prove_memory, one, r)) for one, r in peaks),
+        *(
+            Wanted("learning", scenario.name, seeds, partial(prove_learning, scenario, seeds))
+            for scenario, seeds in learned
+        ),
+        *(Wanted("memory", scenario.name, r, partial(prove_memory, scenario, r)) for scenario, r in peaks),
     ]
 
 

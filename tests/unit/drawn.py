@@ -25,12 +25,12 @@ def with_verdict(folder: StudyFolder) -> StudyFolder:
 
 def texts(figure: Figure) -> str:
     """Return every word of a figure: title, labels, annotations and legends."""
-    found = [text.get_text() for text in figure.texts]
+    lines = [text.get_text() for text in figure.texts]
     for axes in figure.axes:
-        found += [axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)]
+        lines += [axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)]
         legend = axes.get_legend()
-        found += [text.get_text() for text in legend.get_texts()] if legend else []
-    return "\n".join(found)
+        lines += [text.get_text() for text in legend.get_texts()] if legend else []
+    return "\n".join(lines)
 
 
 def marks(axes: Axes, marker: str) -> list[tuple[float, float]]:

@@ -43,7 +43,9 @@ def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
     }
 
 
-def medians_of(name: str, one: str, other: str, device: str | None = None) -> Callable[[str, int], tuple[float, float]]:
+def medians_of(
+    name: str, left: str, right: str, device: str | None = None
+) -> Callable[[str, int], tuple[float, float]]:
     """Return what tells a column's medians of two arms' throughput trials at a num_envs, on one device where that is given."""
     records = [
         record
@@ -54,7 +56,7 @@ def medians_of(name: str, one: str, other: str, device: str | None = None) -> Ca
 
     def of(column: str, num_envs: int) -> tuple[float, float]:
         own = [line for line in lines if line["num_envs"] == str(num_envs)]
-        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (one, other))
+        first, second = (median(float(line[column]) for line in own if line["arm"] == arm) for arm in (left, right))
         return first, second
 
     return of
@@ -69,8 +71,8 @@ def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> lis
 
 
 def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
-    found = compare.compare(*pair, confidence=0.95, margin=0.05)
-    return next(ratio for ratio in found.overall if ratio.measure == measure)
+    comparison = compare.compare(*pair, confidence=0.95, margin=0.05)
+    return next(ratio for ratio in comparison.overall if ratio.measure == measure)
 
 
 def words_of(name: str) -> str:

@@ -51,9 +51,9 @@ def alike(count: int, gpus: int, cpus: int = 16, mem_mb: int = 64000) -> Allocat
 
 
 def test_an_allocation_is_what_the_controller_says_of_the_job(cluster: dict[str, str]):
-    found = allocation.observe({"SLURM_JOB_ID": "7"})
-    assert found.nodes[1:] == (Node("n2", (("h100", 4),), 16, 64000), Node("n3", (), 4, 8000))
-    assert (found.devices, found.threads_per_core) == (9, 2)
+    observed = allocation.observe({"SLURM_JOB_ID": "7"})
+    assert observed.nodes[1:] == (Node("n2", (("h100", 4),), 16, 64000), Node("n3", (), 4, 8000))
+    assert (observed.devices, observed.threads_per_core) == (9, 2)
     cluster["job"] = "JobId=7 JobState=PENDING NodeList="
     with pytest.raises(UserError, match="names no nodes of job 7"):
         allocation.observe({"SLURM_JOB_ID": "7"})
@@ -75,9 +75,9 @@ def test_a_step_gets_its_devices_with_their_share_of_cores_and_memory():
 def test_a_trial_on_several_nodes_starts_its_step_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     from records import a_trial
 
-    program, told = shlex.split(alike(2, gpus=4).prefix(Shape(4, nodes=2)))
+    program, assignment = shlex.split(alike(2, gpus=4).prefix(Shape(4, nodes=2)))
     assert program == "env"
-    name, _, options = told.partition("=")
+    name, _, options = assignment.partition("=")
     monkeypatch.setenv(name, options)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     request = a_trial(16).request.model_copy(update={"nodes": 2, "gpus": 4})

@@ -248,8 +248,8 @@ def test_what_a_link_leads_to_is_not_packed(folder: StudyFolder, tmp_path: Path)
 def test_what_a_killed_unpacking_left_is_removed(folder: StudyFolder, tmp_path: Path):
     packed = archive.write(folder, tmp_path / "demo.zip")
     left, busy = (tmp_path / f"elsewhere/.unpacking-{name}" for name in ("left", "busy"))
-    for one in (left, busy):
-        (one / "figures").mkdir(parents=True)
+    for unpacking in (left, busy):
+        (unpacking / "figures").mkdir(parents=True)
     with received._locked(busy):
         received.unpack(packed, tmp_path / "elsewhere")
     assert busy.exists() and not left.exists()

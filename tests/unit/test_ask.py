@@ -124,7 +124,7 @@ def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "so
             "num_envs": draw(sizes),
             "horizon": draw(sizes),
             # 1 divides everything, so that no section is without a legal point
-            "batch_size": draw(st.just("library") | sizes.map(lambda found: sorted({1, *found}))),
+            "batch_size": draw(st.just("library") | sizes.map(lambda values: sorted({1, *values}))),
             "sampler": draw(st.sampled_from(names)),
             "points": draw(st.integers(1, 9)),
             "repeats": draw(st.integers(1, 3)),
@@ -148,8 +148,10 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
     for request in requests:
         seeds.setdefault((request.kind, request.repeat, point_of(request)), set()).add(request.seed)
         assert 0 <= request.seed < 2**31
-    assert all(len(found) == 1 for found in seeds.values()), "a trial's seed is that of its kind, repeat and point"
-    assert len({min(found) for found in seeds.values()}) == len(seeds), "and of no other"
+    assert all(len(of_point) == 1 for of_point in seeds.values()), (
+        "a trial's seed is that of its kind, repeat and point"
+    )
+    assert len({min(of_point) for of_point in seeds.values()}) == len(seeds), "and of no other"
     for kind in ("throughput", "learning"):
         sweep = study.sweep(kind)
         if sweep is None:
@@ -415,9 +417,9 @@ def test_censored_seconds_by_hand() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_closer_to_the_target_is_never_worse_and_never_within_the_budget(
-    one: float, other: float, target: float, budget_s: float
+    reward: float, another: float, target: float, budget_s: float
 ) -> None:
-    far, close = sorted((one, other))
+    far, close = sorted((reward, another))
     far_s, close_s = (observations.censored_seconds(reward, target, budget_s) for reward in (far, close))
     assert budget_s <= close_s <= far_s <= 2 * budget_s
 
@@ -741,7 +743,7 @@ def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -
     edited = list(requests)
     edited[4] = requests[4].model_copy(update={"num_envs": 999})
     again = ask_again(study, edited, known)
-    assert [n for n, (one, other) in enumerate(zip(again, edited, strict=True)) if one != other] == [4]
+    assert [n for n, (request, edit) in enumerate(zip(again, edited, strict=True)) if request != edit] == [4]
     assert again[4] == requests[4]
 
 

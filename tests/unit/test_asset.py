@@ -25,7 +25,7 @@ def newton_copy() -> Path:
 def bodies(path: Path) -> dict[str, dict[str, Any]]:
     """Return mass, centre of mass and the boxes' sizes [m] of every rigid body."""
     stage: Any = Usd.Stage.Open(str(path))
-    found = {}
+    by_name = {}
     for prim in stage.Traverse():
         if prim.HasAPI(UsdPhysics.RigidBodyAPI):
             mass = UsdPhysics.MassAPI(prim)
@@ -33,19 +33,19 @@ def bodies(path: Path) -> dict[str, dict[str, Any]]:
             # Newton's copy carries an extent that is scaled twice: the cube's own size and scale are what is simulated.
             transform = UsdGeom.Xformable(box).GetLocalTransformation()
             size = [UsdGeom.Cube(box).GetSizeAttr().Get() * transform[axis][axis] for axis in range(3)]
-            found[prim.GetName()] = {
+            by_name[prim.GetName()] = {
                 "mass": mass.GetMassAttr().Get(),
                 "centre": tuple(mass.GetCenterOfMassAttr().Get()),
                 "size_m": tuple(round(length, 4) for length in size),
                 "centre_of_box_m": tuple(round(length, 4) for length in transform.ExtractTranslation()),
             }
-    return found
+    return by_name
 
 
 def joints(path: Path) -> dict[str, dict[str, Any]]:
     """Return type, axis, limits and frames of every joint."""
     stage: Any = Usd.Stage.Open(str(path))
-    found = {}
+    by_name = {}
     for prim in stage.Traverse():
         if not prim.IsA(UsdPhysics.Joint):
             continue
@@ -62,8 +62,8 @@ def joints(path: Path) -> dict[str, dict[str, Any]]:
         for name in ("physics:axis", "physics:lowerLimit", "physics:upperLimit"):
             attribute = prim.GetAttribute(name)
             facts[name] = attribute.Get() if attribute else None
-        found[prim.GetName()] = facts
-    return found
+        by_name[prim.GetName()] = facts
+    return by_name
 
 
 def test_bodies_have_the_masses_and_sizes_of_newtons_copy():

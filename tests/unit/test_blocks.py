@@ -70,14 +70,14 @@ def test_smaller_blocks_hold_neighbours_of_a_series():
 
 
 def test_a_request_in_a_block_knows_no_record_of_its_own_block():
-    one = study(arms={"a": {}, "b": {}})
-    requests, records = play(one)
+    blocked = study(arms={"a": {}, "b": {}})
+    requests, records = play(blocked)
     for number, request in enumerate(requests):
         known = {key: record for key, record in records.items() if key < (request.block or 0)}
-        assert ask(one, number, requests[:number], known) == request
-    assert space.first_unknowns(space.plan(one), window=1)[:10] == [0] * 9 + [9]
-    assert space.first_unknowns(space.plan(one), window=2)[9:19] == [0] * 9 + [9]
-    assert ask_again(one, requests, records) == requests
+        assert ask(blocked, number, requests[:number], known) == request
+    assert space.first_unknowns(space.plan(blocked), window=1)[:10] == [0] * 9 + [9]
+    assert space.first_unknowns(space.plan(blocked), window=2)[9:19] == [0] * 9 + [9]
+    assert ask_again(blocked, requests, records) == requests
 
 
 def test_without_blocks_a_window_counts_trials():
@@ -133,11 +133,11 @@ def noisy(flat_from: int, noise: float):
 
 
 def test_repeats_end_once_every_series_is_decided():
-    one = study(repeats=13, until_decided={"delta": 0.15})
-    requests, records = play(one, noisy(128, 0.01))
+    blocked = study(repeats=13, until_decided={"delta": 0.15})
+    requests, records = play(blocked, noisy(128, 0.01))
     assert {request.repeat for request in requests if request.skip is None} == {0, 1, 2}
     assert requests[-1].skip == "decided after 3 repeats" and records[len(requests) - 1].outcome.status == "skipped"
-    assert ask_again(one, requests, records) == requests
+    assert ask_again(blocked, requests, records) == requests
     undecided, _ = play(study(repeats=5, until_decided={"delta": 0.15}), noisy(128, 0.5))
     assert not any("decided" in (request.skip or "") for request in undecided)
 
@@ -226,13 +226,13 @@ def test_the_docs_say_what_blocks_measured_on_an_h200():
     page = (root / "docs/blocks.md").read_text()
     sizes = ("512", "1024", "2048", "4096", "8192", "16384")
     for size in sizes:
-        pairs = [(one["block"][size], one["fresh"][size]) for one in rounds if size in one["block"]]
+        pairs = [(turn["block"][size], turn["fresh"][size]) for turn in rounds if size in turn["block"]]
         ratio = math.exp(statistics.fmean(math.log(block["fps"] / fresh["fps"]) for block, fresh in pairs))
         memory = statistics.median(block["memory_gb"] / fresh["memory_gb"] for block, fresh in pairs)
         row = next(line for line in page.splitlines() if line.startswith(f"| {int(size):,} |"))
         assert f"| {len(pairs)} | {ratio:.3f} |" in row and f"| {memory:.3f} |" in row
-    later = [trial["start_s"] for one in rounds for trial in one["block"].values() if trial["position"]]
-    fresh = [trial["start_s"] for one in rounds for trial in one["fresh"].values()]
+    later = [trial["start_s"] for turn in rounds for trial in turn["block"].values() if trial["position"]]
+    fresh = [trial["start_s"] for turn in rounds for trial in turn["fresh"].values()]
     assert (
         f"{statistics.median(later):.1f} s in a block" in page
         and f"{statistics.median(fresh):.1f} s in a fresh process" in page

@@ -104,9 +104,9 @@ def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str)
     ],
 )
 def test_what_cannot_be_is_said_before_anything_runs(changes: dict[str, Any], words: str):
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         a_study(**changes)
-    assert words in str(told.value)
+    assert words in str(raised.value)
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path):
@@ -114,12 +114,12 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path):
     with pytest.raises(UserError, match=r"no program 'trainor' on this machine \(did you mean 'trainer'\?\)"):
         program.located(["trainor"], str(tmp_path), tmp_path)
     (tmp_path / "ppo.py").touch()
-    found = program.located(["trainer", "ppo.py", "--x", "other.py"], str(tmp_path), tmp_path)
-    assert found == [str(tmp_path / "trainer"), str(tmp_path / "ppo.py"), "--x", "other.py"]
+    argv = program.located(["trainer", "ppo.py", "--x", "other.py"], str(tmp_path), tmp_path)
+    assert argv == [str(tmp_path / "trainer"), str(tmp_path / "ppo.py"), "--x", "other.py"]
 
 
 def test_an_archive_that_would_run_a_command_needs_trust():
-    assert [(one.does, one.value) for one in reach_of(a_study()) if one.field.endswith("command")] == [
+    assert [(entry.does, entry.value) for entry in reach_of(a_study()) if entry.field.endswith("command")] == [
         ("runs", "train")
     ]
 
@@ -145,9 +145,9 @@ def test_tags_written_before_and_after_the_marker_are_of_one_row():
     tags = ("Loss/value", "Perf/total_fps", "Train/mean_reward")
     events = [Event(10.0 + step, {tag: float(step)}, step) for step in range(3) for tag in tags]
     builder = Builder(rows)
-    told = [*builder.add(events), *builder.close()]
-    assert [builder.figure(one, "reward") for one in told] == [0.0, 1.0, 2.0]
-    assert [builder.losses(one)["value"] for one in told] == [0.0, 1.0, 2.0]
+    entries = [*builder.add(events), *builder.close()]
+    assert [builder.figure(entry, "reward") for entry in entries] == [0.0, 1.0, 2.0]
+    assert [builder.losses(entry)["value"] for entry in entries] == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(

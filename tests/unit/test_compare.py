@@ -45,17 +45,17 @@ def found_in(a: list[Trial], b: list[Trial], margin: float = 0.05) -> compare.Co
     return compare.compare(side("a", a), side("b", b), 0.95, margin)
 
 
-def overall(found: compare.Comparison, measure: str) -> Ratio:
-    return next(ratio for ratio in found.overall if ratio.measure == measure)
+def overall(comparison: compare.Comparison, measure: str) -> Ratio:
+    return next(ratio for ratio in comparison.overall if ratio.measure == measure)
 
 
 def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
-    found = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
-    fps = overall(found, "FPS, total")
+    comparison = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
+    fps = overall(comparison, "FPS, total")
     assert fps.lower is not None and fps.upper is not None and fps.lower < 0.9 < fps.upper < 1
     assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
     assert any(
-        line.startswith(("beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10")) for line in found.gate.reasons
+        line.startswith(("beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10")) for line in comparison.gate.reasons
     )
     assert found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).gate.answer == "pass"
     turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
@@ -65,8 +65,8 @@ def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the
 def test_two_runs_of_the_same_are_called_different_in_one_of_twenty_at_most():
     shown = 0
     for seed in range(100):
-        found = found_in(fps_trials(noisy(1.0, seed, 0.05)), fps_trials(noisy(1.0, 1000 + seed, 0.05)))
-        shown += any(ratio.change != "none shown" for ratio in found.overall)
+        comparison = found_in(fps_trials(noisy(1.0, seed, 0.05)), fps_trials(noisy(1.0, 1000 + seed, 0.05)))
+        shown += any(ratio.change != "none shown" for ratio in comparison.overall)
     assert shown <= 10, "5 expected"
 
 
@@ -153,10 +153,10 @@ def test_the_phase_that_changed_is_named():
         }
         return phase_trials(phases)
 
-    found = found_in(of(1.0), of(2.0))
-    assert found.phases[0].phase == "observation"
-    assert found.phases[0].share == pytest.approx(0.25)
-    assert {phase.phase: phase.share for phase in found.phases}["learning"] == pytest.approx(0.0)
+    comparison = found_in(of(1.0), of(2.0))
+    assert comparison.phases[0].phase == "observation"
+    assert comparison.phases[0].share == pytest.approx(0.25)
+    assert {phase.phase: phase.share for phase in comparison.phases}["learning"] == pytest.approx(0.0)
 
 
 def test_phases_are_those_of_the_pairs():
@@ -166,31 +166,31 @@ def test_phases_are_those_of_the_pairs():
         phases: Any = {16: [dict.fromkeys(PHASES, 0.0) | {"learning": seconds} for seconds in learning_s]}
         return phase_trials(phases)
 
-    found = found_in(of(2.0, 2.0, 3.0, 3.0), of(2.0, 2.0))
-    assert (overall(found, "FPS, total").ratio, overall(found, "FPS, total").pairs) == (1.0, 2)
-    assert [phase.share for phase in found.phases] == [0.0] * len(PHASES)
+    comparison = found_in(of(2.0, 2.0, 3.0, 3.0), of(2.0, 2.0))
+    assert (overall(comparison, "FPS, total").ratio, overall(comparison, "FPS, total").pairs) == (1.0, 2)
+    assert [phase.share for phase in comparison.phases] == [0.0] * len(PHASES)
 
 
 def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_others():
     a = learning_trials({16: [10.0, 11.0, 12.0], 32: [20.0, 21.0, None]}, device=GPU)
     b = learning_trials({16: [20.0, 22.0, 24.0], 32: [40.0, 42.0, 44.0]}, device=GPU)
-    found = found_in(a, b)
-    seconds = overall(found, "seconds to target")
+    comparison = found_in(a, b)
+    seconds = overall(comparison, "seconds to target")
     assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (3, "worse")
-    assert overall(found, "peak memory").pairs == 6, "a trial that spent its budget had its memory"
-    assert list(map(str, found.outcomes)) == [
+    assert overall(comparison, "peak memory").pairs == 6, "a trial that spent its budget had its memory"
+    assert list(map(str, comparison.outcomes)) == [
         "learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 3 of 3;"
         " no ratio of seconds and frames to target here, for seeds did not arrive (repeat 2)"
     ]
-    assert not any("outcomes" in line for line in found.gate.reasons), "more successes are no loss"
+    assert not any("outcomes" in line for line in comparison.gate.reasons), "more successes are no loss"
 
 
 def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_survivors():
     a = learning_trials({64: [40.0, 42.0, 44.0, 46.0, 48.0]})
     b = learning_trials({64: [38.0, 40.0, None, None, None]})
-    found = found_in(a, b)
-    assert not any(ratio.measure.endswith("to target") for ratio in [*found.overall, *found.by_place])
-    (line,) = [reason for reason in found.gate.reasons if reason.startswith("in outcomes")]
+    comparison = found_in(a, b)
+    assert not any(ratio.measure.endswith("to target") for ratio in [*comparison.overall, *comparison.by_place])
+    (line,) = [reason for reason in comparison.gate.reasons if reason.startswith("in outcomes")]
     assert line.startswith(
         "in outcomes: learning, 64 environments, horizon 8, batch 128: 5 of 5 target_reached, then 2 of 5 (3 timeout);"
     )
@@ -204,12 +204,12 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
         *fps_trials({64: [1001.0, 1011.0, 1004.0], 256: [2001.0]}),
         *(a_trial(256, number=9 + repeat, repeat=repeat, fps=4000.0, status=status) for repeat in (1, 2)),
     ]
-    found = found_in(a, b)
-    assert overall(found, "FPS, total").pairs == 4 and overall(found, "FPS, total").ratio == pytest.approx(
+    comparison = found_in(a, b)
+    assert overall(comparison, "FPS, total").pairs == 4 and overall(comparison, "FPS, total").ratio == pytest.approx(
         1.0, abs=0.01
     )
     words = f"3 of 3 ok, then 1 of 3 (2 {status}); left out: repeats 1, 2"
-    assert found.gate.reasons == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
+    assert comparison.gate.reasons == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
     assert found_in(b, a).gate.answer != "fail" and len(found_in(b, a).outcomes) == 1
     assert found_in(b, b).gate.answer != "fail", "as many on both sides"
 
@@ -233,24 +233,24 @@ def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, monkeypat
 def test_repeats_that_one_side_alone_has_are_named_and_count_for_no_loss():
     a = fps_trials({16: [100.0, 101.0, 102.0]})
     b = [*fps_trials({16: [100.0]}), a_trial(16, number=7, repeat=7, status="nan")]
-    found = found_in(a, b)
-    assert found.left_out == [
+    comparison = found_in(a, b)
+    assert comparison.left_out == [
         "only a: throughput, 16 environments, horizon 8, batch 128, repeats 1, 2",
         "only b: throughput, 16 environments, horizon 8, batch 128, repeat 7 (1 nan)",
     ]
-    assert not found.outcomes and found.gate.answer != "fail"
+    assert not comparison.outcomes and comparison.gate.answer != "fail"
 
 
 def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
-    found = found_in(fps_trials({16: [1.0], 32: [1.0]}), fps_trials({32: [1.0], 64: [1.0]}))
-    assert [line.partition(",")[0] for line in found.left_out] == ["only a: throughput", "only b: throughput"]
+    comparison = found_in(fps_trials({16: [1.0], 32: [1.0]}), fps_trials({32: [1.0], 64: [1.0]}))
+    assert [line.partition(",")[0] for line in comparison.left_out] == ["only a: throughput", "only b: throughput"]
     with pytest.raises(UserError, match=r"a and b have no point in common: throughput, 16 environments"):
         found_in(fps_trials({16: [1.0]}), fps_trials({32: [1.0]}))
 
 
 def test_other_hardware_is_said():
-    found = found_in(fps_trials({16: [1.0]}, device=CPU), fps_trials({16: [1.0]}, device=GPU))
-    assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in found.differs)
+    comparison = found_in(fps_trials({16: [1.0]}, device=CPU), fps_trials({16: [1.0]}, device=GPU))
+    assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in comparison.differs)
 
 
 def test_other_settings_and_another_target_are_said():
@@ -367,8 +367,8 @@ def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, 
     for a, b in (("1a2b", "5d6e7f8"), ("abab", "sha256:cdcd")):
         assert command(monkeypatch, f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
         assert "commit: 1a2b3c4d1a → 5d6e7f805d" in capsys.readouterr().out
-        (found,) = json.loads((tmp_path / "found.json").read_text())
-        fps = next(ratio for ratio in found["overall"] if ratio["measure"] == "FPS, total")
+        (comparison,) = json.loads((tmp_path / "found.json").read_text())
+        fps = next(ratio for ratio in comparison["overall"] if ratio["measure"] == "FPS, total")
         assert (fps["pairs"], fps["points"]) == (9, 3) and fps["lower"] < 0.8 < fps["upper"]
     with pytest.raises(UserError, match=r"'9999' fits none .*, 1a2b3c4d1a2b \(9 trials\)"):
         command(monkeypatch, f"{folder}@9999", f"{folder}@5d6e")

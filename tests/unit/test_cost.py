@@ -53,7 +53,7 @@ def test_trials_of_a_blocks_job_share_what_it_waited_and_took(monkeypatch: pytes
     assert all(other.slurm == SlurmJob(job_id="7", partition="gpu", nodes="n1", energy_j=energy_j)
                for other, energy_j in zip(others, (600.0, None, 900.0), strict=True))  # fmt: skip
     assert first.slurm.energy_j == 1000.0
-    assert [with_cost(one).queue_wait_s for one in (first, *others)] == [90.0, None, None, None]
+    assert [with_cost(trial).queue_wait_s for trial in (first, *others)] == [90.0, None, None, None]
 
 
 def test_slurms_joules_are_those_of_the_largest_step():

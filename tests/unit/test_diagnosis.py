@@ -71,9 +71,9 @@ def test_of_what_broke_in_a_step_the_cause_is_named(before, bad, where, named):
     broken: dict[str, Any] = dict.fromkeys(where, bad)
     step(watch, before, **broken)
     step(watch, before + 1, joints=math.nan, poses=math.nan, observations=math.nan, rewards=math.nan)
-    found = watch.first_broken()
-    assert found is not None
-    name, at, indices = found
+    cause = watch.first_broken()
+    assert cause is not None
+    name, at, indices = cause
     assert (name, at, indices.tolist()) == (named, before, [2])
 
 
@@ -84,8 +84,8 @@ def test_a_rollout_in_which_nothing_broke_is_whole_and_the_next_one_begins_anew(
     assert watch.first_broken() is None
     watch.begin_rollout()
     step(watch, 0, rewards=math.nan)
-    found = watch.first_broken()
-    assert found is not None and found[:2] == ("rewards", 0)
+    cause = watch.first_broken()
+    assert cause is not None and cause[:2] == ("rewards", 0)
 
 
 def test_broken_actions_come_before_what_they_broke_even_in_a_step_without_an_end():
@@ -94,8 +94,8 @@ def test_broken_actions_come_before_what_they_broke_even_in_a_step_without_an_en
     watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
     broken_joints = [torch.full((NUM_ENVS, 1), math.nan)] * 2
     watch.note_state({"joint_state/robot": broken_joints, "body_pose/robot": [torch.zeros(NUM_ENVS, 3, 7)]})
-    found = watch.first_broken()
-    assert found is not None and found[:2] == ("actions", 1) and len(found[2]) == NUM_ENVS
+    cause = watch.first_broken()
+    assert cause is not None and cause[:2] == ("actions", 1) and len(cause[2]) == NUM_ENVS
 
 
 @pytest.mark.parametrize("more", [0, LOOK_EVERY - 3, LOOK_EVERY - 2, LOOK_EVERY])
@@ -152,8 +152,8 @@ def test_what_breaks_in_the_very_first_step_has_the_state_before_it():
 def test_every_kind_of_break_has_hints_that_end_in_the_guide():
     kinds = [f"{kind}/x" for kind in ORDER] + ["losses/value", "action_std", "parameters/actor.0.weight"]
     for kind in kinds:
-        found = hints(kind, {}, 1.0)
-        assert len(found) > 1 and GUIDE in found
+        advice = hints(kind, {}, 1.0)
+        assert len(advice) > 1 and GUIDE in advice
 
 
 def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_it_is_one(tmp_path):

@@ -16,8 +16,8 @@ def records(cores: Sequence[float], num_envs: int = 64, first: int = 0, fps: flo
         a_trial(num_envs, number=first + place, fps=fps * (1 + 0.001 * place)).record for place in range(len(cores))
     ]
     return [
-        record.model_copy(update={"metrics": {"others_cpu_percent": spread(100 * one)}})
-        for record, one in zip(made, cores, strict=True)
+        record.model_copy(update={"metrics": {"others_cpu_percent": spread(100 * busy)}})
+        for record, busy in zip(made, cores, strict=True)
     ]
 
 

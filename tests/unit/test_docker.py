@@ -84,9 +84,9 @@ def test_without_root_podman_keeps_the_numbers_of_users() -> None:
 
 def test_an_images_id_stands_for_its_content() -> None:
     labels = {"org.envknee.torch": "cpu", "maintainer": "somebody"}
-    found = Image(sif_sha256=None, content_sha256=ID, labels={"org.envknee.torch": "cpu"})
-    assert docker.described({"Id": f"sha256:{ID}", "Config": {"Labels": labels}}) == found  # Docker
-    assert docker.described({"Id": ID, "Config": {"Labels": labels}}) == found  # Podman
+    image = Image(sif_sha256=None, content_sha256=ID, labels={"org.envknee.torch": "cpu"})
+    assert docker.described({"Id": f"sha256:{ID}", "Config": {"Labels": labels}}) == image  # Docker
+    assert docker.described({"Id": ID, "Config": {"Labels": labels}}) == image  # Podman
     assert docker.described({"Id": ID, "Config": {"Labels": None}}).labels == {}
 
 

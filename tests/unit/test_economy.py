@@ -67,14 +67,14 @@ def test_a_clear_knee_takes_a_fraction_of_the_grid_and_the_rest_is_skipped(windo
     assert sum(not request.confirms for request in trials) <= 0.6 * 45
     # Looked at with 3 or 5 repeats alone; then three fresh ones of either end, which alone tell the gain.
     assert Counter(request.num_envs for request in trials if request.confirms) == {512: 3, 1024: 3}
-    told = next(gain for gain in limit.gains if gain.num_envs == 512)
+    doubling = next(gain for gain in limit.gains if gain.num_envs == 512)
     fresh = {
         size: [math.log(record.fps_total.median) for record in known.values()
                if record.request.confirms and record.request.num_envs == size and record.fps_total]
         for size in (512, 1024)
     }  # fmt: skip
-    assert (told.fresh, told.repeats) == (True, 3)
-    assert math.log1p(told.gain) == pytest.approx(statistics.fmean(fresh[1024]) - statistics.fmean(fresh[512]))
+    assert (doubling.fresh, doubling.repeats) == (True, 3)
+    assert math.log1p(doubling.gain) == pytest.approx(statistics.fmean(fresh[1024]) - statistics.fmean(fresh[512]))
     assert "3 fresh repeats; shown by all repeats" in limit.statement
     assert max(request.num_envs for request in trials) <= 4096, "nothing beyond what decides"
     assert (verdict.trials_measured, verdict.trials_planned) == (len(trials), len(trials))
@@ -223,14 +223,14 @@ def answers(study: Study, records: list[Record]) -> economy_replay.Answers:
 
 def test_a_grid_asked_again_gives_the_same_verdict_for_less():
     study, records = a_grid(60)
-    found = {
+    replays = {
         sampler: economy_replay.replay(study, "throughput", answers(study, records), sampler)
         for sampler in economy_replay.SAMPLERS
     }
-    assert len({tuple(replayed.thresholds.values()) for replayed in found.values()}) == 1
-    assert found["grid"].trials == found["tpe"].trials == 45
-    assert found["adaptive"].device_s < 0.5 * found["grid"].device_s
-    assert found["adaptive"].device_s <= found["tpe"].settled_s
+    assert len({tuple(replayed.thresholds.values()) for replayed in replays.values()}) == 1
+    assert replays["grid"].trials == replays["tpe"].trials == 45
+    assert replays["adaptive"].device_s < 0.5 * replays["grid"].device_s
+    assert replays["adaptive"].device_s <= replays["tpe"].settled_s
 
 
 def test_repeats_that_were_not_measured_are_drawn_from_the_noise_of_those_that_were():

@@ -126,7 +126,7 @@ def test_no_label_touches_another_or_leaves_the_panel(count: int):
         text.arrowprops = text.arrow_patch = None  # an annotation's extent would take in its line
     boxes = [text.get_window_extent() for text in words]
     assert boxes
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert not any(box.overlaps(other) for box, other in itertools.combinations(boxes, 2))
     panel = axes.get_window_extent()
     assert all(panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1 for box in boxes)
     missing = count - len(boxes)

@@ -13,7 +13,7 @@ from test_limits_phase_law import LAWS, SIZES, at
 
 def bars(axes: Axes) -> dict[str, list[float]]:
     """Return the heights of the bars of each phase, in the order of num_envs."""
-    stacks = [found for found in axes.containers if isinstance(found, BarContainer)]
+    stacks = [container for container in axes.containers if isinstance(container, BarContainer)]
     return {
         phase: [float(bar.get_height()) for bar in stack.patches] for phase, stack in zip(PHASES, stacks, strict=True)
     }

@@ -181,8 +181,8 @@ def test_an_instance_that_nobody_named_is_called_as_nvml_does(monkeypatch: pytes
         "MIG-00000000-0000-0000-0000-000000000008": "an instance",
     }
     monkeypatch.setattr(gpus.nvml.Gpu, "named", staticmethod(known.get))
-    found = {number: gpus.full_name(uuid.UUID(int=number)) for number in (7, 8, 9)}
-    assert {name.partition("-")[0] for name in (found[7], found[9])} == {"GPU"} and found[8] in known
+    names = {number: gpus.full_name(uuid.UUID(int=number)) for number in (7, 8, 9)}
+    assert {name.partition("-")[0] for name in (names[7], names[9])} == {"GPU"} and names[8] in known
 
 
 def test_without_a_tool_the_loaded_driver_tells_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -30,9 +30,9 @@ def built(record: Record, rows: list[Row], folder: Path) -> tuple[TrainingBundle
     made = bundle(record, rows)
     assert made is not None
     write_bundle_file(made, str(folder / "training.json"))
-    found = read(folder / "training.json")
-    assert found == made and found.extra is not None
-    return found, found.extra
+    as_read = read(folder / "training.json")
+    assert as_read == made and as_read.extra is not None
+    return as_read, as_read.extra
 
 
 def of(trial: Trial, folder: Path, **outcome: Any) -> tuple[TrainingBundle, dict[str, Any]]:
@@ -60,8 +60,8 @@ def test_a_published_study_which_an_older_version_measured(tmp_path: Path, monke
     main()
     assert capsys.readouterr().out == f"{study.trials}: bundles of 32 trials written; 3 measured no iteration\n"
     bundles = {path.parent.name: read(path) for path in sorted(study.trials.glob("*/training.json"))}
-    assert len(bundles) == len({found.run.run_id for found in bundles.values()}) == 32
-    assert {found.run.status for found in bundles.values()} == {"completed"}
+    assert len(bundles) == len({bundle.run.run_id for bundle in bundles.values()}) == 32
+    assert {bundle.run.status for bundle in bundles.values()} == {"completed"}
     first = bundles["0000"]
     assert first.run.run_id == (
         "rsl_rl_newton_mjwarp_Isaac-Cartpole-Camera-Direct_20261121T120543-cartpole-one-gpu-0000_seed802432342"
@@ -82,7 +82,7 @@ def test_a_published_study_which_an_older_version_measured(tmp_path: Path, monke
         "hardware.gpu_devices.compute_cap, hardware.ram_gb, runtime.startup_time_s.env_creation,"
         " resources.gpu_util_pct, resources.cpu_util_pct"
     )
-    learning = next(found for found in bundles.values() if found.extra and "seconds_to_target" in found.extra)
+    learning = next(bundle for bundle in bundles.values() if bundle.extra and "seconds_to_target" in bundle.extra)
     assert learning.run.max_iterations is None  # its budget is seconds
     assert learning.extra is not None and learning.extra["target_reward"] == 4.5
 
@@ -96,16 +96,16 @@ def test_a_trial_without_rows_has_no_bundle(tmp_path: Path):
 
 
 def test_memory_that_runs_out_after_some_rows_is_a_crash_that_keeps_its_figures(tmp_path: Path):
-    found, extra = of(a_trial(64), tmp_path, status="oom", reason="memory ran out", num_mini_batches=None)
-    assert found.run.status == "crashed" and found.runtime.iterations_completed == 4
+    bundle, extra = of(a_trial(64), tmp_path, status="oom", reason="memory ran out", num_mini_batches=None)
+    assert bundle.run.status == "crashed" and bundle.runtime.iterations_completed == 4
     assert (extra["status"], extra["reason"], extra["batch_size"]) == ("oom", "memory ran out", 128)
     assert "num_mini_batches" not in extra
 
 
 def test_what_was_not_measured_is_named_where_the_schema_wants_a_number(tmp_path: Path):
-    found, extra = of(a_trial(64), tmp_path)
+    bundle, extra = of(a_trial(64), tmp_path)
     empty = schema.LearningCurve(final_raw=0.0, final_ema=0.0, series_per_iter=[])
-    assert (found.learning.reward, found.learning.ep_length) == (empty, empty)
+    assert (bundle.learning.reward, bundle.learning.ep_length) == (empty, empty)
     assert extra["not_measured"] == (
         "runtime.startup_time_s.env_creation, resources.gpu_util_pct, resources.gpu_mem_gb, resources.cpu_util_pct,"
         " learning.reward, learning.ep_length"
@@ -113,12 +113,12 @@ def test_what_was_not_measured_is_named_where_the_schema_wants_a_number(tmp_path
 
 
 def test_a_gpus_load_and_memory_stand_for_device_0(tmp_path: Path):
-    found, extra = of(using(a_trial(64, device=GPU), [90.0, 91.0, 92.0], [10.0, 11.0, 12.0]), tmp_path)
-    assert found.resources.gpu_util_pct == schema.MeanStd(91.0, 1.0)
-    assert found.resources.gpu_mem_gb.mean == pytest.approx(11e9 / GIB)
-    assert found.resources.gpu_mem_gb.peak == pytest.approx(12e9 / GIB)
-    assert found.resources.devices == {
-        "0": schema.GpuResources(found.resources.gpu_util_pct, found.resources.gpu_mem_gb)
+    bundle, extra = of(using(a_trial(64, device=GPU), [90.0, 91.0, 92.0], [10.0, 11.0, 12.0]), tmp_path)
+    assert bundle.resources.gpu_util_pct == schema.MeanStd(91.0, 1.0)
+    assert bundle.resources.gpu_mem_gb.mean == pytest.approx(11e9 / GIB)
+    assert bundle.resources.gpu_mem_gb.peak == pytest.approx(12e9 / GIB)
+    assert bundle.resources.devices == {
+        "0": schema.GpuResources(bundle.resources.gpu_util_pct, bundle.resources.gpu_mem_gb)
     }
     assert not {"distributed", "num_envs_per_rank", "measurement_scope"} & extra.keys()
 
@@ -139,12 +139,12 @@ def test_a_librarys_own_batch_is_that_of_all_ranks(tmp_path: Path):
 def test_environments_steps_and_nodes_are_those_of_all_ranks(
     tmp_path: Path, spread: dict[str, Any], world_size: int, nodes: int
 ):
-    found, extra = of(a_trial(64, **spread), tmp_path)
-    assert (found.run.num_envs, found.runtime.steps_per_iteration) == (64 * world_size, 64 * world_size * 8)
+    bundle, extra = of(a_trial(64, **spread), tmp_path)
+    assert (bundle.run.num_envs, bundle.runtime.steps_per_iteration) == (64 * world_size, 64 * world_size * 8)
     assert {"distributed": True, "world_size": world_size, "local_world_size": world_size // nodes, "num_nodes": nodes,
             "workload_scope": "global", "num_envs_per_rank": 64, "measurement_scope": "slowest_rank",
             "gpu_measurement_scope": "fullest_gpu"}.items() <= extra.items()  # fmt: skip
-    assert len(found.hardware.gpu_devices) == len(found.resources.devices) == (world_size if spread["gpus"] else 0)
+    assert len(bundle.hardware.gpu_devices) == len(bundle.resources.devices) == (world_size if spread["gpus"] else 0)
 
 
 def test_every_gpu_has_its_own_memory_and_no_load_of_its_own(tmp_path: Path):
@@ -165,12 +165,12 @@ def test_every_gpu_has_its_own_memory_and_no_load_of_its_own(tmp_path: Path):
     ]
     results = trial.outcome.ranks or []
     other = results[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200", "uuid": "GPU-2"})})
-    found, extra = of(Trial(trial.request, rows, trial.outcome), tmp_path, ranks=[results[0], other])
-    assert [gpu.name for gpu in found.hardware.gpu_devices] == [GPU.name, "NVIDIA H200"]
-    assert {rank: used.mem_gb.peak for rank, used in found.resources.devices.items()} == {
+    bundle, extra = of(Trial(trial.request, rows, trial.outcome), tmp_path, ranks=[results[0], other])
+    assert [gpu.name for gpu in bundle.hardware.gpu_devices] == [GPU.name, "NVIDIA H200"]
+    assert {rank: used.mem_gb.peak for rank, used in bundle.resources.devices.items()} == {
         "0": pytest.approx(12e9 / GIB), "1": pytest.approx(9e9 / GIB)
     }  # fmt: skip
-    assert found.resources.gpu_util_pct.mean == 91.0 and "resources.devices.util_pct" in extra["not_measured"]
+    assert bundle.resources.gpu_util_pct.mean == 91.0 and "resources.devices.util_pct" in extra["not_measured"]
     # A rank that broke at its start told no other rank's device: GPUs of one machine are alike until shown otherwise.
     assert [gpu.name for gpu in of(trial, tmp_path, ranks=None)[0].hardware.gpu_devices] == [GPU.name] * 2
 
@@ -205,7 +205,7 @@ def test_physics_and_renderer_are_those_of_the_task(tmp_path: Path, task_id, pre
     trial = a_trial(64)
     overrides = {} if presets is None else {"presets": presets}
     request = trial.request.model_copy(update={"task_id": task_id, "overrides": overrides, "trainer": "torchrl"})
-    found, _ = of(Trial(request, trial.rows, trial.outcome), tmp_path)
+    bundle, _ = of(Trial(request, trial.rows, trial.outcome), tmp_path)
     names = [] if presets is None else [name.strip() for name in presets.split(",")]
-    assert found.run.config == schema.RunConfig(physics, renderer, names)
-    assert found.run.framework is None  # the schema does not know TorchRL
+    assert bundle.run.config == schema.RunConfig(physics, renderer, names)
+    assert bundle.run.framework is None  # the schema does not know TorchRL

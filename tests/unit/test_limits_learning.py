@@ -223,7 +223,11 @@ def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
 
 # --- Simulated studies with known truth
 
-SCENARIOS = [pytest.param(one, id=one.name) for one in prove.LEARNING if min(one.seeds) >= learning_cost.LEAST_SEEDS]
+SCENARIOS = [
+    pytest.param(scenario, id=scenario.name)
+    for scenario in prove.LEARNING
+    if min(scenario.seeds) >= learning_cost.LEAST_SEEDS
+]
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
@@ -247,11 +251,11 @@ def test_simulated_studies(scenario: prove.LearningScenario, seeds: int):
 
 def test_a_clear_threshold_is_found_with_ten_seeds():
     generator = np.random.default_rng(9)
-    found = 0
+    hits = 0
     for _ in range(200):
         costs = {
             n: Seeds(tuple(t * np.exp(0.1 * generator.standard_normal(10))))
             for n, t in zip(SIZES, [80, 40, 39, 39], strict=True)
         }
-        found += decision_of(costs, 0.20, 0.95).threshold == 32
-    assert found >= 0.90 * 200
+        hits += decision_of(costs, 0.20, 0.95).threshold == 32
+    assert hits >= 0.90 * 200

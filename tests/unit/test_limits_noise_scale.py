@@ -20,10 +20,10 @@ def iterations(
     truth = np.zeros(DIMENSIONS)
     truth[0] = 1.0
     deviation = np.sqrt(scale / DIMENSIONS / rank_batch)
-    found = []
+    squares = []
     for _ in range(count):
         own = truth + deviation * random.standard_normal((steps, ranks, DIMENSIONS))
-        found.append(
+        squares.append(
             GradientSquares(
                 rank_batch=rank_batch,
                 batch=ranks * rank_batch,
@@ -31,13 +31,13 @@ def iterations(
                 shared=float((own.mean(axis=1) ** 2).sum(axis=1).mean()),
             )
         )
-    return found
+    return squares
 
 
 @pytest.mark.parametrize("scale", [50.0, 1_000.0, 20_000.0])
 def test_a_known_scale_is_found(scale: float):
-    found = noise_scale(iterations(scale, 100, seed=1), 0.95)
-    assert found is not None and found.transitions == pytest.approx(scale, rel=0.1)
+    estimate = noise_scale(iterations(scale, 100, seed=1), 0.95)
+    assert estimate is not None and estimate.transitions == pytest.approx(scale, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_a_known_scale_is_found(scale: float):
 def test_the_interval_covers_the_truth_as_often_as_it_says(count: int, scale: float, steps: int):
     covered = bounded = 0
     for seed in range(400):
-        found = noise_scale(iterations(scale, count, seed, steps=steps), 0.95)
-        assert found is not None
-        lower, upper = found.lower or 0.0, found.upper or np.inf
+        estimate = noise_scale(iterations(scale, count, seed, steps=steps), 0.95)
+        assert estimate is not None
+        lower, upper = estimate.lower or 0.0, estimate.upper or np.inf
         covered += lower <= scale <= upper
-        bounded += found.upper is not None and lower > 0.0
+        bounded += estimate.upper is not None and lower > 0.0
     assert 0.92 <= covered / 400 <= 0.98  # the share of 400 has a standard error of 1.1%
     assert bounded / 400 > (0.9 if steps > 2 else 0.4), "an interval of everything would cover, too"
 
@@ -67,22 +67,22 @@ def test_an_interval_by_hand():
     # Batches of 1 and 2: |G|^2 = 2 shared - own and tr(Sigma) = 2 (own - shared). Signals 9, 10, 11, noise 20 each: at the ends of
     # r the mean of 20 - r signal, 20 - 10 r, is t = 4.3027 times its standard error, r / sqrt(3), from 0.
     squares = [GradientSquares(rank_batch=1, batch=2, rank_mean=20.0 + s, shared=10.0 + s) for s in (9.0, 10.0, 11.0)]
-    found = noise_scale(squares, 0.95)
+    estimate = noise_scale(squares, 0.95)
     error = 4.302653 / 3**0.5
-    assert found is not None and found.transitions == pytest.approx(2.0)
-    assert (found.lower, found.upper) == (pytest.approx(20 / (10 + error)), pytest.approx(20 / (10 - error)))
+    assert estimate is not None and estimate.transitions == pytest.approx(2.0)
+    assert (estimate.lower, estimate.upper) == (pytest.approx(20 / (10 + error)), pytest.approx(20 / (10 - error)))
 
 
 def test_noise_without_a_gradient_has_no_end():
     pure_noise = [GradientSquares(rank_batch=10, batch=20, rank_mean=2.0, shared=0.9)] * 3
-    found = noise_scale(pure_noise, 0.95)
-    assert found is not None and (found.transitions, found.upper) == (None, None)
+    estimate = noise_scale(pure_noise, 0.95)
+    assert estimate is not None and (estimate.transitions, estimate.upper) == (None, None)
     assert noise_scale([], 0.95) is None
 
 
 def test_ranks_that_agree_have_no_noise():
-    found = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
-    assert found is not None and (found.transitions, found.lower, found.upper) == (0.0, None, None)
+    estimate = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
+    assert estimate is not None and (estimate.transitions, estimate.lower, estimate.upper) == (0.0, None, None)
 
 
 def test_learning_trials_of_several_ranks_tell_it_point_by_point():
@@ -95,7 +95,7 @@ def test_learning_trials_of_several_ranks_tell_it_point_by_point():
         ]
         records.append(replace(trial, rows=rows).record)
     alone = a_trial(256, number=9, kind="learning", seconds=20.0).record
-    found = analyse([*records, alone], Decide())
-    assert [(noise.num_envs, noise.scale.samples) for noise in found] == [(64, 3), (128, 3)]
-    for noise, scale in zip(found, (500.0, 5_000.0), strict=True):
+    points = analyse([*records, alone], Decide())
+    assert [(noise.num_envs, noise.scale.samples) for noise in points] == [(64, 3), (128, 3)]
+    for noise, scale in zip(points, (500.0, 5_000.0), strict=True):
         assert noise.scale.transitions == pytest.approx(scale, rel=0.25)

@@ -31,8 +31,8 @@ LAWS: dict[Phase, tuple[float, float]] = {
 
 
 def at(num_envs: int, laws: Mapping[Phase, tuple[float, float]] = LAWS) -> dict[Phase, float]:
-    found: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
-    return {**found, **{phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}}
+    seconds: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+    return {**seconds, **{phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}}
 
 
 def analyse(trials: list[Trial], **settings: Any) -> PhaseLaws:
@@ -177,8 +177,8 @@ def test_series_are_kept_apart():
         *phase_trials({n: [at(n)] for n in SIZES}, horizon=16, first=20),
         *phase_trials({n: [at(n)] for n in SIZES}, arm="lean", first=40),
     ]
-    found = phase_law.analyse(records_of(trials), Decide())
-    assert [(laws.arm, laws.horizon) for laws in found] == [("lean", 8), ("stock", 8), ("stock", 16)]
+    fitted = phase_law.analyse(records_of(trials), Decide())
+    assert [(laws.arm, laws.horizon) for laws in fitted] == [("lean", 8), ("stock", 8), ("stock", 16)]
 
 
 # --- Simulated studies with known truth

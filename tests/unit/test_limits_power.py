@@ -16,9 +16,9 @@ from scipy.stats import ttest_ind, ttest_rel
 @pytest.mark.parametrize(("cv", "repeats"), [(0.05, 3), (0.10, 8)])
 def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, repeats: int, paired: bool):
     rng = np.random.default_rng(1)
-    one, two = cv * rng.standard_normal((2, 4000, repeats))
+    smaller, larger = cv * rng.standard_normal((2, 4000, repeats))
     test = ttest_rel if paired else ttest_ind
-    _, p_values = np.asarray(test(two, one + math.log1p(0.15), axis=1, alternative="less"))
+    _, p_values = np.asarray(test(larger, smaller + math.log1p(0.15), axis=1, alternative="less"))
     shown = p_values <= 0.025
     assert chance(0.0, repeats, cv, 0.15, 0.95, paired) == pytest.approx(float(shown.mean()), abs=0.03)
 
@@ -65,6 +65,6 @@ def test_the_documented_power_is_what_the_program_computes():
         noise, *shown = map(int, row)
         wanted = []
         for paired in (False, True):
-            found = [power(repeats, noise / 100, 0.10, 0.95, paired) for repeats in (3, 5, 8)]
-            wanted += [*(round(100 * one.of_plateau) for one in found), found[0].enough_repeats]
+            computed = [power(repeats, noise / 100, 0.10, 0.95, paired) for repeats in (3, 5, 8)]
+            wanted += [*(round(100 * entry.of_plateau) for entry in computed), computed[0].enough_repeats]
         assert shown == wanted

@@ -22,15 +22,25 @@ CHANCE = 1e-4
 
 
 def throughput_rows(studies: int) -> list[ProofRow]:
-    return [prove.prove_throughput(one, n, studies, seed=1) for one in THROUGHPUT if one.in_scope for n in one.repeats]
+    return [
+        prove.prove_throughput(scenario, n, studies, seed=1)
+        for scenario in THROUGHPUT
+        if scenario.in_scope
+        for n in scenario.repeats
+    ]
 
 
 def learning_rows(studies: int) -> list[ProofRow]:
-    return [prove.prove_learning(one, n, studies, seed=1) for one in LEARNING for n in one.seeds]
+    return [prove.prove_learning(scenario, n, studies, seed=1) for scenario in LEARNING for n in scenario.seeds]
 
 
 def memory_rows(studies: int) -> list[ProofRow]:
-    return [prove.prove_memory(one, n, studies, seed=1) for one in MEMORY if one.in_scope for n in one.repeats]
+    return [
+        prove.prove_memory(scenario, n, studies, seed=1)
+        for scenario in MEMORY
+        if scenario.in_scope
+        for n in scenario.repeats
+    ]
 
 
 def pooled(rows: Sequence[ProofRow], name: str) -> float:
@@ -97,7 +107,7 @@ def test_memory_walls_keep_their_promise():
 
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(union, "holm", lambda p_values: list(p_values))
-    worst = next(one for one in THROUGHPUT if one.name == "every doubling at delta")
+    worst = next(scenario for scenario in THROUGHPUT if scenario.name == "every doubling at delta")
     assert "false_reached" in prove.prove_throughput(worst, 5, 200, seed=1).missed
 
 
@@ -118,7 +128,7 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
 
 
 def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
-    by_name = {one.name: one for one in THROUGHPUT}
+    by_name = {scenario.name: scenario for scenario in THROUGHPUT}
     false = {
         order: prove.prove_throughput(
             by_name[f"process blocks, at delta, each size costs 1%, {order} order"], 8, 60, 1
@@ -143,7 +153,7 @@ def test_a_williams_design_lets_each_size_follow_each_other_one_equally_often(si
 
 def test_an_adaptive_number_of_tests_lets_chance_through():
     # Why censored doublings count among Holm's tests: half the worst case's first points are censored, by chance.
-    scenario = next(one for one in LEARNING if one.name.startswith("at delta, every fourth"))
+    scenario = next(candidate for candidate in LEARNING if candidate.name.startswith("at delta, every fourth"))
     row = prove.prove_learning(scenario, 10, 1000, seed=3)
     assert row.false_reached is not None and row.false_reached.share <= 0.04
 
@@ -160,13 +170,13 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
 
 
 def test_true_thresholds_by_hand():
-    by_name = {one.name: one for one in THROUGHPUT}
+    by_name = {scenario.name: scenario for scenario in THROUGHPUT}
     # FPS 64 N / (64 + N): 512 -> 1024 gains 2 x 576 / 1088 - 1 = 5.9%, 256 -> 512 11.1%.
     assert by_name["saturating"].true_threshold == 512
     assert by_name["out of memory at the top"].true_threshold is None
     assert by_name["linear"].true_threshold is None
     assert by_name["non-monotone, resuming"].still_paying == {16, 128}
-    assert {one.name: one.true_threshold for one in LEARNING}["non-monotone"] == 16
+    assert {scenario.name: scenario.true_threshold for scenario in LEARNING}["non-monotone"] == 16
 
 
 def a_proof() -> Proof:
@@ -227,7 +237,9 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
     )
     assert header == [heading.strip() for heading in prove.HEADINGS]
-    assert [row[:3] for row in rows] == [[one.limit, one.scenario, str(one.repeats)] for one in prove.wanted()]
+    assert [row[:3] for row in rows] == [
+        [simulation.limit, simulation.scenario, str(simulation.repeats)] for simulation in prove.wanted()
+    ]
     missed = {(row[1], row[2]) for row in rows if any("!" in cell for cell in row) and not row[-1]}
     assert not missed, "in scope and missed"
 

@@ -18,8 +18,8 @@ def verdict(name: str, device_gb: float | None = None) -> TableVerdict:
 
 
 def only_series(name: str) -> SeriesVerdict:
-    (one,) = verdict(name).series
-    return one
+    (series,) = verdict(name).series
+    return series
 
 
 def gains(name: str) -> list[float]:
@@ -41,13 +41,13 @@ def test_there_are_eight_and_each_names_its_source():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_one_figure_per_point_is_never_reached(path: Path):
-    (one,) = decide(read_table(path), path.name, Decide(), 85.0).series
-    assert (one.throughput.state, one.throughput.threshold_num_envs) == ("undecided", None)
-    assert "one repeat" in one.throughput.statement or not one.throughput.gains
-    assert "one repeat per point" in one.throughput.notes[0]
-    assert all(gain.gain_upper_one_sided is None for gain in one.throughput.gains)
-    assert ", 3 times each in separate processes" in (one.measure_next or "")
-    assert one.estimate is not None and one.estimate.statement.startswith(("estimate: ", "still gaining "))
+    (series,) = decide(read_table(path), path.name, Decide(), 85.0).series
+    assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
+    assert "one repeat" in series.throughput.statement or not series.throughput.gains
+    assert "one repeat per point" in series.throughput.notes[0]
+    assert all(gain.gain_upper_one_sided is None for gain in series.throughput.gains)
+    assert ", 3 times each in separate processes" in (series.measure_next or "")
+    assert series.estimate is not None and series.estimate.statement.startswith(("estimate: ", "still gaining "))
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_one_figure_per_point_is_never_reached(path: Path):
     ],
 )
 def test_a_table_without_repeats_gets_its_best_estimate(name: str, said: str):
-    found = only_series(name).estimate
-    assert found is not None and found.statement == said
+    estimate = only_series(name).estimate
+    assert estimate is not None and estimate.statement == said
 
 
 def test_a_jump_that_should_not_be_and_memory_that_is_no_line_are_named():

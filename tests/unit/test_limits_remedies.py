@@ -40,19 +40,19 @@ GB_AND_FPS = {
 
 def trials(noise: float = 0.01, repeats: int = 2, device=CARD, sizes=(8, 16, 32, 64)) -> list[Trial]:
     """Return throughput trials of each arm; what needs more than 8 GB is out of memory."""
-    found = []
+    made = []
     for arm, (gb, fps) in GB_AND_FPS.items():
         for repeat in range(repeats):
             for num_envs in sizes:
                 peak_gb = 1.0 + gb * num_envs
                 wobble = 1.0 + noise * (repeat - (repeats - 1) / 2)
                 trial = a_trial(
-                    num_envs, number=len(found), arm=arm, repeat=repeat, horizon=16, batch_size=None, gpus=1, device=device,
+                    num_envs, number=len(made), arm=arm, repeat=repeat, horizon=16, batch_size=None, gpus=1, device=device,
                     fps=fps * num_envs / 8 * wobble, memory_gb=peak_gb * (1.0 + noise * (repeat - 0.5) * (num_envs / 16 - 0.5)),
                     status="oom" if peak_gb > 8.0 else None,
                 )  # fmt: skip
-                found.append(trial)
-    return found
+                made.append(trial)
+    return made
 
 
 def study(**decided):
@@ -66,33 +66,36 @@ def found_in(measured: list[Trial], **decided) -> Remedies:
     return remedies
 
 
-def named(found: Remedies) -> dict[str, Remedy]:
-    return {remedy.arm: remedy for remedy in found.remedies}
+def named(advice: Remedies) -> dict[str, Remedy]:
+    return {remedy.arm: remedy for remedy in advice.remedies}
 
 
 def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
-    found = found_in(trials())
-    assert [one.arm for one in found.remedies] == ["128-pixels", "lean", "one-camera", "cleared", "segments"]
+    advice = found_in(trials())
+    assert [remedy.arm for remedy in advice.remedies] == ["128-pixels", "lean", "one-camera", "cleared", "segments"]
     # (8 x 0.95 - 1) GB / GB per environment: 33 of the baseline, 165, 528 and 55 of those that need less.
-    assert found.largest_num_envs == pytest.approx(33, abs=1)
-    one = named(found)
-    assert one["lean"].fits is not None and one["lean"].fits.value == pytest.approx(4.0, rel=0.05)
-    assert one["128-pixels"].fits is not None and one["128-pixels"].fits.value == pytest.approx(15.0, rel=0.05)
-    assert one["one-camera"].fits is not None and one["one-camera"].fits.value == pytest.approx(2 / 3, rel=0.05)
-    for remedy in found.remedies:
+    assert advice.largest_num_envs == pytest.approx(33, abs=1)
+    by_arm = named(advice)
+    assert by_arm["lean"].fits is not None and by_arm["lean"].fits.value == pytest.approx(4.0, rel=0.05)
+    assert by_arm["128-pixels"].fits is not None and by_arm["128-pixels"].fits.value == pytest.approx(15.0, rel=0.05)
+    assert by_arm["one-camera"].fits is not None and by_arm["one-camera"].fits.value == pytest.approx(2 / 3, rel=0.05)
+    for remedy in advice.remedies:
         assert remedy.fits is not None and remedy.fits.lower is not None and remedy.fits.upper is not None
         assert remedy.fits.lower <= remedy.fits.value <= remedy.fits.upper
         assert remedy.at_num_envs == 32  # the largest that both were timed at
-    assert {name: remedy.room for name, remedy in one.items()} == {
+    assert {name: remedy.room for name, remedy in by_arm.items()} == {
         "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "not shown", "segments": "not shown",
     }  # fmt: skip
     # 64 environments fitted in the first two; that one camera makes room the models of three sizes say.
-    assert {name: remedy.shown_at for name, remedy in one.items() if remedy.shown_at} == {"128-pixels": 64, "lean": 64}
-    assert one["cleared"].fps is not None and one["cleared"].fps.value == pytest.approx(-0.5)
-    assert {name: remedy.speed for name, remedy in one.items()} == {
+    assert {name: remedy.shown_at for name, remedy in by_arm.items() if remedy.shown_at} == {
+        "128-pixels": 64,
+        "lean": 64,
+    }
+    assert by_arm["cleared"].fps is not None and by_arm["cleared"].fps.value == pytest.approx(-0.5)
+    assert {name: remedy.speed for name, remedy in by_arm.items()} == {
         "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "less", "segments": "not shown",
     }  # fmt: skip
-    assert one["128-pixels"].extrapolated and not one["one-camera"].extrapolated
+    assert by_arm["128-pixels"].extrapolated and not by_arm["one-camera"].extrapolated
 
 
 def test_what_an_arm_differs_in_is_told_and_whether_it_is_the_same_task():
@@ -104,8 +107,8 @@ def test_what_an_arm_differs_in_is_told_and_whether_it_is_the_same_task():
 
 
 def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
-    found = found_in(trials())
-    card, *sentences = found.statement.split(". ")
+    advice = found_in(trials())
+    card, *sentences = advice.statement.split(". ")
     assert card.startswith("On 8 GB baseline fits 33 environments (3") and card.endswith("at horizon 16, library batch")
     assert sentences[0].startswith(
         "First what leaves the task as it is: lean (64 fit where the baseline ran out of memory; "
@@ -114,48 +117,48 @@ def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
     assert sentences[1].startswith("If that is not enough, what changes the task makes room, too: 128-pixels (")
     assert ", one-camera (" in sentences[1] and sentences[1].endswith("; look whether it still learns")
     assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50%), segments" in sentences[2]
-    assert found.notes == []
+    assert advice.notes == []
 
 
 def test_single_repeats_of_two_sizes_show_nothing():
-    found = found_in(trials(repeats=1, sizes=(8, 16)))
-    assert {remedy.room for remedy in found.remedies} == {"not shown"} and {
-        remedy.speed for remedy in found.remedies
+    advice = found_in(trials(repeats=1, sizes=(8, 16)))
+    assert {remedy.room for remedy in advice.remedies} == {"not shown"} and {
+        remedy.speed for remedy in advice.remedies
     } == {"not shown"}
-    assert "times, no interval" in named(found)["lean"].statement
+    assert "times, no interval" in named(advice)["lean"].statement
 
 
 def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_shows():
-    found = found_in(trials(noise=0.001, repeats=2, sizes=(8, 16, 64)))
-    remedies = named(found)
+    advice = found_in(trials(noise=0.001, repeats=2, sizes=(8, 16, 64)))
+    remedies = named(advice)
     # The baseline fitted 8 and 16: how far its model is off from 16 to 33 nothing tells.
     assert all(
-        remedy.fits is not None and (remedy.fits.lower, remedy.fits.upper) == (None, None) for remedy in found.remedies
+        remedy.fits is not None and (remedy.fits.lower, remedy.fits.upper) == (None, None) for remedy in advice.remedies
     )
     assert {name: (remedy.room, remedy.shown_at) for name, remedy in remedies.items()} == {
         "128-pixels": ("more", 64), "lean": ("more", 64), "one-camera": ("not shown", None), "cleared": ("not shown", None),
         "segments": ("not shown", None),
     }  # fmt: skip
-    assert found.statement.startswith(
+    assert advice.statement.startswith(
         "On 8 GB baseline fits 33 environments (no interval) at horizon 16, library batch."
     )
     assert (
         "lean (64 fit where the baseline ran out of memory; 5.00 times as many, no interval; FPS +20%)."
-        in found.statement
+        in advice.statement
     )
-    assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50%), " in found.statement
+    assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50%), " in advice.statement
     assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in remedies["lean"].statement
 
 
 def test_what_fits_the_baseline_alone_shows_less_room():
     lean = study().model_copy(update={"decide": study(baseline="lean").decide})
     measured = trials(sizes=(8, 16, 64))
-    found = decide(records_of(measured), lean).remedies
-    assert found is not None
-    baseline = named(found)["baseline"]
+    advice = decide(records_of(measured), lean).remedies
+    assert advice is not None
+    baseline = named(advice)["baseline"]
     assert (baseline.room, baseline.shown_at) == ("less", 64)
     assert "ran out of memory with 64, which fit the baseline" in baseline.statement
-    assert "Makes less room: " in found.statement
+    assert "Makes less room: " in advice.statement
 
 
 @pytest.mark.parametrize(
@@ -262,8 +265,8 @@ def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
             for _ in range(2)
         ]
         samples = [Sample("throughput", n, 16, None, 16, "ok", peak) for n, peak in peaks]
-        (found,) = memory_limit.limit_of("a", samples, Room(8.0), Decide()).walls
-        return found
+        (fitted,) = memory_limit.limit_of("a", samples, Room(8.0), Decide()).walls
+        return fitted
 
     held = wrong = 0
     for _ in range(40):

@@ -12,18 +12,18 @@ LIMIT = math.log1p(0.10)
 
 
 def test_one_value_of_each_end_in_each_block_is_a_paired_t():
-    one, two = [1.0, 3.0, 2.5], [1.2, 3.1, 2.9]
-    contrast = within_blocks(16, {j: [v] for j, v in enumerate(one)}, {j: [v] for j, v in enumerate(two)})
-    statistic, _ = np.asarray(ttest_rel(two, one))
+    smaller, larger = [1.0, 3.0, 2.5], [1.2, 3.1, 2.9]
+    contrast = within_blocks(16, {j: [v] for j, v in enumerate(smaller)}, {j: [v] for j, v in enumerate(larger)})
+    statistic, _ = np.asarray(ttest_rel(larger, smaller))
     assert contrast.variance is not None
     assert contrast.log_gain / math.sqrt(contrast.variance) == pytest.approx(float(statistic))
     assert (contrast.degrees, contrast.blocks, contrast.repeats) == (2, 3, 3)
 
 
 def test_blocks_with_one_end_alone_are_left_out_and_weights_are_those_of_sizes():
-    one: Blocks = {"a": [0.0, 0.2], "b": [5.0, 5.2, 5.4], "c": [99.0]}
-    two: Blocks = {"a": [1.0, 1.2], "b": [7.0, 7.2, 7.4], "d": [-99.0]}
-    contrast = within_blocks(16, one, two)
+    smaller: Blocks = {"a": [0.0, 0.2], "b": [5.0, 5.2, 5.4], "c": [99.0]}
+    larger: Blocks = {"a": [1.0, 1.2], "b": [7.0, 7.2, 7.4], "d": [-99.0]}
+    contrast = within_blocks(16, smaller, larger)
     # Gains 1 and 2 with weights 2 x 2 / 4 = 1 and 3 x 3 / 6 = 1.5.
     assert contrast.log_gain == pytest.approx((1.0 * 1 + 1.5 * 2) / 2.5)
     # Pooled within blocks at either end: (0.02 + 0.08) / 3; each end: that times ((1 / 2.5)^2 / 2 + (1.5 / 2.5)^2 / 3).
@@ -42,38 +42,38 @@ def in_processes(ends: dict[int, list[float]], machine: str = "m") -> Blocks:
 
 
 def test_processes_with_both_ends_are_pairs_and_what_one_measured_twice_is_averaged():
-    one = in_processes({0: [1.0, 1.4], 1: [3.0], 2: [2.5, 2.7]})
-    two = in_processes({0: [1.3], 1: [3.1, 3.3], 2: [2.9, 2.9], 3: [9.0]})
-    found = within_blocks(16, one, two)
+    smaller = in_processes({0: [1.0, 1.4], 1: [3.0], 2: [2.5, 2.7]})
+    larger = in_processes({0: [1.3], 1: [3.1, 3.3], 2: [2.9, 2.9], 3: [9.0]})
+    contrast = within_blocks(16, smaller, larger)
     statistic, _ = np.asarray(ttest_rel([1.3, 3.2, 2.9], [1.2, 3.0, 2.6]))
-    assert found.variance is not None
-    assert found.log_gain / math.sqrt(found.variance) == pytest.approx(float(statistic))
-    assert (found.degrees, found.repeats, found.processes, found.blocks) == (2, 3, 3, 1)
+    assert contrast.variance is not None
+    assert contrast.log_gain / math.sqrt(contrast.variance) == pytest.approx(float(statistic))
+    assert (contrast.degrees, contrast.repeats, contrast.processes, contrast.blocks) == (2, 3, 3, 1)
 
 
 def test_processes_on_other_machines_cancel_their_speed():
     gains = [0.10, 0.12, 0.09, 0.11]
     speeds = {0: ("a", 5.0), 1: ("b", 1.0), 2: ("a", 5.2), 3: ("b", 0.9)}
-    one: Blocks = {Process(machine, j): [speed] for j, (machine, speed) in speeds.items()}
-    two: Blocks = {Process(machine, j): [speed + gains[j]] for j, (machine, speed) in speeds.items()}
-    found = within_blocks(16, one, two)
-    assert found.log_gain == pytest.approx(np.mean(gains))
-    assert found.variance == pytest.approx(np.var(gains, ddof=1) / 4)
-    assert (found.degrees, found.blocks, found.processes) == (3, 2, 4)
-    assert found.disagreement == pytest.approx(float(f_oneway([0.10, 0.09], [0.12, 0.11]).pvalue))
-    assert found.parts == ()
+    smaller: Blocks = {Process(machine, j): [speed] for j, (machine, speed) in speeds.items()}
+    larger: Blocks = {Process(machine, j): [speed + gains[j]] for j, (machine, speed) in speeds.items()}
+    contrast = within_blocks(16, smaller, larger)
+    assert contrast.log_gain == pytest.approx(np.mean(gains))
+    assert contrast.variance == pytest.approx(np.var(gains, ddof=1) / 4)
+    assert (contrast.degrees, contrast.blocks, contrast.processes) == (3, 2, 4)
+    assert contrast.disagreement == pytest.approx(float(f_oneway([0.10, 0.09], [0.12, 0.11]).pvalue))
+    assert contrast.parts == ()
 
 
 def test_machines_whose_processes_gain_differently_must_each_show_it():
     gains = {"a": [0.00, 0.01, 0.02], "b": [0.20, 0.21, 0.22]}
     own = [Process(machine, 10 * i + j) for i, machine in enumerate("ab") for j in range(3)]
-    one: Blocks = {block: [1.0] for block in own}
-    two: Blocks = {block: [1.0 + gains[str(block.machine)][block.number % 10]] for block in own}
-    found = within_blocks(16, one, two)
-    assert found.disagreement is not None and found.disagreement < 0.01
-    assert [part.log_gain for part in found.parts] == [pytest.approx(0.01), pytest.approx(0.21)]
-    assert [(part.degrees, part.variance) for part in found.parts] == [(4, pytest.approx(1e-4 / 3))] * 2
-    assert not union.decide([found], [16, 32], LIMIT, 0.95).doublings[0].shown_below
+    smaller: Blocks = {block: [1.0] for block in own}
+    larger: Blocks = {block: [1.0 + gains[str(block.machine)][block.number % 10]] for block in own}
+    contrast = within_blocks(16, smaller, larger)
+    assert contrast.disagreement is not None and contrast.disagreement < 0.01
+    assert [part.log_gain for part in contrast.parts] == [pytest.approx(0.01), pytest.approx(0.21)]
+    assert [(part.degrees, part.variance) for part in contrast.parts] == [(4, pytest.approx(1e-4 / 3))] * 2
+    assert not union.decide([contrast], [16, 32], LIMIT, 0.95).doublings[0].shown_below
 
 
 def test_a_process_with_one_end_is_a_repeat_of_its_machine():
@@ -86,13 +86,13 @@ def test_a_process_with_one_end_is_a_repeat_of_its_machine():
 def test_pairs_and_fresh_processes_are_weighted_by_their_number():
     fresh: tuple[Blocks, Blocks] = {"m": [1.0, 1.2]}, {"m": [1.3, 1.1]}
     pairs = in_processes({0: [1.0], 1: [2.0], 2: [3.0]}), in_processes({0: [1.1], 1: [2.2], 2: [3.3]})
-    found = within_blocks(16, {**fresh[0], **pairs[0]}, {**fresh[1], **pairs[1]})
+    contrast = within_blocks(16, {**fresh[0], **pairs[0]}, {**fresh[1], **pairs[1]})
     # Weights 3 / 2 and 2 x 2 / 4 = 1; variances 0.01 / 3 of three gains, and 0.02 / 2 + 0.02 / 2 of the fresh ones.
-    assert found.log_gain == pytest.approx(0.6 * 0.2 + 0.4 * 0.1)
-    assert found.variance == pytest.approx(0.36 * 0.01 / 3 + 0.16 * 0.02)
+    assert contrast.log_gain == pytest.approx(0.6 * 0.2 + 0.4 * 0.1)
+    assert contrast.variance == pytest.approx(0.36 * 0.01 / 3 + 0.16 * 0.02)
     spread = (0.36 * 0.01 / 3) ** 2 / 2 + (0.16 * 0.02) ** 2 / 2
-    assert found.degrees == pytest.approx((0.36 * 0.01 / 3 + 0.16 * 0.02) ** 2 / spread)
-    assert (found.repeats, found.processes, found.blocks) == (5, 3, 1)
+    assert contrast.degrees == pytest.approx((0.36 * 0.01 / 3 + 0.16 * 0.02) ** 2 / spread)
+    assert (contrast.repeats, contrast.processes, contrast.blocks) == (5, 3, 1)
 
 
 def test_repeats_within_one_process_are_one_repeat():
@@ -117,7 +117,7 @@ def test_the_fixed_sequence_needs_no_correction_and_stops_at_its_first_failure()
     plateau = [contrast(size, 0.045, 0.0246) for size in (16, 32, 64)]
     decision = union.decide(plateau, [16, 32, 64, 128], LIMIT, 0.95)
     assert (decision.state, decision.threshold) == ("reached", 16)
-    assert all(one.p_holm is not None and one.p_holm > 0.025 for one in decision.doublings)
+    assert all(doubling.p_holm is not None and doubling.p_holm > 0.025 for doubling in decision.doublings)
     broken = [plateau[0], contrast(32, 0.2, 0.0246), plateau[2]]
     assert union.decide(broken, [16, 32, 64, 128], LIMIT, 0.95).threshold == 64, "beyond the failure Holm alone counts"
 
@@ -129,11 +129,11 @@ def test_holm_finds_a_threshold_below_a_rise():
 
 def test_without_censored_seeds_spreads_are_pooled():
     seeds = {16: [10.0, 11.0, 12.0], 32: [9.0, 10.0, 11.5]}
-    (found,) = censored.contrasts({size: (values, ()) for size, values in seeds.items()})
+    (contrast,) = censored.contrasts({size: (values, ()) for size, values in seeds.items()})
     logs = [np.log(values) for values in seeds.values()]
     statistic, _ = np.asarray(ttest_ind(logs[0], logs[1]))
-    assert found.variance is not None and found.degrees == 4
-    assert found.log_gain / math.sqrt(found.variance) == pytest.approx(float(statistic))
+    assert contrast.variance is not None and contrast.degrees == 4
+    assert contrast.log_gain / math.sqrt(contrast.variance) == pytest.approx(float(statistic))
 
 
 def test_censoring_recovers_what_all_seeds_would_have_told():
@@ -145,9 +145,11 @@ def test_censoring_recovers_what_all_seeds_would_have_told():
         size: (values[values < budgets[size]].tolist(), [budgets[size]] * int((values >= budgets[size]).sum()))
         for size, values in whole.items()
     }
-    (found,) = censored.contrasts(cut)
-    assert found.variance is not None and found.log_gain == pytest.approx(0.1, abs=3 * math.sqrt(found.variance))
-    assert 0.3 * math.sqrt(2 / 3000) < math.sqrt(found.variance) < 1.5 * 0.3 * math.sqrt(2 / 3000)
+    (contrast,) = censored.contrasts(cut)
+    assert contrast.variance is not None and contrast.log_gain == pytest.approx(
+        0.1, abs=3 * math.sqrt(contrast.variance)
+    )
+    assert 0.3 * math.sqrt(2 / 3000) < math.sqrt(contrast.variance) < 1.5 * 0.3 * math.sqrt(2 / 3000)
 
 
 def test_the_censored_fit_is_that_of_lifelines():
@@ -158,9 +160,11 @@ def test_the_censored_fit_is_that_of_lifelines():
         64: ([20.5, 22.1, 24.9, 26.6, 30.1, 33.3], []),
     }
     means, variances = (3.658395, 3.405459, 3.253644), (4.328535e-3, 3.806927e-3, 3.806927e-3)
-    found = censored.contrasts(seeds)
-    assert [one.log_gain for one in found] == pytest.approx([means[0] - means[1], means[1] - means[2]], abs=2e-6)
+    contrasts = censored.contrasts(seeds)
+    assert [contrast.log_gain for contrast in contrasts] == pytest.approx(
+        [means[0] - means[1], means[1] - means[2]], abs=2e-6
+    )
     # 18 seeds and three means: the variance of maximum likelihood counts 18 / 15 times, with 16 - 3 degrees of freedom.
     wanted = [1.2 * (variances[place] + variances[place + 1]) for place in (0, 1)]
-    assert [one.variance for one in found] == pytest.approx(wanted, rel=1e-5)
-    assert [one.degrees for one in found] == [13, 13]
+    assert [contrast.variance for contrast in contrasts] == pytest.approx(wanted, rel=1e-5)
+    assert [contrast.degrees for contrast in contrasts] == [13, 13]

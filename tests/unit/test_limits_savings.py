@@ -19,11 +19,11 @@ def on_gpu(seconds: dict[int, list[float | None]], first: int = 0, **fields: int
 
 
 def test_hours_beside_twice_as_many_environments_by_hand():
-    (found,) = analyse(on_gpu({512: [36.0, 36.0, 36.0], 1024: [72.0, 72.0, 72.0]}))
+    (saving,) = analyse(on_gpu({512: [36.0, 36.0, 36.0], 1024: [72.0, 72.0, 72.0]}))
     # More environments also collect faster in these trials: both comparisons are one point.
-    assert (found.hours, found.against_hours) == (pytest.approx(0.01), pytest.approx(0.02))
-    assert (found.saved, found.against_num_envs, found.device, found.seeds) == (pytest.approx(0.5), 1024, "GPU", 3)
-    assert found.statement.startswith("512 environments spend 0.01 GPU-hours to the target, 50% less than 1,024")
+    assert (saving.hours, saving.against_hours) == (pytest.approx(0.01), pytest.approx(0.02))
+    assert (saving.saved, saving.against_num_envs, saving.device, saving.seeds) == (pytest.approx(0.5), 1024, "GPU", 3)
+    assert saving.statement.startswith("512 environments spend 0.01 GPU-hours to the target, 50% less than 1,024")
 
 
 def test_the_point_with_the_most_fps_is_named_even_when_it_is_not_the_double():
@@ -31,40 +31,40 @@ def test_the_point_with_the_most_fps_is_named_even_when_it_is_not_the_double():
     assert (doubled.against, doubled.against_num_envs) == ("twice as many environments", 1024)
     assert (fastest.against, fastest.against_num_envs) == ("largest FPS", 4096)
     assert "than 4,096 (the most FPS of these trials) with" in fastest.statement
-    for one in (doubled, fastest):
-        assert one.saved_lower is not None and one.saved_upper is not None
-        assert one.saved_lower < one.saved < one.saved_upper
+    for saving in (doubled, fastest):
+        assert saving.saved_lower is not None and saving.saved_upper is not None
+        assert saving.saved_lower < saving.saved < saving.saved_upper
 
 
 def test_spending_more_is_said_so():
-    (found,) = analyse(on_gpu({512: [90.0, 91.0], 1024: [60.0, 61.0]}))
-    assert found.saved < 0.0 and "50% more than 1,024" in found.statement
+    (saving,) = analyse(on_gpu({512: [90.0, 91.0], 1024: [60.0, 61.0]}))
+    assert saving.saved < 0.0 and "50% more than 1,024" in saving.statement
 
 
 def test_hours_are_those_of_every_gpu():
-    (found,) = analyse(on_gpu({512: [36.0], 1024: [72.0]}, gpus=4))
-    assert found.hours == pytest.approx(0.04)
-    assert (found.saved_lower, found.saved_upper) == (None, None)
-    assert "(1 seed)" in found.statement and "512 environments per GPU" in found.statement
+    (saving,) = analyse(on_gpu({512: [36.0], 1024: [72.0]}, gpus=4))
+    assert saving.hours == pytest.approx(0.04)
+    assert (saving.saved_lower, saving.saved_upper) == (None, None)
+    assert "(1 seed)" in saving.statement and "512 environments per GPU" in saving.statement
 
 
 def test_a_cpu_has_hours_of_its_own():
-    (found,) = analyse(learning_trials({512: [36.0], 1024: [72.0]}, device=CPU))
-    assert (found.device, found.hours) == ("CPU", pytest.approx(0.01))
+    (saving,) = analyse(learning_trials({512: [36.0], 1024: [72.0]}, device=CPU))
+    assert (saving.device, saving.hours) == ("CPU", pytest.approx(0.01))
 
 
 def test_a_censored_other_point_makes_the_saving_a_lower_bound_and_an_own_one_none_at_all():
-    (found,) = analyse(on_gpu({512: [36.0, 36.0], 1024: [50.0, None]}))
-    assert found.at_least and (found.saved_lower, found.saved_upper) == (None, None)
-    assert "at least 35% less than 1,024" in found.statement and "with at least 0.0153" in found.statement
+    (saving,) = analyse(on_gpu({512: [36.0, 36.0], 1024: [50.0, None]}))
+    assert saving.at_least and (saving.saved_lower, saving.saved_upper) == (None, None)
+    assert "at least 35% less than 1,024" in saving.statement and "with at least 0.0153" in saving.statement
     assert analyse(on_gpu({512: [36.0, None], 1024: [50.0, 50.0]})) == []
 
 
 def test_a_censored_other_point_that_spends_less_bounds_what_more_is_spent_from_above():
-    (found,) = analyse(on_gpu({512: [68.0, 68.0, 68.0], 1024: [50.0, 50.0, None]}))
-    assert found.at_least and found.saved < 0.0
+    (saving,) = analyse(on_gpu({512: [68.0, 68.0, 68.0], 1024: [50.0, 50.0, None]}))
+    assert saving.at_least and saving.saved < 0.0
     # The interquartile mean of 50, 50 and the budget of 60 s is 51.7 s at least.
-    assert "at most 32% more than 1,024" in found.statement and "with at least" in found.statement
+    assert "at most 32% more than 1,024" in saving.statement and "with at least" in saving.statement
 
 
 def test_nothing_is_said_without_measurements_of_the_same_series():

@@ -56,11 +56,11 @@ def test_efficiency_by_hand():
 
 
 def test_interval_is_welch_s_on_the_logarithm():
-    one, two = [100.0, 110.0, 90.0], [180.0, 184.0, 188.0, 192.0]
-    found = efficiency(one, two, 2, 0.90)
-    theirs = stats.ttest_ind(np.log(two) - math.log(2), np.log(one), equal_var=False).confidence_interval(0.90)
-    assert found.value == pytest.approx(math.exp(np.log(two).mean() - np.log(one).mean()) / 2)
-    assert (found.lower, found.upper) == (pytest.approx(math.exp(theirs.low)), pytest.approx(math.exp(theirs.high)))
+    alone, together = [100.0, 110.0, 90.0], [180.0, 184.0, 188.0, 192.0]
+    ratio = efficiency(alone, together, 2, 0.90)
+    theirs = stats.ttest_ind(np.log(together) - math.log(2), np.log(alone), equal_var=False).confidence_interval(0.90)
+    assert ratio.value == pytest.approx(math.exp(np.log(together).mean() - np.log(alone).mean()) / 2)
+    assert (ratio.lower, ratio.upper) == (pytest.approx(math.exp(theirs.low)), pytest.approx(math.exp(theirs.high)))
 
 
 def test_confidence_of_the_study_counts():
@@ -70,9 +70,9 @@ def test_confidence_of_the_study_counts():
     assert wide.efficiency_lower < narrow.efficiency_lower < narrow.efficiency
 
 
-@pytest.mark.parametrize(("one", "two"), [([100.0], [190.0] * 3), ([100.0] * 3, [190.0]), ([100.0], [190.0])])
-def test_one_repeat_on_a_side_has_no_interval(one: list[float], two: list[float]):
-    (point,) = scaling_of([*fps_trials({64: one}, **ONE), *fps_trials({64: two}, **TWO)]).points
+@pytest.mark.parametrize(("alone", "together"), [([100.0], [190.0] * 3), ([100.0] * 3, [190.0]), ([100.0], [190.0])])
+def test_one_repeat_on_a_side_has_no_interval(alone: list[float], together: list[float]):
+    (point,) = scaling_of([*fps_trials({64: alone}, **ONE), *fps_trials({64: together}, **TWO)]).points
     assert (point.efficiency_lower, point.efficiency_upper) == (None, None)
     assert "(efficiency 95%, one repeat: no interval)" in point.statement
 
@@ -273,11 +273,11 @@ def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int])
     generator = np.random.default_rng(11)
     covered = 0
     for _ in range(STUDIES):
-        one = 1000.0 * np.exp(noise[0] * generator.standard_normal(repeats[0]))
+        alone = 1000.0 * np.exp(noise[0] * generator.standard_normal(repeats[0]))
         four = 4 * truth * 1000.0 * np.exp(noise[1] * generator.standard_normal(repeats[1]))
-        found = efficiency(one.tolist(), four.tolist(), 4, 0.95)
-        assert found.lower is not None and found.upper is not None
-        covered += found.lower <= truth <= found.upper
+        ratio = efficiency(alone.tolist(), four.tolist(), 4, 0.95)
+        assert ratio.lower is not None and ratio.upper is not None
+        covered += ratio.lower <= truth <= ratio.upper
     return covered / STUDIES
 
 
@@ -300,7 +300,7 @@ def test_a_loss_is_seen_where_there_is_one():
     generator = np.random.default_rng(13)
     seen = 0
     for _ in range(200):
-        one, two = (fps * np.exp(0.01 * generator.standard_normal(5)) for fps in (100.0, 190.0))
-        upper = efficiency(one.tolist(), two.tolist(), 2, 0.95).upper
+        alone, together = (fps * np.exp(0.01 * generator.standard_normal(5)) for fps in (100.0, 190.0))
+        upper = efficiency(alone.tolist(), together.tolist(), 2, 0.95).upper
         seen += upper is not None and upper < 1.0
     assert seen >= 0.95 * 200

@@ -115,7 +115,7 @@ def test_tables_of_seven_projects_as_they_wrote_them(
     read = parse(path.read_text(encoding="utf-8"), name)
     for row, wanted in ((read.rows[0], first), (read.rows[-1], last)):
         assert row.num_envs == wanted[0]
-        assert (row.fps, row.vram_gb) == tuple(None if one is None else pytest.approx(one) for one in wanted[1:])
+        assert (row.fps, row.vram_gb) == tuple(None if cell is None else pytest.approx(cell) for cell in wanted[1:])
     (series,) = decide(read, name, Decide()).series
     assert series.estimate is not None and series.estimate.statement.startswith(said)
     assert [point.num_envs for point in series.throughput.infeasible] == ([] if failed is None else [failed])
@@ -126,7 +126,9 @@ def test_two_repeats_get_an_estimate_and_three_a_verdict():
     assert two.estimate is not None and two.estimate.statement == "estimate: 16 environments (a doubling gains 2.0%)"
     single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Decide()).series[0]
     assert single.estimate is not None
-    wide, narrow = (one.steps[0].gain_upper - one.steps[0].gain_lower for one in (single.estimate, two.estimate))
+    wide, narrow = (
+        estimate.steps[0].gain_upper - estimate.steps[0].gain_lower for estimate in (single.estimate, two.estimate)
+    )
     assert narrow < wide, "a mean of two is less noisy than one"
     three = verdict(repeats({16: [100.0, 100.1, 100.2], 32: [100.0, 100.1, 100.2]})).series[0]
     assert (three.estimate, three.throughput.state) == (None, "reached")
@@ -364,11 +366,11 @@ def test_without_a_horizon_only_the_seconds_of_the_law_differ():
     fps = {n: [8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64, 128)}
     (plain,) = verdict(["num_envs,fps", *(f"{n},{value[0]}" for n, value in fps.items())]).series
     (given_one,) = verdict(["num_envs,fps,horizon", *(f"{n},{value[0]},8" for n, value in fps.items())]).series
-    one, eight = plain.throughput.law, given_one.throughput.law
-    assert one is not None and eight is not None
-    assert one.asymptote_fps == pytest.approx(eight.asymptote_fps) == pytest.approx(8000)
-    assert one.half_saturation_num_envs == pytest.approx(eight.half_saturation_num_envs)
-    assert eight.t0_s == pytest.approx(8 * one.t0_s)
+    plain_law, given_law = plain.throughput.law, given_one.throughput.law
+    assert plain_law is not None and given_law is not None
+    assert plain_law.asymptote_fps == pytest.approx(given_law.asymptote_fps) == pytest.approx(8000)
+    assert plain_law.half_saturation_num_envs == pytest.approx(given_law.half_saturation_num_envs)
+    assert given_law.t0_s == pytest.approx(8 * plain_law.t0_s)
 
 
 def test_an_empty_time_without_a_budget_is_not_measured_and_said():

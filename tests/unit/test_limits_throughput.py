@@ -182,9 +182,9 @@ def test_a_faster_machine_is_no_gain():
 
 
 def test_machines_that_disagree_must_each_show_it():
-    one = fps_trials({16: [100, 100.2, 100.4], 32: [112, 112.2, 112.4]}, device=GPU)
-    two = elsewhere(fps_trials({16: [100, 100.2, 100.4], 32: [104, 104.2, 104.4]}, first=20, device=GPU), "GPU-2")
-    limit = analyse([*one, *two])
+    here = fps_trials({16: [100, 100.2, 100.4], 32: [112, 112.2, 112.4]}, device=GPU)
+    there = elsewhere(fps_trials({16: [100, 100.2, 100.4], 32: [104, 104.2, 104.4]}, first=20, device=GPU), "GPU-2")
+    limit = analyse([*here, *there])
     assert limit.state == "undecided", "8% on average, and 12% on one of them"
     assert any("machines disagree about doubling 16" in note and "12.0%" in note for note in limit.notes)
 
@@ -313,14 +313,14 @@ def test_several_gpus_are_told_per_gpu():
 # --- Simulated studies with known truth
 
 SCENARIOS = [
-    pytest.param(one.fps, one.noise, one.true_threshold, id=one.name)
-    for one in prove.THROUGHPUT
-    if one.fits == len(SIZES) and min(one.repeats) > 1
+    pytest.param(scenario.fps, scenario.noise, scenario.true_threshold, id=scenario.name)
+    for scenario in prove.THROUGHPUT
+    if scenario.fits == len(SIZES) and min(scenario.repeats) > 1
     # Machines and noise that lasts are the union test's, in the same module: tests/unit/test_limits_prove.py.
-    if one.machines is None
-    and one.processes is None
-    and one.in_scope
-    and one.noise not in (prove.slow_block, prove.drifting_at_random)
+    if scenario.machines is None
+    and scenario.processes is None
+    and scenario.in_scope
+    and scenario.noise not in (prove.slow_block, prove.drifting_at_random)
 ]
 
 
@@ -328,7 +328,7 @@ SCENARIOS = [
 @pytest.mark.parametrize(("truth", "noise", "true_threshold"), SCENARIOS)
 def test_simulated_studies(truth: Sequence[float], noise: Noise, true_threshold: int | None, repeats: int):
     generator = np.random.default_rng(5)
-    gains = [math.log(two / one) for one, two in zip(truth[:-1], truth[1:], strict=True)]
+    gains = [math.log(larger / smaller) for smaller, larger in zip(truth[:-1], truth[1:], strict=True)]
     wrong = uncorrected = covered = threshold_covered = 0
     for _ in range(STUDIES):
         fps = np.array(truth)[:, None] * np.exp(noise(generator, repeats))
@@ -355,8 +355,8 @@ def test_simulated_studies(truth: Sequence[float], noise: Noise, true_threshold:
 def test_clear_thresholds_are_found():
     # Correcting for several tests must not make the rule useless: 3 repeats with 1% noise find a clear plateau.
     generator = np.random.default_rng(7)
-    found = 0
+    hits = 0
     for _ in range(200):
         fps = np.array(FALLING)[:, None] * np.exp(normal(0.01)(generator, 3))
-        found += decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
-    assert found >= 0.90 * 200
+        hits += decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
+    assert hits >= 0.90 * 200

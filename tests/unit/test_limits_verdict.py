@@ -107,12 +107,12 @@ def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
         Trial(trial.request, trial.rows, trial.outcome.model_copy(update={"failure": failure, "reason": reason}))
         for trial in fast
     ]
-    found = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
-    (arm,) = found.arms
+    verdict = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
+    (arm,) = verdict.arms
     assert arm.headline is not None and arm.headline.num_envs == 32
     (limit,) = arm.throughput
     assert 128 not in [point.num_envs for point in limit.points if point.fps_repeats], "its FPS decide nothing"
-    assert limit.state == "reached" and [broken.reason for broken in found.broken] == [reason]
+    assert limit.state == "reached" and [broken.reason for broken in verdict.broken] == [reason]
 
 
 def test_noise_asks_for_more_repeats():
@@ -200,11 +200,11 @@ def test_nothing_measured_all_failed_and_learning_alone():
 def test_arms_are_judged_apart_in_the_order_of_the_study():
     study = a_study(arms={"stock": {}, "lean": {}})
     trials = [*fps_trials(PLATEAU, arm="lean"), *fps_trials(CLIMB, arm="stock", first=20, device=GPU)]
-    found = decide(records_of(trials), study)
-    assert [arm.arm for arm in found.arms] == ["stock", "lean"]
-    assert [arm.headline.state for arm in found.arms if arm.headline] == ["still pays", "reached"]
-    assert found.arms[0].hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
-    assert found.arms[1].hardware == ["AMD EPYC (2 cores, 25.3 GB)"]
+    verdict = decide(records_of(trials), study)
+    assert [arm.arm for arm in verdict.arms] == ["stock", "lean"]
+    assert [arm.headline.state for arm in verdict.arms if arm.headline] == ["still pays", "reached"]
+    assert verdict.arms[0].hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
+    assert verdict.arms[1].hardware == ["AMD EPYC (2 cores, 25.3 GB)"]
 
 
 def test_mixed_hardware_is_said():
@@ -298,8 +298,8 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
         GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
         "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
     }.items():
-        found = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
-        assert hardware.hardware([Trial(simulating.request, simulating.rows, found).record]) == words
+        outcome = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
+        assert hardware.hardware([Trial(simulating.request, simulating.rows, outcome).record]) == words
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
@@ -317,13 +317,16 @@ def test_csv_tells_ranks_apart():
         a_trial(16, number=0, fps=250.0),
         a_trial(16, number=1, fps=500.0, gpus=2, device=GPU, slowdown=(1.0, 1.25)),
     ]
-    one, two = csv.DictReader(io.StringIO(records_csv(records_of(trials))))
+    alone, together = csv.DictReader(io.StringIO(records_csv(records_of(trials))))
     slowest, fastest = (f"{end}_rank_fps_env_step_inference" for end in ("slowest", "fastest"))
-    assert (one["world_size"], one["num_envs_total"], one[slowest], one[fastest]) == ("1", "16", "", "")
-    assert (two["world_size"], two["num_envs"], two["num_envs_total"]) == ("2", "16", "32")
+    assert (alone["world_size"], alone["num_envs_total"], alone[slowest], alone[fastest]) == ("1", "16", "", "")
+    assert (together["world_size"], together["num_envs"], together["num_envs_total"]) == ("2", "16", "32")
     # Collecting takes a third of the time: 1,500 FPS of both, 750 of the slower, which is what both are counted with.
-    assert (float(two["fps_env_step_inference"]), float(two[slowest])) == (pytest.approx(1500), pytest.approx(750))
-    assert float(two[fastest]) == pytest.approx(750 * 1.25)
+    assert (float(together["fps_env_step_inference"]), float(together[slowest])) == (
+        pytest.approx(1500),
+        pytest.approx(750),
+    )
+    assert float(together[fastest]) == pytest.approx(750 * 1.25)
 
 
 # --- The command
@@ -349,8 +352,8 @@ def test_command_decides_by_another_files_section(tmp_path: Path, monkeypatch: p
     strict = tmp_path / "strict.yaml"
     strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
     run(monkeypatch, folder.root, "--config", strict)
-    found = json.loads(folder.verdict.read_text())
-    assert (found["delta"], found["arms"][0]["headline"]["state"]) == (0.01, "undecided")
+    written = json.loads(folder.verdict.read_text())
+    assert (written["delta"], written["arms"][0]["headline"]["state"]) == (0.01, "undecided")
 
 
 def test_a_file_of_another_study_is_refused(tmp_path: Path):
@@ -451,10 +454,10 @@ def test_the_critical_batch_stands_in_the_verdict():
 
 
 def test_a_verdict_of_an_earlier_version_still_loads():
-    found = decide(records_of(fps_trials(PLATEAU)), a_study()).model_dump(mode="json")
-    for arm in found["arms"]:
+    written = decide(records_of(fps_trials(PLATEAU)), a_study()).model_dump(mode="json")
+    for arm in written["arms"]:
         del arm["phases"], arm["batch"]
         del arm["headline"]["phases"], arm["headline"]["saves"], arm["headline"]["levers"]
-    (arm,) = Verdict.model_validate(found).arms
+    (arm,) = Verdict.model_validate(written).arms
     assert arm.headline is not None
     assert (arm.phases, arm.batch, arm.headline.phases, arm.headline.saves) == ([], [], None, [])

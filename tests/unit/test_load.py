@@ -57,6 +57,6 @@ def test_before_the_first_look_the_driver_is_asked_and_what_it_does_not_tell_is_
     began = time.perf_counter()
     while time.perf_counter() - began < 0.2:
         pass
-    found = alone.take()
-    assert found.cpu_percent is not None and found.cpu_percent > 10
-    assert (found.gpu_percent, found.gpu_power_w) == (None, None)
+    sample = alone.take()
+    assert sample.cpu_percent is not None and sample.cpu_percent > 10
+    assert (sample.gpu_percent, sample.gpu_power_w) == (None, None)

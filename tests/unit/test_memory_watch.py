@@ -30,17 +30,17 @@ def test_the_parts_of_the_map_are_what_was_taken_when():
         watch.learning_begins()
         take(megabytes).close()
         watch.learning_ended()
-    found = watch.map()
-    assert found is not None
-    assert found.static_gb == pytest.approx(before_gb + 0.1, abs=0.01)
-    assert (found.rollout_gb, found.model_gb) == (0.06, 0.01)
-    assert found.collecting_gb == pytest.approx(0.03, abs=0.01)
-    assert found.learner_gb == pytest.approx(0.08, abs=0.01)
-    assert found.device_used_gb == pytest.approx(before_gb + 0.1 + 0.06 + 0.01 + 0.03 + 0.08, abs=0.02)
-    assert abs(found.unattributed_gb) < 0.01
-    parts = found.model_dump(exclude={"device_used_gb"}).values()
-    assert sum(parts) == pytest.approx(found.device_used_gb)
-    assert watch.use().peak_rss_gb == found.device_used_gb
+    memory_map = watch.map()
+    assert memory_map is not None
+    assert memory_map.static_gb == pytest.approx(before_gb + 0.1, abs=0.01)
+    assert (memory_map.rollout_gb, memory_map.model_gb) == (0.06, 0.01)
+    assert memory_map.collecting_gb == pytest.approx(0.03, abs=0.01)
+    assert memory_map.learner_gb == pytest.approx(0.08, abs=0.01)
+    assert memory_map.device_used_gb == pytest.approx(before_gb + 0.1 + 0.06 + 0.01 + 0.03 + 0.08, abs=0.02)
+    assert abs(memory_map.unattributed_gb) < 0.01
+    parts = memory_map.model_dump(exclude={"device_used_gb"}).values()
+    assert sum(parts) == pytest.approx(memory_map.device_used_gb)
+    assert watch.use().peak_rss_gb == memory_map.device_used_gb
     environment.close()
     observations.close()
 
@@ -50,6 +50,6 @@ def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
     watch.environment_made()
     watch.learning_begins()
     held = take(50)
-    found = watch.map()
-    assert found is not None and found.learner_gb == pytest.approx(0.05, abs=0.01)
+    memory_map = watch.map()
+    assert memory_map is not None and memory_map.learner_gb == pytest.approx(0.05, abs=0.01)
     held.close()

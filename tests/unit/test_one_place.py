@@ -75,7 +75,7 @@ def in_copy(copy: Path, program: str) -> dict:
 
 
 def test_a_metric_of_a_row_is_recorded_and_shown_once_it_is_declared(copy: Path):
-    found = in_copy(copy, """
+    printed = in_copy(copy, """
 import json, sys
 from pathlib import Path
 from envknee.measure.rows import whole_row
@@ -100,8 +100,8 @@ print(json.dumps({
     "unchanged": build_record(record.request, rows, record.outcome).metrics,
 }))
 """)  # fmt: skip
-    assert 50.0 < found["record"] <= found["last"] and float(found["csv"]) == found["record"]
-    assert found["mlflow"] == ["system/gpu_0_temperature"] and found["unchanged"] == {}
+    assert 50.0 < printed["record"] <= printed["last"] and float(printed["csv"]) == printed["record"]
+    assert printed["mlflow"] == ["system/gpu_0_temperature"] and printed["unchanged"] == {}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ print(json.dumps({
 )
 def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int | str | None]]):
     sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 3, "sampler": sampler}
-    found = in_copy(copy, f"""
+    printed = in_copy(copy, f"""
 import json
 from envknee.ask.ask import ask
 from envknee.study.load import json_schema, parse_study
@@ -119,11 +119,11 @@ for number in range({len(expected)}):
     asked.append(ask(study, number, asked, {{}}))
 print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in json_schema()}}))
 """)  # fmt: skip
-    assert found == {"asked": expected, "legal": True}
+    assert printed == {"asked": expected, "legal": True}
 
 
 def test_a_figure_is_a_module_a_caption_and_an_entry(copy: Path):
-    found = in_copy(copy, """
+    printed = in_copy(copy, """
 import json
 from pathlib import Path
 from envknee.show.figures.registry import figures_of
@@ -131,22 +131,22 @@ from envknee.study.load import read_study
 entry = next(entry for entry in figures_of(read_study(Path("config/config.yaml"))) if entry.name == "temperature")
 print(json.dumps({"svg": entry.svg, "caption": entry.caption, "drawn": type(entry.draw(None)).__name__}))
 """)  # fmt: skip
-    assert found == {"svg": "temperature.svg", "caption": "temperature.rst", "drawn": "Figure"}
+    assert printed == {"svg": "temperature.svg", "caption": "temperature.rst", "drawn": "Figure"}
 
 
 def test_an_option_of_slurm_is_a_line(copy: Path):
-    found = in_copy(copy, """
+    printed = in_copy(copy, """
 import json
 from envknee.slurm.site import Site
 print(json.dumps(Site(partition="gpu", reservation="night").asked()))
 """)  # fmt: skip
-    assert found["slurm_partition"] == "gpu" and "--reservation=night" in found["slurm_extra"]
+    assert printed["slurm_partition"] == "gpu" and "--reservation=night" in printed["slurm_extra"]
 
 
 def test_how_memory_that_ran_out_says_so_is_a_line(copy: Path):
-    found = in_copy(copy, """
+    printed = in_copy(copy, """
 import json
 from envknee.measure.out_of_memory import is_out_of_memory
 print(json.dumps({"new": is_out_of_memory(RuntimeError("No room left on device 0")), "other": is_out_of_memory(RuntimeError("boom"))}))
 """)  # fmt: skip
-    assert found == {"new": True, "other": False}
+    assert printed == {"new": True, "other": False}

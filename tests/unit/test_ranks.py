@@ -65,8 +65,8 @@ def pulses(*ranks: tuple[str, float, float]) -> list[Pulse]:
     ],
 )
 def test_who_holds_up_the_others_is_named(ranks: list[tuple[str, float, float]], culprit: str | None):
-    found = hanging(pulses(*ranks), now_s=1000.0, hang_s=30.0)
-    assert (found is None) if culprit is None else (found == f"{culprit}: no rank made progress for 30 s")
+    message = hanging(pulses(*ranks), now_s=1000.0, hang_s=30.0)
+    assert (message is None) if culprit is None else (message == f"{culprit}: no rank made progress for 30 s")
 
 
 def test_a_heart_writes_process_stage_and_count(tmp_path):
@@ -97,9 +97,9 @@ def test_what_several_nodes_took_adds_up_where_all_tell(tmp_path):
         (tmp_path / f"cost-{node}.json").write_text(canonical_json(cost))
         return nodes.cost_of(tmp_path, request, here)
 
-    one = told(0, 100.0)
-    assert (one.gpus, one.held_s, one.energy_j) == (4, 30.0, None)
-    assert one.slurm == SlurmJob(job_id="7")  # the launcher itself sees its own node alone
+    first = told(0, 100.0)
+    assert (first.gpus, first.held_s, first.energy_j) == (4, 30.0, None)
+    assert first.slurm == SlurmJob(job_id="7")  # the launcher itself sees its own node alone
     assert told(1, 50.0, 1600.0).energy_j == 150.0
     both = told(0, None, 1700.0)  # asked later
     assert both.energy_j is None and both.slurm == SlurmJob(job_id="7", energy_j=1700.0)

@@ -33,8 +33,8 @@ def phrases() -> dict[str, list[str]]:
     assert gain.gain is not None and gain.gain_upper_one_sided is not None and gain.repeats == 5
 
     learning = verdict_of("cartpole-one-gpu-learning").arms[0].learning
-    (limit,) = [found for found in learning if found.state == "reached" and found.horizon == 32]
-    (saving,) = [found for found in limit.savings if found.num_envs == limit.threshold_num_envs]
+    (limit,) = [candidate for candidate in learning if candidate.state == "reached" and candidate.horizon == 32]
+    (saving,) = [candidate for candidate in limit.savings if candidate.num_envs == limit.threshold_num_envs]
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
     best = best_of(learning)
     assert best is not None and (best.num_envs, best.horizon) == (limit.threshold_num_envs, 32)

@@ -118,7 +118,7 @@ def test_the_docs_say_what_the_studies_say():
         in docs
     )
     (reached,) = [limit for limit in learning.learning if limit.state == "reached" and limit.horizon == 32]
-    (saving,) = [one for one in reached.savings if one.num_envs == reached.threshold_num_envs]
+    (saving,) = [candidate for candidate in reached.savings if candidate.num_envs == reached.threshold_num_envs]
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
     assert f"**{reached.threshold_num_envs:,}** environments at horizon {reached.series.horizon}" in docs
     assert (
@@ -239,11 +239,11 @@ def test_the_docs_say_what_lean_frames_gain():
             assert f"Memory with {num_envs:,} | {stock_gb:.2f} GB | {lean_gb:.2f} GB |" in results
             gains = " and ".join(f"{gain:.2f}" for gain in quotients(lean, stock))
             assert f"{gains} times with {num_envs:,}" in results
-    told = " and ".join(f"{min(left):.1f} to {max(left):.1f} ms" for left in left_ms)
-    assert f"What is left, {told} on the two machines" in docs
-    (stock_ms, lean_ms), told, _ = in_parts(on_each[1])
+    phrase = " and ".join(f"{min(left):.1f} to {max(left):.1f} ms" for left in left_ms)
+    assert f"What is left, {phrase} on the two machines" in docs
+    (stock_ms, lean_ms), phrase, _ = in_parts(on_each[1])
     assert f"it takes {stock_ms:.1f} ms with stock frames and {lean_ms:.1f} ms" in docs
-    assert told in docs
+    assert phrase in docs
     free = [in_parts(of)[2] for of in on_each]
     assert f"frames that cost nothing would gain {free[0]:.2f} and {free[1]:.2f} times" in docs
 
@@ -275,11 +275,11 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     name = "cartpole-stock-lean-4096"
     docs, of = words_of("docs/lean.md"), medians_of(name, "stock", "lean")
     (pair,) = compare.sides(*(compare.Given.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
-    found = ratio_of(pair, "FPS, total")
-    assert [len(side.records) for side in pair] == [5, 5] and found.pairs == 5
+    ratio = ratio_of(pair, "FPS, total")
+    assert [len(side.records) for side in pair] == [5, 5] and ratio.pairs == 5
     assert len({uuid_of(record) for record in records_of(name)}) == 1
     assert "Stock and lean had {:,.0f} and {:,.0f} FPS, by pairs".format(*of("fps_total", 4096)) in docs
-    assert f"by pairs {found.ratio:.2f} times ({found.lower:.2f} to {found.upper:.2f} at 95%)" in docs
+    assert f"by pairs {ratio.ratio:.2f} times ({ratio.lower:.2f} to {ratio.upper:.2f} at 95%)" in docs
     stock_gb, lean_gb = of("memory_peak_gb", 4096)
     assert f"at 95%), {stock_gb:.2f} and {lean_gb:.2f} GB" in docs and lean_gb < stock_gb / 6
     step_ms, words, free = in_parts(of)
@@ -291,7 +291,7 @@ def test_the_docs_say_what_lean_frames_gain_on_an_h100():
 
 
 def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
-    found = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
+    overhead = json.loads((ROOT / "results-published/overhead-h200.json").read_text())
     docs = words_of("docs/measuring.md")
     assert "(within 0.5% in every row of" in docs
     assert phases_by_iteration("cartpole-two-gpu-pipeline") == pytest.approx([1.0] * 619, abs=0.005)
@@ -299,21 +299,23 @@ def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
         "trial / isaaclab train": "{median:.2f} times its FPS (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}, 5 pairs at 4,096",
         "phases: sampled / off": "with phases {median:.2f} times those without ({lower_quartile:.2f} to {upper_quartile:.2f})",
     }.items():
-        assert spread(found["ratios"][name]) == Spread.model_validate(found["spreads"][name])
-        assert words.format(**found["spreads"][name]) in docs
-    assert len(found["ratios"]["trial / isaaclab train"]) == 5
-    assert (found["request"]["num_envs"], found["request"]["horizon"]) == (4096, 32)
-    assert "H200" in found["environment"]["device"]["name"]
+        assert spread(overhead["ratios"][name]) == Spread.model_validate(overhead["spreads"][name])
+        assert words.format(**overhead["spreads"][name]) in docs
+    assert len(overhead["ratios"]["trial / isaaclab train"]) == 5
+    assert (overhead["request"]["num_envs"], overhead["request"]["horizon"]) == (4096, 32)
+    assert "H200" in overhead["environment"]["device"]["name"]
 
 
 def test_the_docs_say_what_a_second_camera_costs():
     docs = words_of("docs/two-cameras.md")
     one_and_two = medians_of("cartpole-dual-camera", "one-camera", "two-cameras")
     for num_envs in (128, 512, 2048):
-        (one, two), (one_step, two_step), (one_gb, two_gb) = (
+        (one_fps, two_fps), (one_step, two_step), (one_gb, two_gb) = (
             one_and_two(column, num_envs) for column in ("fps_total", "fps_env_step", "memory_peak_gb")
         )
-        line = f"| {num_envs:,} | {one:,.0f} | {two:,.0f} | {two / one:.2f} | {two_step / one_step:.2f} |"
+        line = (
+            f"| {num_envs:,} | {one_fps:,.0f} | {two_fps:,.0f} | {two_fps / one_fps:.2f} | {two_step / one_step:.2f} |"
+        )
         assert f"{line} {one_gb:.2f} | {two_gb:.2f} | {two_gb / one_gb:.2f} |" in docs
     frames_ms, render_ms = (
         [seconds / 32 * 1e3 for seconds in one_and_two(f"{phase}_s", 2048)] for phase in ("observation", "render")
@@ -322,16 +324,16 @@ def test_the_docs_say_what_a_second_camera_costs():
     assert f"frames take {frames_ms[1]:.2f} ms instead of {frames_ms[0]:.2f}" in docs
     assert f"rendering {render_ms[1]:.2f} instead of {render_ms[0]:.2f}" in docs
     assert f"learning takes {learn_s[1]:.2f} s instead of {learn_s[0]:.2f}" in docs
-    (one, two), (one_gb, two_gb) = (one_and_two(column, 2048) for column in ("fps_total", "memory_peak_gb"))
-    words = f"With 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two / one:.2f} times the FPS"
+    (one_fps, two_fps), (one_gb, two_gb) = (one_and_two(column, 2048) for column in ("fps_total", "memory_peak_gb"))
+    words = f"With 2,048 environments: {two_gb / one_gb:.2f} times the memory, {two_fps / one_fps:.2f} times the FPS"
     assert words in words_of("docs/results.md")
 
 
 def test_the_docs_say_what_fits_a_small_card():
     docs = words_of("docs/two-cameras.md")
-    found = verdict_of("cartpole-small-card").remedies
-    assert found is not None and found.statement in docs
-    for remedy in found.remedies:
+    advice = verdict_of("cartpole-small-card").remedies
+    assert advice is not None and advice.statement in docs
+    for remedy in advice.remedies:
         assert (
             remedy.fits is not None
             and remedy.fps is not None
@@ -349,14 +351,14 @@ def test_the_docs_say_what_fits_a_small_card():
                 in words_of("docs/results.md")
             )
         assert (remedy.fits.lower, remedy.fits.upper) == (None, None), "the table's heading says so"
-    shown = [(remedy.arm, remedy.room, remedy.shown_at) for remedy in found.remedies if remedy.room != "not shown"]
+    shown = [(remedy.arm, remedy.room, remedy.shown_at) for remedy in advice.remedies if remedy.room != "not shown"]
     assert shown == [("128-pixels", "more", 64), ("lean", "more", 64)]
     assert "64 environments ran out of memory with the baseline, and fitted with `128-pixels` and with `lean`" in docs
     of = medians_of("cartpole-small-card", "baseline", "lean")
     (fps, _), (peak_gb, _), (rollout_gb, _) = (
         of(column, 16) for column in ("fps_total", "memory_peak_gb", "rollout_gb")
     )
-    assert f"| `baseline` | {found.largest_num_envs} | 1 | {fps:.0f} | {peak_gb:.2f} |" in docs
+    assert f"| `baseline` | {advice.largest_num_envs} | 1 | {fps:.0f} | {peak_gb:.2f} |" in docs
     assert f"Of the baseline's {peak_gb:.2f} GB the rollout has {rollout_gb:.2f}" in docs
 
 
@@ -367,7 +369,10 @@ def test_the_docs_say_how_lean_frames_learned():
     on_one = {repeat for repeat, machine in machines[0].items() if machine == machines[1][repeat]}
 
     def ratio(measure: str, repeats: set[int]) -> Ratio:
-        pair = (replace(side, records=[one for one in side.records if one.request.repeat in repeats]) for side in both)
+        pair = (
+            replace(side, records=[record for record in side.records if record.request.repeat in repeats])
+            for side in both
+        )
         return ratio_of(pair, measure)
 
     frames, seconds = ratio("frames to target", set(machines[0])), ratio("seconds to target", on_one)
@@ -401,15 +406,15 @@ def test_the_docs_say_what_the_first_layer_in_cuda_gains():
 
 def test_the_docs_say_what_the_study_of_trainers_says():
     docs = (ROOT / "docs/trainers.md").read_text()
-    found: dict[str, list[tuple[float, int]]] = {}
+    by_trainer: dict[str, list[tuple[float, int]]] = {}
     outcomes = [record.outcome for record in records_of("cartpole-trainers")]
     ended_unix_s = max(outcome.started_unix_s + outcome.total_s for outcome in outcomes)
     minutes = (ended_unix_s - min(outcome.started_unix_s for outcome in outcomes)) / 60
     assert f"three seeds each, in {minutes:.0f} minutes on two cores" in docs
     for record in records_of("cartpole-trainers"):
         assert record.seconds_to_target is not None and record.frames_to_target is not None
-        found.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
-    for trainer, targets in found.items():
+        by_trainer.setdefault(record.request.trainer, []).append((record.seconds_to_target, record.frames_to_target))
+    for trainer, targets in by_trainer.items():
         seconds, frames = (sorted(values) for values in zip(*targets, strict=True))
         each = ", ".join(f"{seed_s:.0f}" for seed_s in seconds)
         assert f"| `{trainer}` | {median(seconds):.0f} ({each}) | {median(frames):,} |" in docs

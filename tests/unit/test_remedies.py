@@ -33,7 +33,7 @@ def test_segments_are_a_variable_of_the_trials_processes() -> None:
 @pytest.mark.parametrize(("name", "value"), [("mixed_precision", True), ("on_oom", "retry_accumulate")])
 def test_a_trainer_is_configured_or_refuses(trainer: str, name: str, value: Any) -> None:
     memory = Memory(**{name: value})
-    refused = [found[0] for found in remedies.refusals(memory, trainer, on_cpu=False)]
+    refused = [refusal[0] for refusal in remedies.refusals(memory, trainer, on_cpu=False)]
     assert bool(remedies.agent_fields(memory, trainer)) == (not refused) and refused in ([], [name])
     assert not list(remedies.refusals(memory, "rsl_rl", on_cpu=True))
 

@@ -35,14 +35,14 @@ def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
         changed(trials[2], 9, reward_mean=2.0),
     ]
     a, b = (write_study(tmp_path / name, a_study(), own) for name, own in (("a", trials), ("b", others)))
-    found = repeats.compare(a, b)
-    assert [(repeat.first_different, repeat.quantity) for repeat in found] == [
+    compared = repeats.compare(a, b)
+    assert [(repeat.first_different, repeat.quantity) for repeat in compared] == [
         (None, None),
         (5, "action_std"),
         (9, "reward_mean"),
     ]
-    assert found[1].by == pytest.approx(1 / 3)
-    (line,) = repeats.lines(found)
+    assert compared[1].by == pytest.approx(1 / 3)
+    (line,) = repeats.lines(compared)
     assert line.startswith("stock, learning: 1 of 3 trials the same bit for bit (72 iterations)")
     assert "in iteration 5 of trial 0001: action_std by 3.3e-01 of its size; rewards end up to 50.0% apart" in line
 
@@ -53,8 +53,8 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
         trial, rows=[row.model_copy(update={"wall_s": row.wall_s * 2, "fps_total": 1.0}) for row in trial.rows]
     )
     folders = [
-        write_study(tmp_path / name, a_study(), [hashed(one, digest)])
-        for name, one, digest in (("a", trial, "x"), ("b", slower, "x"), ("c", trial, "y"))
+        write_study(tmp_path / name, a_study(), [hashed(measured, digest)])
+        for name, measured, digest in (("a", trial, "x"), ("b", slower, "x"), ("c", trial, "y"))
     ]
     for other, status, words in (
         (1, 0, "1 of 1 trials"),
@@ -66,8 +66,8 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
     # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
     late = replace(trial, rows=trial.rows[:3], outcome=trial.outcome.model_copy(update={"status": "timeout"}))
     shorter = write_study(tmp_path / "d", a_study(), [hashed(late, "z")])
-    (one,) = repeats.compare(folders[0], shorter)
-    assert one.is_same and one.iterations == 3 and one.same_parameters is None
+    (repeat,) = repeats.compare(folders[0], shorter)
+    assert repeat.is_same and repeat.iterations == 3 and repeat.same_parameters is None
 
 
 def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
@@ -81,9 +81,9 @@ def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
             write_study(tmp_path / name / side, a_study(), [trials[0], second])
             for side, second in (("a", trials[1]), ("b", other))
         )
-        found = repeats.compare(a, b)
-        assert [repeat.is_same for repeat in found] == [True, False]
-        (line,) = repeats.lines(found)
+        compared = repeats.compare(a, b)
+        assert [repeat.is_same for repeat in compared] == [True, False]
+        (line,) = repeats.lines(compared)
         assert "1 of 2 trials the same bit for bit" in line and f"trial 0001 ended as {words}" in line
 
 
@@ -116,13 +116,13 @@ def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
 
 
 def test_a_digest_sees_every_bit_name_and_shape():
-    one = {"b": torch.tensor([1.0, 2.0]), "a": torch.tensor(3)}
+    state = {"b": torch.tensor([1.0, 2.0]), "a": torch.tensor(3)}
     same = {"a": torch.tensor(3), "b": torch.tensor([[1.0, 2.0]])[0]}
-    assert determinism.digest(one) == determinism.digest(same)
+    assert determinism.digest(state) == determinism.digest(same)
     for other in (
-        {**one, "a": torch.tensor(3, dtype=torch.int32)},
-        {**one, "b": torch.tensor([1.0, 2.0 + 2.4e-7])},
-        {**one, "b": torch.tensor([[1.0, 2.0]])},
-        {"c": one["b"], "a": one["a"]},
+        {**state, "a": torch.tensor(3, dtype=torch.int32)},
+        {**state, "b": torch.tensor([1.0, 2.0 + 2.4e-7])},
+        {**state, "b": torch.tensor([[1.0, 2.0]])},
+        {"c": state["b"], "a": state["a"]},
     ):
-        assert determinism.digest(other) != determinism.digest(one)
+        assert determinism.digest(other) != determinism.digest(state)

@@ -53,8 +53,10 @@ def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_her
             fps=1.0 + number,
             device=GPU,
         )
-        one = write_study(tmp_path / f"one-{number}", study, [Trial(again, trial.rows, trial.outcome)]).trial(number)
-        for path in one.root.iterdir():
+        replayed = write_study(tmp_path / f"one-{number}", study, [Trial(again, trial.rows, trial.outcome)]).trial(
+            number
+        )
+        for path in replayed.root.iterdir():
             shutil.copyfile(path, folder.trial(number).root / path.name)
     assert replay.verify(folder) == (35, [])
     folder.verdict.write_text(canonical_json(decide(load_records(folder), study)))
@@ -99,8 +101,8 @@ def test_it_goes_on_where_it_was_and_never_takes_another_studys_folder(tmp_path:
 
 def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     study, folder = replay.prepare(GOLDEN, "again")
-    one = a_trial(64)
-    made = write_study(tmp_path / "made", study, [Trial(asked(folder, range(1))[0], one.rows, one.outcome)])
+    trial = a_trial(64)
+    made = write_study(tmp_path / "made", study, [Trial(asked(folder, range(1))[0], trial.rows, trial.outcome)])
     shutil.copyfile(folder.replayed, made.replayed)
     packed = archive.write(made, tmp_path / "again.zip")
     (tmp_path / "elsewhere").mkdir()

@@ -110,12 +110,12 @@ def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
         folder = StudyFolder(root / name)
         verdict = decide(load_records(folder), load_study(folder))
         text = report.page(verdict, [], {}, lambda _: [])
-        found = []
+        cards = []
         for table in re.findall("<table>.*?</table>", text, re.DOTALL):
             rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
             if rows[0][0] == "card":
-                found.append((rows[0][1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))))
-        return found
+                cards.append((rows[0][1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))))
+        return cards
 
     ((arms, fitting),) = tables("cartpole-stock-lean")
     assert arms == ["lean", "stock"] and re.fullmatch(r"19,\d{3} \(.*\) \| 2,5\d\d \(.*\)", fitting)

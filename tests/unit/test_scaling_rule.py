@@ -70,9 +70,13 @@ def a_study(rules: dict[str, Any], **learning: Any) -> Study:
     ],
 )
 def test_values_at_four_times_the_base_by_hand(rule: str, expected: Scaled) -> None:
-    found = scaled(a_rule(rule), 4096, 32, 8192)
-    assert found.learning_rate == pytest.approx(expected.learning_rate)
-    assert (found.horizon, found.batch_size, found.epochs) == (expected.horizon, expected.batch_size, expected.epochs)
+    actual = scaled(a_rule(rule), 4096, 32, 8192)
+    assert actual.learning_rate == pytest.approx(expected.learning_rate)
+    assert (actual.horizon, actual.batch_size, actual.epochs) == (
+        expected.horizon,
+        expected.batch_size,
+        expected.epochs,
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -93,8 +97,8 @@ def test_what_a_rule_keeps_stays(rule: str, num_envs: int) -> None:
         "linear_lr": ((run.learning_rate or 0) / (run.batch_size or 0), 3e-4 / 8192),
         "fixed_frames": (num_envs * run.horizon, 32768),
     }
-    found, expected = kept[rule]
-    assert found == pytest.approx(expected)
+    actual, expected = kept[rule]
+    assert actual == pytest.approx(expected)
 
 
 def test_a_batch_of_several_ranks_comes_in_equal_parts() -> None:
@@ -108,7 +112,7 @@ def test_a_batch_of_several_ranks_comes_in_equal_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "num_envs", "horizon", "batch_size", "told"),
+    ("rule", "num_envs", "horizon", "batch_size", "message"),
     [
         ("fixed_batch", 96, 16, 1024, "batch_size 1024 does not divide num_envs 96 x horizon 16.*nearest legal num_envs is 64"),
         ("fixed_frames", 48, 16, 64, "horizon would be 21.3333.*nearest legal num_envs is 32"),
@@ -117,8 +121,8 @@ def test_a_batch_of_several_ranks_comes_in_equal_parts() -> None:
         ("sqrt_lr", 65, 16, 96, r"batch_size would be 97\.5.*The base itself is not legal: .* batch_size there is 64"),
     ],
 )  # fmt: skip
-def test_what_is_not_legal_is_told_with_the_nearest_that_is(rule, num_envs, horizon, batch_size, told) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_not_legal_is_told_with_the_nearest_that_is(rule, num_envs, horizon, batch_size, message) -> None:
+    with pytest.raises(ValueError, match=message):
         scaled(a_rule(rule, 64), num_envs, horizon, batch_size)
 
 
@@ -131,7 +135,7 @@ def test_a_study_names_the_arm_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arm", "sections", "told"),
+    ("arm", "sections", "message"),
     [
         ({"rule": "sqrt_lr", "num_envs": 64}, {}, "rule sqrt_lr starts from a stated learning_rate"),
         ({"rule": "fixed_updates", "num_envs": 64}, {}, "rule fixed_updates starts from a stated epochs"),
@@ -140,9 +144,9 @@ def test_a_study_names_the_arm_before_anything_runs() -> None:
         ({"rule": "library", "num_envs": 64}, {"batch_size": "library"}, "a rule starts from a stated batch_size"),
     ],
 )
-def test_a_base_that_is_not_stated_is_told(arm: dict[str, Any], sections: dict[str, Any], told: str) -> None:
+def test_a_base_that_is_not_stated_is_told(arm: dict[str, Any], sections: dict[str, Any], message: str) -> None:
     learning = {"num_envs": [64], "horizon": 16, "batch_size": 256, "target_reward": 1, "budget_s": 9} | sections
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         parse_study({"study": "s", "arms": {"one": {"scaling": arm}}, "learning": learning})
 
 
@@ -344,8 +348,8 @@ def test_equal_sizes_are_seldom_given_up() -> None:
     generator = np.random.default_rng(1)
     apart = 0
     for _ in range(1000):
-        one, two = np.exp(0.2 * generator.standard_normal((2, 3)))
-        lower, upper = cost(Seeds(tuple(one)), 0.95).interval_lower, cost(Seeds(tuple(two)), 0.95).interval_upper
+        first, second = np.exp(0.2 * generator.standard_normal((2, 3)))
+        lower, upper = cost(Seeds(tuple(first)), 0.95).interval_lower, cost(Seeds(tuple(second)), 0.95).interval_upper
         assert lower is not None and upper is not None
         apart += lower > upper
     assert apart < 50

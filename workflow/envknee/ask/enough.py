@@ -26,8 +26,10 @@ def why(question: Question, point: Point) -> str | None:
     """Return why a trial at `point` is not needed, or None."""
     sweep, slot = question.sweep, question.slot
     # What was decided once stays so: records are added, and a look counts the first repeats alone.
-    if told := next((request.skip for request in question.requests if (request.skip or "").startswith(DECIDED)), None):
-        return told
+    if decided := next(
+        (request.skip for request in question.requests if (request.skip or "").startswith(DECIDED)), None
+    ):
+        return decided
     own = [
         record
         for record in question.records.values()

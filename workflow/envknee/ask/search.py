@@ -195,14 +195,14 @@ def _focus(
     sizes: Sequence[int],
     pairs: Sequence[int],
     tried: Mapping[int, Tried],
-    found: Mapping[int, Tested],
+    doublings: Mapping[int, Tested],
     rule: Rule,
     start: int | None,
     predict: Callable[[Mapping[int, Tried]], float] | None,
 ) -> int | None:
     """Return the doubling that seems to be the first to gain less than the limit; None while nothing tells."""
-    paying = [size for size, doubling in found.items() if doubling.contrast.log_gain >= rule.log_limit]
-    below = [size for size in found if size not in paying]
+    paying = [size for size, doubling in doublings.items() if doubling.contrast.log_gain >= rule.log_limit]
+    below = [size for size in doublings if size not in paying]
     if below:
         return min(below)
     predicted = None
@@ -238,7 +238,7 @@ def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wante
     size = min(around, key=lambda size: (tried[size].asked, size))
     if tried[size].asked >= rule.most:
         return Step(None, f"undecided at {focus:,} environments after {rule.most} repeats around it", focus=focus)
-    pending = any(tried[one].under_way for one in around)
+    pending = any(tried[num_envs].under_way for num_envs in around)
     return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= min(wanted, rule.least), focus=focus)
 
 

@@ -45,8 +45,8 @@ def check_indices(name: str, indices: torch.Tensor, count: int) -> None:
     inside = indices == indices.clamp(0, count - 1)
     if not indices.is_cuda:
         if not inside.all():
-            found = indices[~inside][0].item()
-            raise IndexError(f"{name} of shape {tuple(indices.shape)} holds {found}, expected 0 to {count - 1}")
+            outside = indices[~inside][0].item()
+            raise IndexError(f"{name} of shape {tuple(indices.shape)} holds {outside}, expected 0 to {count - 1}")
         return
     torch.ops.aten._assert_async.msg(
         inside.all(), f"{name} of shape {tuple(indices.shape)} holds one outside 0 to {count - 1}"

@@ -100,14 +100,14 @@ class _Layers(torch.autograd.Function):
         grad, given = grads[0].permute(0, 2, 3, 1), outs[-1]
         slope = torch.where(given > 0, 1.0, given + 1.0) if layers[-1].is_elu else given > 0
         grad = (grad * slope).to(torch.bfloat16).contiguous()
-        found: list[torch.Tensor] = []
+        gradients: list[torch.Tensor] = []
         for number in range(len(layers) - 1, 0, -1):
             inputs = outs[number - 1]
-            found = [*_gradients_of(inputs, grad, layers[number]), *found]
+            gradients = [*_gradients_of(inputs, grad, layers[number]), *gradients]
             # In their place, which nobody else has: half of the memory. A second pass back is told that they are gone.
             torch.autograd.graph.increment_version(inputs)
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
-        return None, None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *found
+        return None, None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
@@ -116,7 +116,7 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
     A layer is a convolution without padding, dilation or groups, and its ReLU or ELU. The first needs an even stride and even height and
     width (two pixels are read at once), later ones inputs of a multiple of 8 channels (16 bytes). None: the list is empty.
     """
-    modules, found = list(encoder), list[Layer]()
+    modules, layers = list(encoder), list[Layer]()
     while len(modules) >= 2:
         convolution, activation = modules[:2]
         is_elu = type(activation) is nn.ELU and activation.alpha == 1.0
@@ -131,11 +131,11 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
         even = stride % 2 == 0 and height % 2 == 0 and width % 2 == 0
         if not plain or convolution.stride != (stride, stride) or convolution.out_channels > 128:
             break
-        if not (even if not found else convolution.in_channels % 8 == 0):
+        if not (even if not layers else convolution.in_channels % 8 == 0):
             break
-        found.append(Layer(convolution.weight, convolution.bias, stride, is_elu))
+        layers.append(Layer(convolution.weight, convolution.bias, stride, is_elu))
         modules = modules[2:]
-    return found, modules
+    return layers, modules
 
 
 def pack(layers: list[Layer]) -> list[Packed]:
@@ -147,13 +147,13 @@ def pack(layers: list[Layer]) -> list[Packed]:
     weight = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
     weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"]))
     sums, half_sums = (kind.float().sum((2, 3)).t() for kind in (rounded, first.weight.half()))
-    found = [Packed(weight.contiguous(), first.bias.float(), sums, half_sums)]
+    packed = [Packed(weight.contiguous(), first.bias.float(), sums, half_sums)]
     for layer in others:
         outputs, patch = layer.weight.shape[0], layer.weight[0].numel()
         weight = layer.weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
         weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD["BLOCK_K"]))
-        found.append(Packed(weight.contiguous(), layer.bias.float(), None))
-    return found
+        packed.append(Packed(weight.contiguous(), layer.bias.float(), None))
+    return packed
 
 
 def convolve(
@@ -176,10 +176,10 @@ def convolve(
         Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable by the layers' parameters.
     """
     parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
-    found: Any = _Layers.apply(
+    activations: Any = _Layers.apply(
         frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, *parameters
     )
-    return found
+    return activations
 
 
 def _layers(parameters: Any, settings: tuple[tuple[int, bool], ...]) -> list[Layer]:
@@ -263,8 +263,8 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     fused_kernels.weights[(chunks, programs)](
         x, grad, partial, biases, count, each, M=grad.shape[1] * grad.shape[2], **shape, **WEIGHTS
     )
-    found = partial.sum(0)[:patch, :outputs].view(shape["KH"], shape["KW"], shape["C"], outputs)
-    return found.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
+    gradient = partial.sum(0)[:patch, :outputs].view(shape["KH"], shape["KW"], shape["C"], outputs)
+    return gradient.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
 
 
 def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:

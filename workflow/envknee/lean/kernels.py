@@ -298,7 +298,7 @@ def take_words(
     frames = ring.shape[0] // envs
     row = newest * envs + env
     total = _put_image(images, env, pixel, channels, lane, lanes, ring, row, False, ring, row)
-    found = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
+    plane_sums = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
     # The sum has waited for the block: each of its threads sees what the others wrote.
     for slot in range(frames):
         if slot == newest or is_fresh[env]:
@@ -307,7 +307,7 @@ def take_words(
             if lane == 0:
                 for channel in range(4):
                     if channel < channels:
-                        sums[slot * envs + env, channel] = wp.int64(found[channel])
+                        sums[slot * envs + env, channel] = wp.int64(plane_sums[channel])
 
 
 @wp.kernel(enable_backward=False)

@@ -154,15 +154,15 @@ class Gpu:
 
     def clocks(self) -> dict[str, Any]:
         """Return the clock, the temperature and what holds the clock back, by their names in a `Shared`; None for what is not told."""
-        told: dict[str, Any] = {}
+        readings: dict[str, Any] = {}
         with suppress(*UNTOLD):
-            told["sm_mhz"] = pynvml.nvmlDeviceGetClockInfo(self.handle, pynvml.NVML_CLOCK_SM)
+            readings["sm_mhz"] = pynvml.nvmlDeviceGetClockInfo(self.handle, pynvml.NVML_CLOCK_SM)
         with suppress(*UNTOLD):
-            told["temperature_c"] = pynvml.nvmlDeviceGetTemperature(self.handle, pynvml.NVML_TEMPERATURE_GPU)
+            readings["temperature_c"] = pynvml.nvmlDeviceGetTemperature(self.handle, pynvml.NVML_TEMPERATURE_GPU)
         with suppress(*UNTOLD):
             reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self.handle)
-            told["throttled_by"] = [name for name, bit in THROTTLING.items() if reasons & bit]
-        return told
+            readings["throttled_by"] = [name for name, bit in THROTTLING.items() if reasons & bit]
+        return readings
 
     def check_usable(self) -> None:
         """Say what would make CUDA fail later, before a simulation is started.

@@ -119,8 +119,8 @@ class Follower:
         whole = self.builder.add(self._events())
         if is_last or time.monotonic() - self.newest_s > SETTLED_S:
             whole += self.builder.close()
-        for told in whole:
-            end = self._take(told)
+        for entry in whole:
+            end = self._take(entry)
             if end is not None:
                 return end
         return None
@@ -145,89 +145,89 @@ class Follower:
             if isinstance(self.source, sources.Printed):
                 self.source.take(*line)
 
-    def _take(self, told: Told) -> End | None:
+    def _take(self, entry: Told) -> End | None:
         """Write a row; return how it ends the trial, if it does."""
-        row = self._row(told)
+        row = self._row(entry)
         if row is None:
             return None
         self.rows.append(row)
         self.arrivals_s.append(time.monotonic())
         with self.trial.metrics.open("a", encoding="utf-8") as file:
             file.write(row.model_dump_json() + "\n")
-        losses = {f"losses/{name}": value for name, value in self.builder.losses(told).items()}
-        found = ends.broken({"rewards": self.builder.figure(told, "reward"), **losses})
-        if found is not None:
-            status, tensor, reason = found
+        losses = {f"losses/{name}": value for name, value in self.builder.losses(entry).items()}
+        breakage = ends.broken({"rewards": self.builder.figure(entry, "reward"), **losses})
+        if breakage is not None:
+            status, tensor, reason = breakage
             failure = Failure(iteration=row.iteration, tensor=tensor, env_indices=[], dump=None)
             return End("nan" if status == "nan" else "diverged", reason, failure)
         return self._enough()
 
-    def _row(self, told: Told) -> Row | None:
+    def _row(self, entry: Told) -> Row | None:
         """Return the row of what the log told; None where it does not count on from the one before."""
         request, figure = self.request, self.builder.figure
         rollout = request.num_envs * request.horizon * request.world_size
         total_envs = request.num_envs * request.world_size
-        before, self.before = self.before, told
+        before, self.before = self.before, entry
         if before is None:
-            self.first = told
-            self._set_origin(told, rollout)
+            self.first = entry
+            self._set_origin(entry, rollout)
         memory, load = self.usage.take()
         fps = iteration_s = None
         frames = self.origin_frames
         assert self.first is not None, "the first row came before"
         if before is not None:
-            steps = told.step - before.step
-            elapsed_s = told.unix_time_s - before.unix_time_s
+            steps = entry.step - before.step
+            elapsed_s = entry.unix_time_s - before.unix_time_s
             if steps <= 0 or elapsed_s <= 0:
                 self.before = before
                 return None
             made = transitions(self.command.rows, steps, rollout, total_envs)
             fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
-            frames += round(transitions(self.command.rows, told.step - self.first.step, rollout, total_envs))
+            frames += round(transitions(self.command.rows, entry.step - self.first.step, rollout, total_envs))
         is_warmup = len(self.rows) < request.untimed_iterations
         if not is_warmup:
             self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
-            if (said := figure(told, "fps")) is not None:
+            if (said := figure(entry, "fps")) is not None:
                 self.told_fps.append(said)
-        collect_s, env_step_s = figure(told, "collect_s"), figure(told, "env_step_s")
-        reward = _finite(figure(told, "reward"))
-        if told.episodes:
-            reward = _finite(statistics.fmean(told.episodes))
+        collect_s, env_step_s = figure(entry, "collect_s"), figure(entry, "env_step_s")
+        reward = _finite(figure(entry, "reward"))
+        if entry.episodes:
+            reward = _finite(statistics.fmean(entry.episodes))
         return Row(
             **load.model_dump(),
             iteration=len(self.rows),
             warmup=is_warmup,
             frames=frames,
-            wall_s=max(0.0, told.unix_time_s - self.origin_unix_s),
-            unix_time_s=told.unix_time_s,
+            wall_s=max(0.0, entry.unix_time_s - self.origin_unix_s),
+            unix_time_s=entry.unix_time_s,
             iteration_s=iteration_s,
             env_step_s=env_step_s,
             collect_s=collect_s,
-            learn_s=figure(told, "learn_s"),
-            fps_env_step=rollout / env_step_s if env_step_s else _finite(figure(told, "fps_env_step")),
+            learn_s=figure(entry, "learn_s"),
+            fps_env_step=rollout / env_step_s if env_step_s else _finite(figure(entry, "fps_env_step")),
             fps_env_step_inference=rollout / collect_s
             if collect_s
-            else _finite(figure(told, "fps_env_step_inference")),
+            else _finite(figure(entry, "fps_env_step_inference")),
             fps_total=fps,
             reward_mean=reward,
-            episode_length_mean=_finite(figure(told, "episode_length")),
-            episodes=len(told.episodes) if self.command.rows.reward_is == "episode" else None,
-            losses={name: value for name, value in self.builder.losses(told).items() if _finite(value) is not None},
-            learning_rate=_finite(figure(told, "learning_rate")),
-            action_std=_finite(figure(told, "action_std")),
+            episode_length_mean=_finite(figure(entry, "episode_length")),
+            episodes=len(entry.episodes) if self.command.rows.reward_is == "episode" else None,
+            losses={name: value for name, value in self.builder.losses(entry).items() if _finite(value) is not None},
+            learning_rate=_finite(figure(entry, "learning_rate")),
+            action_std=_finite(figure(entry, "action_std")),
             memory=memory,
         )
 
-    def _set_origin(self, told: Told, rollout: int) -> None:
+    def _set_origin(self, entry: Told, rollout: int) -> None:
         """Let training begin before its first row, where that tells how long it took; else with it."""
-        seconds = [self.builder.figure(told, name) for name in ("collect_s", "learn_s")]
+        seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
         self.origin_is_known = len(known) == len(seconds)
-        self.origin_unix_s = told.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
+        self.origin_unix_s = entry.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
         self.origin_frames = rollout
         if self.command.rows.step != "iterations":
             total_envs = self.request.num_envs * self.request.world_size
-            self.origin_frames = max(rollout, round(transitions(self.command.rows, told.step, rollout, total_envs)))
+            self.origin_frames = max(rollout, round(transitions(self.command.rows, entry.step, rollout, total_envs)))
 
     def _enough(self) -> End | None:
         request = self.request
@@ -315,14 +315,14 @@ class Follower:
     def warnings(self) -> list[str]:
         """Return what a reader of the figures should know."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
-        told = [SAMPLED, unlike_clock(self.told_fps, clock)]
+        notes = [SAMPLED, unlike_clock(self.told_fps, clock)]
         if self.request.kind == "learning" and not self.origin_is_known:
-            told.append(
+            notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"
             )
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
-            told.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
-        return [one for one in told if one is not None]
+            notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
+        return [note for note in notes if note is not None]
 
 
 def _finite(value: float | None) -> float | None:

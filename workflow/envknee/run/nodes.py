@@ -86,11 +86,11 @@ def command_of(
 
 def beats(shared: Path) -> dict[int, Beat]:
     """Return what all nodes have last said of their ranks."""
-    found: dict[int, Beat] = {}
+    by_rank: dict[int, Beat] = {}
     for path in shared.glob("node-*.json"):
         with suppress(UserError, OSError):  # replaced while it was read: a network file system may say that it is stale
-            found |= read_model(path, Report, "").beats
-    return found
+            by_rank |= read_model(path, Report, "").beats
+    return by_rank
 
 
 def cost_of(shared: Path, request: Request, here: Cost) -> Cost:

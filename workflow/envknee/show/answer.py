@@ -90,8 +90,8 @@ def answered_series(verdict: Verdict) -> Series | None:
     """Return horizon and batch of all recommended points, where they are the same."""
     learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
     timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
-    found = timed or learned
-    return found.pop() if len(found) == 1 else None
+    series = timed or learned
+    return series.pop() if len(series) == 1 else None
 
 
 def _short(limit: ThroughputLimit | LearningLimit, ends: Headline | ThroughputLimit | LearningLimit) -> str:

@@ -45,7 +45,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
-    advice = [("advice", found.statement) for found in (verdict.remedies, verdict.rules) if found is not None]
+    advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
     # Beside the arms: title, heads, a rule, the report, and what says more.
     most = MOST_LINES - 5 - 2 * len(advice)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]

@@ -125,21 +125,21 @@ def _node(name: str, cpu_ids: str, mem_mb: str, gres: str) -> Node:
 def problems(study: Study, allocation: Allocation) -> list[str]:
     """Return what of a study cannot run on these nodes. Pure."""
     most = max(node.count(None) for node in allocation.nodes)
-    found = []
+    messages = []
     for arm in sorted(study.arms):
         shape = allocation.shape_of(study, arm)
         fitting = [node for node in allocation.nodes if node.count(None) >= shape.gpus]
         if not fitting:
-            found.append(
+            messages.append(
                 f"arms.{arm}: {shape} asked for, and no node of job {allocation.job_id} has more than {most}."
                 " Change `gpus:` of the arm, or ask for other nodes (--gres=gpu:N is for each node)"
             )
         elif len(fitting) < shape.nodes:
-            found.append(
+            messages.append(
                 f"arms.{arm}: {shape} asked for, and job {allocation.job_id} has {len(fitting)} such."
                 " Change `nodes:` of the arm, or ask for more nodes"
             )
-    return found
+    return messages
 
 
 def enter(environment: MutableMapping[str, str]) -> None:

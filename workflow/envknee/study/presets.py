@@ -60,8 +60,8 @@ def read(name: str) -> Preset:
         )
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        told = {field: data.pop(field) for field in Preset._fields if field != "command"}
-        return Preset(**told, command=data)
+        fields = {field: data.pop(field) for field in Preset._fields if field != "command"}
+        return Preset(**fields, command=data)
     except (OSError, yaml.YAMLError) as error:
         raise ValueError(f"the preset {path} cannot be read: {error}") from error
     except (AttributeError, KeyError, TypeError) as error:
@@ -77,8 +77,8 @@ def main() -> None:
     name = parser.parse_args().name
     if name is None:
         width = max(map(len, names()))
-        for one in names():
-            print(f"{one:<{width}}  {read(one).about}")
+        for preset in names():
+            print(f"{preset:<{width}}  {read(preset).about}")
         return
     try:
         read(name)

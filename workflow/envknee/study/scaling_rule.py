@@ -140,4 +140,4 @@ def _what_is_legal(scaling: Scaling, num_envs: int, horizon: int, batch_size: in
 def _around(size: int, most: int) -> Iterator[int]:
     """Give the whole numbers from 1 to `most`, the nearest to `size` first."""
     for distance in range(max(size, most)):
-        yield from (one for one in dict.fromkeys((size - distance, size + distance)) if 1 <= one <= most)
+        yield from (number for number in dict.fromkeys((size - distance, size + distance)) if 1 <= number <= most)

@@ -123,7 +123,9 @@ def check(env_cfg: Any, may_fetch: bool) -> None:
             continue
         file.put(str(path))
         if not may_fetch:
-            missing += [f"env.{file.name}: {path} names {one}, which is not there" for one in unresolved(path)]
+            missing += [
+                f"env.{file.name}: {path} names {reference}, which is not there" for reference in unresolved(path)
+            ]
     if missing:
         raise UserError("\n    ".join(missing))
     remote = fetched(env_cfg)
@@ -145,7 +147,7 @@ def unresolved(usd: Path) -> list[str]:
         _, _, missing = find(str(usd))
     except Tf.ErrorException as error:
         return [f"something that does not open ({str(error).strip()})"]
-    return sorted(one for one in missing if not one.endswith(".mdl"))
+    return sorted(reference for reference in missing if not reference.endswith(".mdl"))
 
 
 REMEDY = (

@@ -145,10 +145,10 @@ def around(
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
         if before is not None:
             before(*arguments)
-        found = original(*arguments, **keywords)
+        result = original(*arguments, **keywords)
         if after is not None:
             after(*arguments)
-        return found
+        return result
 
     setattr(owner, method, wrapped)
 
@@ -168,10 +168,10 @@ def _around_part(
         is_meant = _part_of(arguments, keywords) in parts
         if is_meant and before is not None:
             before()
-        found = whole(*arguments, **keywords)
+        result = whole(*arguments, **keywords)
         if is_meant and after is not None:
             after()
-        return found
+        return result
 
     setattr(owner, method, wrapped)
 

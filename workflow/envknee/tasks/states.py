@@ -45,7 +45,7 @@ def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
 def state(scene: Any) -> dict[str, list[torch.Tensor]]:
     """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]: the simulation's own."""
     poses = {f"body_pose/{name}": [robot.data.body_link_pose_w.torch] for name, robot in scene.articulations.items()}
-    objects = {f"body_pose/{name}": [thing.data.root_link_pose_w.torch] for name, thing in scene.rigid_objects.items()}
+    objects = {f"body_pose/{name}": [body.data.root_link_pose_w.torch] for name, body in scene.rigid_objects.items()}
     return joints(scene) | poses | objects
 
 

@@ -57,7 +57,7 @@ def look_at(name: str) -> Listed:
     """Find out what a task needs, from its configuration alone: nothing is simulated or fetched."""
     kwargs = gymnasium.registry[name].kwargs
     trainers = tuple(trainer for trainer, library in TRAINERS.items() if f"{library}{tasks.AGENT}" in kwargs)
-    found: dict[str, str | None] = {}
+    simulators: dict[str, str | None] = {}
     lacking: set[str] = set()
     why_not = ""
     for simulator, choices in CHOICES.items():
@@ -69,10 +69,10 @@ def look_at(name: str) -> Listed:
                 why_not = why_not or _reason(error)
                 continue
             if does == simulator:
-                found[simulator] = presets
+                simulators[simulator] = presets
                 lacking |= _lacking(env_cfg)
                 break
-    return Listed(name, trainers, found, None if found else why_not, tuple(sorted(lacking)))
+    return Listed(name, trainers, simulators, None if simulators else why_not, tuple(sorted(lacking)))
 
 
 def _lacking(env_cfg: Any) -> set[str]:

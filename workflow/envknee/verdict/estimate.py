@@ -70,9 +70,9 @@ def estimate(
     best = below[0].num_envs if below else None
     dips = [b for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False) if fps[b] < min(fps[a], fps[c])]
     jumps = [
-        two.num_envs
-        for one, two in zip(steps, steps[1:], strict=False)
-        if two.gain_lower > one.gain_upper and one.gain < delta <= two.gain
+        larger.num_envs
+        for smaller, larger in zip(steps, steps[1:], strict=False)
+        if larger.gain_lower > smaller.gain_upper and smaller.gain < delta <= larger.gain
     ]
     by_law = None
     if law is not None and law.used and law.half_saturation_num_envs is not None:

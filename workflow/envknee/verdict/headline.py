@@ -89,11 +89,11 @@ def _saves(
     records: Sequence[Record], series: Series, num_envs: int, soonest: BestPoint | None, study: Study
 ) -> list[Saving]:
     """Return what the recommended point saves where learning trials ran there, or else what the soonest point saves."""
-    found = savings.analyse(records, series, num_envs, study.decide)
-    if not found and soonest is not None:
+    saved = savings.analyse(records, series, num_envs, study.decide)
+    if not saved and soonest is not None:
         there = Series(series.arm, soonest.horizon, soonest.batch_size)
-        found = savings.analyse(records, there, soonest.num_envs, study.decide)
-    return found
+        saved = savings.analyse(records, there, soonest.num_envs, study.decide)
+    return saved
 
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:

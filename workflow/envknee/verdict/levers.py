@@ -131,8 +131,8 @@ def _neighbours(
     return pairs.get(num_envs) or (pairs[max(pairs)] if pairs else None)
 
 
-def _change(one: doublings.Level, two: doublings.Level, confidence: float, sign: int) -> Change:
-    value, *ends = doublings.difference(one, two, confidence)
+def _change(smaller: doublings.Level, larger: doublings.Level, confidence: float, sign: int) -> Change:
+    value, *ends = doublings.difference(smaller, larger, confidence)
     lower, upper = (None if end is None else doublings.expm1(sign * end) for end in ends[::sign])
     return Change(value=math.expm1(sign * value), lower=lower, upper=upper)
 
@@ -152,7 +152,7 @@ def _judged(
 def _worded(name: str, pair: _Pair, change: Change | None, of: str) -> str:
     assert change is not None
     place = 1 if name == "longer horizon" else 2
-    sizes = " to ".join(f"{one[place]:,}" for one in pair)
+    sizes = " to ".join(f"{point[place]:,}" for point in pair)
     ends = (
         "one repeat"
         if change.lower is None or change.upper is None

@@ -74,11 +74,11 @@ def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = Tru
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
     evidence = _relative_over_absolute(design, peaks, columns)
-    found = _fitted(design, peaks, columns, evidence > 0.0, with_noise)
+    fit = _fitted(design, peaks, columns, evidence > 0.0, with_noise)
     # Repeats that agree tell nothing of how points err: the evidence is that of as many trials as points.
-    if found.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
-        found = dataclasses.replace(found, other=_fitted(design, peaks, columns, not found.relative, with_noise))
-    return found, ""
+    if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
+        fit = dataclasses.replace(fit, other=_fitted(design, peaks, columns, not fit.relative, with_noise))
+    return fit, ""
 
 
 def _fitted(

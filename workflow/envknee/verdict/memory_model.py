@@ -56,19 +56,19 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
 
 def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
     """Return the parts of the fitted model, each with its interval."""
-    known = [one for one in (fit, fit.other) if one is not None and one.covariance is not None]
+    known = [model for model in (fit, fit.other) if model is not None and model.covariance is not None]
 
     def ends(column: int, side: int) -> list[float]:
         return [
             max(
                 float(
-                    one.values[column]
-                    + side * one.reach(confidence) * math.sqrt(max(one.covariance[column, column], 0.0))
+                    model.values[column]
+                    + side * model.reach(confidence) * math.sqrt(max(model.covariance[column, column], 0.0))
                 ),
                 0.0,
             )
-            for one in known
-            if one.covariance is not None
+            for model in known
+            if model.covariance is not None
         ]
 
     return [
@@ -103,19 +103,21 @@ def largest_fitting(
     per_env = np.array([0.0, 1.0, series.horizon, batch_per_env])
     fixed = np.array([1.0, 0.0, 0.0, fixed_batch])
 
-    def end(one: Fit, side: int) -> int | None:
+    def end(model: Fit, side: int) -> int | None:
         """Return the largest num_envs whose peak, `side` times its prediction interval away, fits; None where every one does.
 
         (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): the smaller root above 0 is where the upper end of the peak leaves the memory, the
         larger one where the lower end does, if it ever does.
         """
-        b, free = float(per_env @ one.values), available_gb - float(fixed @ one.values)
-        if side == 0 or one.covariance is None:
+        b, free = float(per_env @ model.values), available_gb - float(fixed @ model.values)
+        if side == 0 or model.covariance is None:
             return None if b <= 0.0 else max(_whole(free / b), 0)
-        t2 = one.reach(settings.confidence) ** 2
-        q0, q1, q2 = (float(u @ one.covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
+        t2 = model.reach(settings.confidence) ** 2
+        q0, q1, q2 = (
+            float(u @ model.covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env))
+        )
         # Peaks at the end are all the memory: that scales the noise of one more trial.
-        q0 += (one.noise * (available_gb if one.relative else 1.0)) ** 2
+        q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
         square, half, rest = b**2 - t2 * q2, b * free + t2 * q1, free**2 - t2 * q0
         if side > 0 and (free <= 0.0 or rest <= 0.0):
             return 0
@@ -126,10 +128,10 @@ def largest_fitting(
         return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else None
 
     largest = end(fit, 0)
-    known = [one for one in (fit, fit.other) if one is not None and one.covariance is not None]
+    known = [model for model in (fit, fit.other) if model is not None and model.covariance is not None]
     if not known:
         return largest, None, None
-    lower, upper = ([end(one, side) for one in known] for side in (1, -1))
+    lower, upper = ([end(model, side) for model in known] for side in (1, -1))
     bounded = [size for size in lower if size is not None]
     return (
         largest,

@@ -36,7 +36,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
             by_point.setdefault(point, []).append(record.gradients)
     scales = []
     for (num_envs, horizon, batch_size), squares in sorted(
-        by_point.items(), key=lambda one: (*one[0][:2], one[0][2] or 0)
+        by_point.items(), key=lambda item: (*item[0][:2], item[0][2] or 0)
     ):
         scale = noise_scale(squares, settings.confidence)
         assert scale is not None, "a point is there because a trial told its gradients"
@@ -83,8 +83,8 @@ def _fieller(
     t = float(stdtrit(samples - 1, (1.0 + confidence) / 2))
     (c_noise, c_both), (_, c_signal) = np.cov(noise, signal) / samples
     a, b, d = (
-        float(one * two - t**2 * covariance)
-        for one, two, covariance in (
+        float(first * second - t**2 * covariance)
+        for first, second, covariance in (
             (signal.mean(), signal.mean(), c_signal),
             (noise.mean(), signal.mean(), c_both),
             (noise.mean(), noise.mean(), c_noise),

@@ -33,10 +33,10 @@ RESOLUTION_S = 1e-6
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
     """Return the phase laws of every series whose trials tell their phases."""
-    found = (
+    candidates = (
         _of_series(series, by_size, settings.confidence) for series, by_size in by_series(records, "throughput").items()
     )
-    return [laws for laws in found if laws is not None]
+    return [laws for laws in candidates if laws is not None]
 
 
 def fit(

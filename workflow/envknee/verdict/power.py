@@ -92,19 +92,19 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     return power_words(power(sweep.all_repeats, cv, settings.delta, settings.confidence, paired), source)
 
 
-def power_words(found: Power, of: str) -> str:
+def power_words(power: Power, of: str) -> str:
     """Return the power in two sentences.
 
     Args:
-        found: the power
+        power: the power
         of: where the noise is from, such as `published GPU studies`
     """
-    if found.repeats < LEAST_REPEATS:
-        few = "1 repeat decides" if found.repeats == 1 else f"{found.repeats} repeats decide"
+    if power.repeats < LEAST_REPEATS:
+        few = "1 repeat decides" if power.repeats == 1 else f"{power.repeats} repeats decide"
         first = f"Power: {few} nothing, {LEAST_REPEATS} are the least."
     else:
-        first = f"Power: with {found.repeats} repeats a plateau is shown in {found.of_plateau:.0%} of such studies."
-    wanted = f"over {MOST_REPEATS}" if found.enough_repeats is None else f"{found.enough_repeats}"
-    more = f" {wanted} repeats would show it in {ENOUGH:.0%}." if found.of_plateau < ENOUGH else ""
-    pairs = "; sizes compared within each process" if found.paired else ""
-    return f"{first}{more} (cut-off {found.delta:.0%}; noise between processes {found.cv:.1%}, {of}{pairs})"
+        first = f"Power: with {power.repeats} repeats a plateau is shown in {power.of_plateau:.0%} of such studies."
+    wanted = f"over {MOST_REPEATS}" if power.enough_repeats is None else f"{power.enough_repeats}"
+    more = f" {wanted} repeats would show it in {ENOUGH:.0%}." if power.of_plateau < ENOUGH else ""
+    pairs = "; sizes compared within each process" if power.paired else ""
+    return f"{first}{more} (cut-off {power.delta:.0%}; noise between processes {power.cv:.1%}, {of}{pairs})"

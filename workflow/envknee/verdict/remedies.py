@@ -158,8 +158,8 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
             return None
         return math.log(max(end, LEAST_ENVS) / wall.largest_num_envs)
 
-    def joined(one: float | None, two: float | None) -> float | None:
-        return None if one is None or two is None else math.hypot(one, two)
+    def joined(first: float | None, second: float | None) -> float | None:
+        return None if first is None or second is None else math.hypot(first, second)
 
     down = joined(reach(own, own.largest_num_envs_lower), reach(other, other.largest_num_envs_upper))
     up = joined(reach(own, own.largest_num_envs_upper), reach(other, other.largest_num_envs_lower))

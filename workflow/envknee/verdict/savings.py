@@ -70,19 +70,19 @@ def _saving(
     # On the CPU, hours of the whole machine part.
     devices = learning_trials.gpus_of(first) or 1
     costs = [learning_trials.seconds_of(by_size[size]) for size in (num_envs, other)]
-    one, two = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
-    hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (one, two))
-    _, *ends_of_ratio = doublings.difference(one, two, settings.confidence)
-    upper, lower = (None if end is None or two.at_most else -doublings.expm1(end) for end in ends_of_ratio)
+    chosen, compared = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
+    hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (chosen, compared))
+    _, *ends_of_ratio = doublings.difference(chosen, compared, settings.confidence)
+    upper, lower = (None if end is None or compared.at_most else -doublings.expm1(end) for end in ends_of_ratio)
     saved = 1.0 - hours / against_hours
     device = "GPU" if learning_trials.gpus_of(first) else "CPU"
-    seeds = min(one.repeats, two.repeats)
+    seeds = min(chosen.repeats, compared.repeats)
     ranks = Ranks.of(first.request)
     why = " (the most FPS of these trials)" if against == "largest FPS" else ""
     # The other point spends its bound or more: what is saved beside the bound can only grow, and what is lost only shrink.
-    share = f"{'at least ' if two.at_most else ''}{saved:.0%} less"
+    share = f"{'at least ' if compared.at_most else ''}{saved:.0%} less"
     if saved < 0.0:
-        share = f"{'at most ' if two.at_most else ''}{-saved:.0%} more"
+        share = f"{'at most ' if compared.at_most else ''}{-saved:.0%} more"
     ends = "" if lower is None or upper is None else f"; saved {percent(lower, 0)} to {percent(upper, 0)}"
     return Saving(
         num_envs=num_envs,
@@ -96,11 +96,11 @@ def _saving(
         saved=saved,
         saved_lower=lower,
         saved_upper=upper,
-        at_least=two.at_most,
+        at_least=compared.at_most,
         seeds=seeds,
         statement=(
             f"{num_envs:,} environments{ranks.each} spend {hours:.3g} {device}-hours to the target,"
-            f" {share} than {other:,}{why} with {'at least ' if two.at_most else ''}{against_hours:.3g}"
+            f" {share} than {other:,}{why} with {'at least ' if compared.at_most else ''}{against_hours:.3g}"
             f" ({seeds} seed{'' if seeds == 1 else 's'}{ends})"
         ),
     )

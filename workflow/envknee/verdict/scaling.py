@@ -56,8 +56,8 @@ def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size
         world_size: how many ranks these are
         confidence: of the two-sided interval
     """
-    one, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
-    log_ratio, lower, upper = doublings.difference(one, together, confidence)
+    alone, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
+    log_ratio, lower, upper = doublings.difference(alone, together, confidence)
     log_ranks = math.log(world_size)
     if lower is None or upper is None:
         return Efficiency(math.exp(log_ratio - log_ranks), None, None)
@@ -95,27 +95,27 @@ def _side(arm: str, records: Sequence[Record], ranks: Ranks) -> _Side:
 def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several = _side(arm, records, ranks)
-    one = _side(partner or "", records, ranks.alone)
+    alone = _side(partner or "", records, ranks.alone)
     # With `auto` the partner may have run on the CPU, and in a cluster on another kind of GPU.
-    alike = not one.devices or not several.devices or one.devices == several.devices
+    alike = not alone.devices or not several.devices or alone.devices == several.devices
     points = [
-        _point(point, one.timed(point), several.timed(point), found, ranks, settings.confidence)
-        for point, found in several.points.items()
-        if alike and several.timed(point) and one.timed(point)
+        _point(point, alone.timed(point), several.timed(point), trials, ranks, settings.confidence)
+        for point, trials in several.points.items()
+        if alike and several.timed(point) and alone.timed(point)
     ]
     missing = what_to_add(arm, arms)
     notes = [missing] if missing else []
     if partner is not None and alike:
-        notes += _not_compared(one, several)
+        notes += _not_compared(alone, several)
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
         partner=partner,
         confidence=settings.confidence,
         points=points,
-        slowest_rank_share=_slowest_share([record for found in several.points.values() for record in found]),
+        slowest_rank_share=_slowest_share([record for trials in several.points.values() for record in trials]),
         notes=[*notes, *_batch_notes(points, ranks)],
-        statement=_statement(points, partner, one, several, alike),
+        statement=_statement(points, partner, alone, several, alike),
     )
 
 
@@ -128,12 +128,12 @@ def _point(
     confidence: float,
 ) -> ScalingPoint:
     horizon, batch_size, num_envs = point
-    found = efficiency(one_rank, all_ranks, ranks.world_size, confidence)
-    speedup = found.value * ranks.world_size
-    if found.lower is None or found.upper is None:
+    ratio = efficiency(one_rank, all_ranks, ranks.world_size, confidence)
+    speedup = ratio.value * ranks.world_size
+    if ratio.lower is None or ratio.upper is None:
         sure = "one repeat: no interval"
     else:
-        sure = f"{percent(found.lower, 0)} to {percent(found.upper, 0)}"
+        sure = f"{percent(ratio.lower, 0)} to {percent(ratio.upper, 0)}"
     return ScalingPoint(
         num_envs=num_envs,
         horizon=horizon,
@@ -141,15 +141,15 @@ def _point(
         fps_one_rank=statistics.geometric_mean(one_rank),
         fps_all_ranks=statistics.geometric_mean(all_ranks),
         speedup=speedup,
-        efficiency=found.value,
-        efficiency_lower=found.lower,
-        efficiency_upper=found.upper,
+        efficiency=ratio.value,
+        efficiency_lower=ratio.lower,
+        efficiency_upper=ratio.upper,
         repeats_one_rank=len(one_rank),
         repeats_all_ranks=len(all_ranks),
         slowest_rank_share=_slowest_share(records),
         statement=(
             f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {num_envs:,} environments each, horizon {horizon},"
-            f" {shown_batch(batch_size)} (efficiency {percent(found.value, 0)}, {sure})"
+            f" {shown_batch(batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"
         ),
     )
 
@@ -165,10 +165,10 @@ def _slowest_share(records: Sequence[Record]) -> float | None:
     return statistics.median(shares) if shares else None
 
 
-def _not_compared(one: _Side, several: _Side) -> list[str]:
+def _not_compared(alone: _Side, several: _Side) -> list[str]:
     """Return why points that one side timed have no efficiency, a sentence for each series and reason."""
     reasons: dict[tuple[Series, str], list[int]] = {}
-    for side, other in ((several, one), (one, several)):
+    for side, other in ((several, alone), (alone, several)):
         for point in other.points:
             if other.timed(point) and not side.timed(point):
                 statuses = {record.outcome.status for record in side.points.get(point, ())}
@@ -201,14 +201,14 @@ def _batch_notes(points: Sequence[ScalingPoint], ranks: Ranks) -> list[str]:
     return notes
 
 
-def _statement(points: Sequence[ScalingPoint], partner: str | None, one: _Side, several: _Side, alike: bool) -> str:
+def _statement(points: Sequence[ScalingPoint], partner: str | None, alone: _Side, several: _Side, alike: bool) -> str:
     if partner is None:
-        return f"no efficiency: no arm of the study is this one on {one.ranks}"
+        return f"no efficiency: no arm of the study is this one on {alone.ranks}"
     if not alike:
-        names = [" and ".join(sorted(side.devices)) for side in (several, one)]
+        names = [" and ".join(sorted(side.devices)) for side in (several, alone)]
         return f"no efficiency: this arm ran on {names[0]}, and arm {partner} on {names[1]}"
     if not points:
-        return f"no efficiency: no point is timed on {several.ranks} and on {one.ranks} (arm {partner})"
+        return f"no efficiency: no point is timed on {several.ranks} and on {alone.ranks} (arm {partner})"
     fastest = max(points, key=lambda point: point.fps_all_ranks)
     if len(points) == 1:
         return fastest.statement

@@ -16,9 +16,9 @@ class Ranks(NamedTuple):
     word: Literal["GPU", "rank"]
 
     @classmethod
-    def of(cls, one: Arm | Request) -> "Ranks":
+    def of(cls, source: Arm | Request) -> "Ranks":
         """Return the ranks of an arm, or of a trial."""
-        return cls(one.world_size, "rank" if one.gpus == 0 else "GPU")
+        return cls(source.world_size, "rank" if source.gpus == 0 else "GPU")
 
     @property
     def each(self) -> str:

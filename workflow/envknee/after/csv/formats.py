@@ -96,9 +96,9 @@ def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]
     said = []
     for column in [column for column in ALIASES if column in known and column not in names]:
         by_rank = [
-            (*found, place)
+            (*rank, place)
             for place, (given, cell) in enumerate(itertools.zip_longest(header, first[: len(header)], fillvalue=""))
-            if (found := _rank(given, cell, column))
+            if (rank := _rank(given, cell, column))
         ]
         if by_rank:
             _, factor, place = min(by_rank)

@@ -214,8 +214,8 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
     cells = ["" if cell.lower() in NOTHING else cell for cell in cells]
     named = {name: scaled(cells[place], name, header.factors[place]) for name, place in places.items()}
     # Some write it in another column and leave a dash where the number would be.
-    told = cells if not named["fps"] else [named["fps"]]
-    no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in told)
+    candidates = cells if not named["fps"] else [named["fps"]]
+    no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
     if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
         named["vram_gb"] = ""
     values = {

@@ -95,7 +95,7 @@ def decide(
         memory_margin=settings.memory_margin,
         series=verdicts,
         memory=_memory(table, source, settings, device_gb),
-        notes=_notes(table, any(one.throughput.law and one.throughput.law.used for one in verdicts)),
+        notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
     )
 
 
@@ -115,9 +115,9 @@ def measure_next(limit: ThroughputLimit, best: Estimate | None) -> str | None:
     if best is not None and (best.num_envs is not None or failed is None):
         size = best.num_envs or sizes[-1]
         half = failed is not None and failed <= 2 * size and size % 2 == 0
-        one, two = (size // 2, size) if half else (size, 2 * size)
+        smaller, larger = (size // 2, size) if half else (size, 2 * size)
         return (
-            f"Measure {one:,} and {two:,} environments, {LEAST_REPEATS} times each in separate processes: fewer"
+            f"Measure {smaller:,} and {larger:,} environments, {LEAST_REPEATS} times each in separate processes: fewer"
             " cannot tell a gain from noise."
         )
     if not limit.gains:

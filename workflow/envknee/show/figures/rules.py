@@ -27,7 +27,7 @@ def draw_rules(evidence: Evidence) -> Figure:
     series = {
         r: Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for r, rule in enumerate(rules)
     }
-    looks = {one: look for one, look in looks_of(verdict).items() if one in series.values()}
+    looks = {candidate: look for candidate, look in looks_of(verdict).items() if candidate in series.values()}
     figure, (seconds, frames, speeds) = canvas(
         verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
     )

@@ -92,8 +92,8 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
         UserError: when there is no such program.
     """
     program = argv[0]
-    found = shutil.which(str(start / program) if "/" in program else program, path=path)
-    if found is None:
+    executable = shutil.which(str(start / program) if "/" in program else program, path=path)
+    if executable is None:
         folders = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_dir()]
         beside = {file.name for folder in folders for file in folder.iterdir()}
         raise UserError(
@@ -101,7 +101,7 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
             f" path such as /home/me/venv/bin/{Path(program).name}. PATH is {path}"
         )
     files = [str(start / text) if _is_file(start, text) else text for text in argv[1:]]
-    return [found, *files]
+    return [executable, *files]
 
 
 def _is_file(start: Path, text: str) -> bool:
@@ -113,9 +113,9 @@ def _is_file(start: Path, text: str) -> bool:
 
 def packages_beside(program: str, names: Sequence[str]) -> dict[str, str]:
     """Return the versions of packages in the virtual environment that a program lies in, without running anything."""
-    found = {}
+    versions = {}
     for info in Path(program).parent.parent.glob("lib/python3*/site-packages/*.dist-info"):
         name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
         if (plain := name.lower().replace("_", "-")) in names:
-            found[plain] = version
-    return found
+            versions[plain] = version
+    return versions

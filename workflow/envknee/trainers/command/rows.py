@@ -64,20 +64,20 @@ class Builder:
         done, self._open = self._open, None
         return [] if done is None else [done]
 
-    def figure(self, told: Told, name: Name) -> float | None:
+    def figure(self, entry: Told, name: Name) -> float | None:
         """Return what a row tells of something, under the first of its names that is there; None where it does not."""
         for candidate in self.rows.names.get(name, [name] if self.rows.source == "regex" else []):
-            if candidate in told.values:
-                return told.values[candidate]
+            if candidate in entry.values:
+                return entry.values[candidate]
         return None
 
-    def losses(self, told: Told) -> dict[str, float]:
+    def losses(self, entry: Told) -> dict[str, float]:
         """Return the losses that a row tells, by their short names."""
         of_regex = self.rows.source == "regex"
         return {
-            short: told.values[name]
+            short: entry.values[name]
             for short, tag in self.rows.losses.items()
-            if (name := short if of_regex else tag) in told.values
+            if (name := short if of_regex else tag) in entry.values
         }
 
     def _begins(self, event: Event) -> bool:
@@ -127,13 +127,13 @@ def unlike_clock(told_fps: Sequence[float], clock_fps: Sequence[float]) -> str |
 
 def missing(rows: Rows, seen: Iterable[str]) -> str:
     """Return why a log that was there made no row: which names it lacks, and the nearest that it has."""
-    told = sorted(seen)
+    seen_names = sorted(seen)
     wanted = rows.row or [name for names in rows.names.values() for name in names] or [rows.step_name]
-    if not told:
+    if not seen_names:
         return (
             f"nothing was found in {rows.path!r}"
             if rows.source != "regex"
             else "no line that it printed matches command.rows.patterns"
         )
-    named = ", ".join(f"{name!r}{nearest(name, told)}" for name in wanted[:4])
-    return f"its log has none of {named}. It has: {', '.join(told[:30])}"
+    named = ", ".join(f"{name!r}{nearest(name, seen_names)}" for name in wanted[:4])
+    return f"its log has none of {named}. It has: {', '.join(seen_names[:30])}"

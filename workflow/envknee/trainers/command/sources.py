@@ -114,19 +114,19 @@ class Lines:
     def _values(self, path: Path, line: str) -> dict[str, float] | None:
         try:
             if self.rows.source == "jsonl":
-                told = _flat(json.loads(line))
+                values = _flat(json.loads(line))
             else:
                 cells = next(csv.reader([line]))
                 if path not in self._header:
                     self._header[path] = [cell.strip() for cell in cells]
                     self.seen.update(self._header[path])
                     return None
-                told = {name: _number(cell) for name, cell in zip(self._header[path], cells, strict=False)}
+                values = {name: _number(cell) for name, cell in zip(self._header[path], cells, strict=False)}
         except (ValueError, csv.Error):
             self.unreadable = self.unreadable or line
             return None
-        self.seen.update(told)
-        return {name: value for name, value in told.items() if value is not None}
+        self.seen.update(values)
+        return {name: value for name, value in values.items() if value is not None}
 
     def _event(self, values: dict[str, float], now_unix_s: float) -> Event:
         time_s = values.get(self.rows.time_name) if self.rows.time_name else None
@@ -167,12 +167,12 @@ class Printed:
                     )
 
 
-def _flat(told: Any, before: str = "") -> dict[str, float | None]:
+def _flat(parsed: Any, before: str = "") -> dict[str, float | None]:
     """Return the numbers of a JSON object by name; those of objects in it as `outer/inner`."""
-    if not isinstance(told, dict):
+    if not isinstance(parsed, dict):
         raise ValueError("a JSON line is expected to be an object")
     numbers: dict[str, float | None] = {}
-    for name, value in told.items():
+    for name, value in parsed.items():
         if isinstance(value, dict):
             numbers |= _flat(value, f"{before}{name}/")
         elif isinstance(value, int | float) and not isinstance(value, bool):

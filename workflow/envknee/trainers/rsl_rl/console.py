@@ -24,8 +24,8 @@ def log_late(runner: Any) -> None:
     ) -> None:
         if logger.writer is None:
             return
-        if found := extras.get("episode", extras.get("log")):
-            logger.ep_extras.append(found)
+        if episode := extras.get("episode", extras.get("log")):
+            logger.ep_extras.append(episode)
         rewards.append(new_rewards)
         dones.append(new_dones)
 

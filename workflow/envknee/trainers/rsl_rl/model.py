@@ -67,10 +67,10 @@ class LeanCNNModel(CNNModel):
         # Fused, acting takes no more memory than an environment step does.
         if at_once and not self.steps.fused and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
-        found: Any = {group: obs[group] for group in self.obs_groups_2d}
-        device: torch.device = found[self.obs_groups_2d[0]].device
+        observations: Any = {group: obs[group] for group in self.obs_groups_2d}
+        device: torch.device = observations[self.obs_groups_2d[0]].device
         images = []
-        for group, image in found.items():
+        for group, image in observations.items():
             is_fused = bool(self.steps.fused) and image.dtype in (torch.uint8, torch.int64)
             with torch.autocast(device.type, torch.bfloat16) if is_fused else nullcontext():
                 if is_fused:

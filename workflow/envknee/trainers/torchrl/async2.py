@@ -62,7 +62,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             meter.rollout_observations = rollouts.next_observations()
             rollout = rollouts.collect()
             action_std = rollout["scale"].mean().item()  # waits for the last copy to the learner's device, too
-            losses, told = finish(update, updates - last_acted, meter)
+            losses, side = finish(update, updates - last_acted, meter)
             updates += update is not None
             last, last_acted = rollout, acting
             if update is not None and updates % sync_every == 0:
@@ -70,7 +70,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
                     hand_over(learner, rollouts)
                 acting = updates
             # This waits for the weights to have arrived, too: the next update writes those that they were copied from.
-            meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=told)
+            meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=side)
 
 
 def finish(

@@ -118,10 +118,10 @@ class SampledActor(TensorDictModuleBase):
 
     def forward(self, tensordict: Any) -> Any:
         """Write distribution, action and its log-probability into `tensordict` [num_envs], and return it."""
-        found = self.actor.det_part(tensordict)
-        distribution = self.actor.build_dist_from_params(found)
+        output = self.actor.det_part(tensordict)
+        distribution = self.actor.build_dist_from_params(output)
         action = distribution.sample()
-        return found.update({"action": action, self.actor.log_prob_keys[0]: distribution.log_prob(action)})
+        return output.update({"action": action, self.actor.log_prob_keys[0]: distribution.log_prob(action)})
 
 
 def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:

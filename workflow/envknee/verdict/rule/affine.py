@@ -71,13 +71,13 @@ def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
     """
     pairs = [(x, value) for x, values in measured.items() for value in values]
     sizes, times = np.array([x for x, _ in pairs], dtype=float), np.array([value for _, value in pairs])
-    found = _robust(sizes, times[None])
-    fixed, slope = (float(value) for value in found[0])
+    estimate = _robust(sizes, times[None])
+    fixed, slope = (float(value) for value in estimate[0])
     fitted = fixed + slope * sizes
     errors = np.log(times / fitted)
     drawn = residuals.draws(errors, 2, confidence, (RESAMPLES, len(pairs)), centred=False)
     # A factor of twenty either way: two residuals can leave draws of any size.
-    resampled = _robust(sizes, fitted * np.exp(np.clip(drawn, -3.0, 3.0)), found, _scale(errors[None]))
+    resampled = _robust(sizes, fitted * np.exp(np.clip(drawn, -3.0, 3.0)), estimate, _scale(errors[None]))
     return Line(fixed, slope, resampled)
 
 
@@ -124,17 +124,17 @@ def _robust(
     Returns:
         shape (fits, 2)
     """
-    found = solve(sizes, times) if start is None else start
+    estimate = solve(sizes, times) if start is None else start
     for _ in range(HUBER_STEPS if start is None else RESAMPLED_STEPS):
-        fitted = found[:, :1] + found[:, 1:] * sizes
+        fitted = estimate[:, :1] + estimate[:, 1:] * sizes
         errors = np.log(times / fitted)
         limit = HUBER * (_scale(errors) if scale is None else scale)
         # No scale at all: more than half of the errors are nothing, and none is an outlier's.
         size = np.maximum(np.abs(errors), 1e-300)
         weights = np.where(limit > 0.0, np.sqrt(np.minimum(1.0, limit / size)), 1.0)
         # Gauss-Newton: ln t = ln f + (t0 + c N - f) / f. The floor keeps the target, and with it the fit, above 0.
-        found = _weighted(weights / fitted, weights * sizes / fitted, weights * (1.0 + np.maximum(errors, -0.9)))
-    return found
+        estimate = _weighted(weights / fitted, weights * sizes / fitted, weights * (1.0 + np.maximum(errors, -0.9)))
+    return estimate
 
 
 def _scale(errors: NDArray[np.float64]) -> NDArray[np.float64]:

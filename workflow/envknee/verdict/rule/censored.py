@@ -44,20 +44,20 @@ def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
     pairs = [(size, 2 * size) for size in sizes if 2 * size in seeds]
     known = {size: seeds[size] for size in sizes if seeds[size][0]}
     noise = _Noise(known)
-    found = []
-    for one, two in pairs:
-        ends = (seeds[one], seeds[two])
+    gains = []
+    for smaller, larger in pairs:
+        ends = (seeds[smaller], seeds[larger])
         repeats = min(len(arrived) + len(censored) for arrived, censored in ends)
-        if one not in known or two not in known:
+        if smaller not in known or larger not in known:
             logs = [statistics.fmean(math.log(value) for value in (*end[0], *end[1])) for end in ends]
-            found.append(Contrast(one, logs[0] - logs[1], None, math.nan, repeats, decides=False))
+            gains.append(Contrast(smaller, logs[0] - logs[1], None, math.nan, repeats, decides=False))
             continue
         enough = all(
             not censored or (len(arrived) + len(censored) >= LEAST_WITH_CENSORED and len(arrived) >= LEAST_ARRIVED)
             for arrived, censored in ends
         )
-        found.append(noise.contrast(one, two, repeats, enough))
-    return found
+        gains.append(noise.contrast(smaller, larger, repeats, enough))
+    return gains
 
 
 class _Noise:
@@ -84,18 +84,18 @@ class _Noise:
                 warnings.simplefilter("ignore")
                 self.unequal = float(bartlett(*several).pvalue) <= UNEQUAL
 
-    def contrast(self, one: int, two: int, repeats: int, decides: bool) -> Contrast:
+    def contrast(self, smaller: int, larger: int, repeats: int, decides: bool) -> Contrast:
         if self.unequal:
             # Costs: less is better, so the larger end comes first.
-            levels = [Level.of(one, [math.exp(-log) for log in self.logs[size]]) for size in (one, two)]
+            levels = [Level.of(smaller, [math.exp(-log) for log in self.logs[size]]) for size in (smaller, larger)]
             return of_levels(levels[0], levels[1])
-        log_gain = self.means[one] - self.means[two]
+        log_gain = self.means[smaller] - self.means[larger]
         if self.covariance is None:
-            return Contrast(one, log_gain, None, math.nan, repeats, decides=decides)
-        i, j = self.sizes.index(one), self.sizes.index(two)
+            return Contrast(smaller, log_gain, None, math.nan, repeats, decides=decides)
+        i, j = self.sizes.index(smaller), self.sizes.index(larger)
         c = self.covariance
         variance = max(float(c[i, i] + c[j, j] - 2.0 * c[i, j]), 0.0)
-        return Contrast(one, log_gain, variance, float(self.free), repeats, decides=decides)
+        return Contrast(smaller, log_gain, variance, float(self.free), repeats, decides=decides)
 
 
 def _fit(

@@ -67,36 +67,40 @@ class Contrast:
     """False where seeds that never arrived forbid a decision."""
 
 
-def of_levels(one: Level, two: Level) -> Contrast:
+def of_levels(smaller: Level, larger: Level) -> Contrast:
     """Return the contrast of two levels without blocks: Welch's t."""
-    noise = welch(one, two)
+    noise = welch(smaller, larger)
     variance, degrees = noise if noise else (None, math.nan)
-    return Contrast(one.num_envs, two.log_value - one.log_value, variance, degrees, min(one.repeats, two.repeats))
+    return Contrast(
+        smaller.num_envs, larger.log_value - smaller.log_value, variance, degrees, min(smaller.repeats, larger.repeats)
+    )
 
 
-def within_blocks(num_envs: int, one: Blocks, two: Blocks, step: float = 0.0) -> Contrast:
+def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0) -> Contrast:
     """Return what doubling gains within processes, and within machines where no process has both ends.
 
     Args:
         num_envs: of the smaller end
-        one: logarithms at N by block
-        two: logarithms at 2N by block
+        smaller: logarithms at N by block
+        larger: logarithms at 2N by block
         step: to a multiple of which all values are rounded; a variance is at least that of rounding
     """
-    both = [block for block in one if isinstance(block, Process) and block in two]
+    both = [block for block in smaller if isinstance(block, Process) and block in larger]
     if len(both) < FEWEST_PAIRED:
         both = []
-    machines = [_machines(end, both) for end in (one, two)]
+    machines = [_machines(end, both) for end in (smaller, larger)]
     if not both:
         return _within_machines(num_envs, machines[0], machines[1], step)
-    paired = _paired(num_envs, {block: statistics.fmean(two[block]) - statistics.fmean(one[block]) for block in both})
+    paired = _paired(
+        num_envs, {block: statistics.fmean(larger[block]) - statistics.fmean(smaller[block]) for block in both}
+    )
     common = [machine for machine in machines[0] if machine in machines[1]]
     alone = _within_machines(num_envs, machines[0], machines[1], step) if common else None
     if alone is None or alone.variance is None:
         return paired
     weight = sum(_weight(machines[0][machine], machines[1][machine]) for machine in common)
-    found = {*common} | {block.machine for block in both}
-    return _together(paired, len(both) / 2, alone, weight, len(found))
+    blocks = {*common} | {block.machine for block in both}
+    return _together(paired, len(both) / 2, alone, weight, len(blocks))
 
 
 def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
@@ -109,18 +113,18 @@ def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[flo
 
 def _machines(end: Blocks, without: Sequence[Process]) -> dict[Hashable, list[float]]:
     """Return machine -> logarithms, a process being one repeat of its machine."""
-    found: dict[Hashable, list[float]] = {}
+    by_machine: dict[Hashable, list[float]] = {}
     for block, logs in end.items():
         if not isinstance(block, Process):
-            found.setdefault(block, []).extend(logs)
+            by_machine.setdefault(block, []).extend(logs)
         elif block not in without:
-            found.setdefault(block.machine, []).append(statistics.fmean(logs))
-    return found
+            by_machine.setdefault(block.machine, []).append(statistics.fmean(logs))
+    return by_machine
 
 
-def _weight(one: Sequence[float], two: Sequence[float]) -> float:
+def _weight(smaller: Sequence[float], larger: Sequence[float]) -> float:
     """Return the inverse of the variance of a difference of means, in units of one repeat's."""
-    return len(one) * len(two) / (len(one) + len(two))
+    return len(smaller) * len(larger) / (len(smaller) + len(larger))
 
 
 def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
@@ -170,13 +174,13 @@ def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: fl
     )
 
 
-def _within_machines(num_envs: int, one: Blocks, two: Blocks, step: float) -> Contrast:
+def _within_machines(num_envs: int, smaller: Blocks, larger: Blocks, step: float) -> Contrast:
     """Return what doubling gains within machines, whose repeats are independent."""
-    common = [block for block in one if block in two]
+    common = [block for block in smaller if block in larger]
     if not common:
-        means = [statistics.fmean(value for values in end.values() for value in values) for end in (one, two)]
-        return Contrast(num_envs, means[1] - means[0], None, math.nan, _fewest(one, two), blocks=0)
-    ends = [[end[block] for block in common] for end in (one, two)]
+        means = [statistics.fmean(value for values in end.values() for value in values) for end in (smaller, larger)]
+        return Contrast(num_envs, means[1] - means[0], None, math.nan, _fewest(smaller, larger), blocks=0)
+    ends = [[end[block] for block in common] for end in (smaller, larger)]
     if len(common) == 1:
         levels = [_level(num_envs, end[0], step) for end in ends]
         return of_levels(levels[0], levels[1])
@@ -208,8 +212,8 @@ def _within_machines(num_envs: int, one: Blocks, two: Blocks, step: float) -> Co
     return Contrast(num_envs, log_gain, sum(shares), degrees, repeats, len(common), disagreement, parts)
 
 
-def _fewest(one: Blocks, two: Blocks) -> int:
-    return min(sum(map(len, end.values())) for end in (one, two))
+def _fewest(smaller: Blocks, larger: Blocks) -> int:
+    return min(sum(map(len, end.values())) for end in (smaller, larger))
 
 
 def _level(num_envs: int, logs: Sequence[float], step: float) -> Level:

@@ -58,23 +58,23 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def welch(one: Level, two: Level) -> tuple[float, float] | None:
+def welch(first: Level, second: Level) -> tuple[float, float] | None:
     """Return variance and degrees of freedom of the difference of two levels, or None where either has one repeat.
 
     Welch 1947 (Biometrika 34:28) and Satterthwaite 1946. Identical repeats that were not rounded leave no noise at all, and
     then the estimate decides.
     """
-    if one.variance is None or two.variance is None:
+    if first.variance is None or second.variance is None:
         return None
-    variance = one.variance + two.variance
-    spread = one.variance**2 / (one.repeats - 1) + two.variance**2 / (two.repeats - 1)
+    variance = first.variance + second.variance
+    spread = first.variance**2 / (first.repeats - 1) + second.variance**2 / (second.repeats - 1)
     return variance, variance**2 / spread if spread > 0.0 else math.inf
 
 
-def difference(one: Level, two: Level, confidence: float) -> tuple[float, float | None, float | None]:
-    """Return ln(two / one) with Welch's two-sided interval; no interval where either has one repeat."""
-    log_ratio = two.log_value - one.log_value
-    noise = welch(one, two)
+def difference(first: Level, second: Level, confidence: float) -> tuple[float, float | None, float | None]:
+    """Return ln(second / first) with Welch's two-sided interval; no interval where either has one repeat."""
+    log_ratio = second.log_value - first.log_value
+    noise = welch(first, second)
     if noise is None:
         return log_ratio, None, None
     width = half_width(*noise, (1.0 - confidence) / 2)

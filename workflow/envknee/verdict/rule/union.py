@@ -115,13 +115,13 @@ def decide(
         _tested(contrast, p, None if p is None else p_holm, below, alpha, tested_count)
         for contrast, p, p_holm, below in zip(contrasts, p_values, adjusted, in_sequence, strict=True)
     )
-    threshold = next((one.num_envs for one in doublings if one.shown_below), None)
+    threshold = next((doubling.num_envs for doubling in doublings if doubling.shown_below), None)
     last = doublings[-1] if doublings else None
     pays = None
     if last is not None and last.p_value is not None and last.lower_one_sided is not None:
         pays = last.lower_one_sided if last.lower_one_sided >= log_limit else None
     state: State = "reached" if threshold is not None else "still pays" if pays is not None else "undecided"
-    gain_more = {one.num_envs for one in doublings if one.band_lower >= log_limit}
+    gain_more = {doubling.num_envs for doubling in doublings if doubling.band_lower >= log_limit}
     return Decision(
         state=state,
         doublings=doublings,
@@ -129,11 +129,11 @@ def decide(
         still_pays=pays,
         more_repeats=more_repeats(doublings, log_limit, alpha, least_repeats) if state == "undecided" else None,
         lowest=next((size for size in sorted(sizes) if size not in gain_more), None) if doublings else None,
-        highest=next((one.num_envs for one in doublings if one.band_upper < log_limit), None),
+        highest=next((doubling.num_envs for doubling in doublings if doubling.band_upper < log_limit), None),
         resumes_at=tuple(
-            one.num_envs
-            for one in doublings
-            if threshold is not None and one.num_envs > threshold and one.contrast.log_gain > log_limit
+            doubling.num_envs
+            for doubling in doublings
+            if threshold is not None and doubling.num_envs > threshold and doubling.contrast.log_gain > log_limit
         ),
     )
 
@@ -145,14 +145,14 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
     """
     by_size = {contrast.num_envs: contrast for contrast in fresh if contrast.variance is not None}
 
-    def told(one: Tested) -> Tested:
-        contrast = by_size.get(one.num_envs)
+    def told(doubling: Tested) -> Tested:
+        contrast = by_size.get(doubling.num_envs)
         if contrast is None or contrast.variance is None:
-            return one
+            return doubling
         alpha = 1.0 - confidence
         two_sided, one_sided = (half_width(contrast.variance, contrast.degrees, tail) for tail in (alpha / 2, alpha))
         return replace(
-            one,
+            doubling,
             contrast=contrast,
             lower=contrast.log_gain - two_sided,
             upper=contrast.log_gain + two_sided,
@@ -161,19 +161,19 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
             fresh=True,
         )
 
-    return replace(decision, doublings=tuple(told(one) for one in decision.doublings))
+    return replace(decision, doublings=tuple(told(doubling) for doubling in decision.doublings))
 
 
 def _p_below(contrast: Contrast, log_limit: float) -> float:
     """Return the p-value of a gain of at least the limit: of each block's where they disagree, the largest."""
 
-    def p_of(one: Contrast) -> float:
-        assert one.variance is not None
-        if one.variance == 0.0:
-            return float(one.log_gain >= log_limit)
-        return float(stdtr(one.degrees, (one.log_gain - log_limit) / math.sqrt(one.variance)))
+    def p_of(part: Contrast) -> float:
+        assert part.variance is not None
+        if part.variance == 0.0:
+            return float(part.log_gain >= log_limit)
+        return float(stdtr(part.degrees, (part.log_gain - log_limit) / math.sqrt(part.variance)))
 
-    return max(p_of(one) for one in (contrast, *contrast.parts))
+    return max(p_of(part) for part in (contrast, *contrast.parts))
 
 
 def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
@@ -198,9 +198,9 @@ def _tested(
         if contrast.variance is None or not contrast.decides:
             return None
         ends = [
-            one.log_gain + side * half_width(one.variance, one.degrees, share)
-            for one in parts
-            if one.variance is not None
+            part.log_gain + side * half_width(part.variance, part.degrees, share)
+            for part in parts
+            if part.variance is not None
         ]
         return max(ends) if side > 0 else min(ends)
 
@@ -228,22 +228,25 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     """
     if not doublings:
         return None
-    now = min(one.contrast.repeats for one in doublings)
-    if any(one.contrast.variance is None for one in doublings):
+    now = min(doubling.contrast.repeats for doubling in doublings)
+    if any(doubling.contrast.variance is None for doubling in doublings):
         return least_repeats - now if now < least_repeats else None
     needed: list[int] = []
     suffix = 0
-    for one in reversed(doublings):
+    for doubling in reversed(doublings):
         # Where machines disagree each must show it.
-        gains = [part.log_gain for part in (one.contrast, *one.contrast.parts)]
+        gains = [part.log_gain for part in (doubling.contrast, *doubling.contrast.parts)]
         gap = log_limit - max(gains)
-        alone = _repeats_for(one.contrast, gap, alpha / 2)
+        alone = _repeats_for(doubling.contrast, gap, alpha / 2)
         suffix = max(suffix, alone) if alone is not None and suffix is not None else None
         if suffix is not None:
             needed.append(suffix)
-        if (by_holm := _repeats_for(one.contrast, gap, alpha / 2 / len(doublings))) is not None:
+        if (by_holm := _repeats_for(doubling.contrast, gap, alpha / 2 / len(doublings))) is not None:
             needed.append(by_holm)
-        if one is doublings[-1] and (pays := _repeats_for(one.contrast, min(gains) - log_limit, alpha)) is not None:
+        if (
+            doubling is doublings[-1]
+            and (pays := _repeats_for(doubling.contrast, min(gains) - log_limit, alpha)) is not None
+        ):
             needed.append(pays)
     return max(max(min(needed), least_repeats) - now, 1) if needed else None
 

@@ -27,17 +27,18 @@ def throughput_notes(
         notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
     elif few:
         notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
-    apart = [one.num_envs for one in decision.doublings if not one.contrast.blocks]
+    apart = [doubling.num_envs for doubling in decision.doublings if not doubling.contrast.blocks]
     if apart:
         pairs = ", ".join(f"{n:,} and {2 * n:,}" for n in apart)
         notes.append(
             f"no machine ran both {pairs}: what doubling gains there may be the machines', and decides nothing"
         )
     notes += [
-        f"machines disagree about doubling {one.num_envs:,} (p = {one.contrast.disagreement:.2g}): gains of"
-        f" {' and '.join(_share(part.log_gain) for part in one.contrast.parts)}; each of them must show that it stops paying"
-        for one in decision.doublings
-        if one.contrast.parts
+        f"machines disagree about doubling {doubling.num_envs:,} (p = {doubling.contrast.disagreement:.2g}): gains of"
+        f" {' and '.join(_share(part.log_gain) for part in doubling.contrast.parts)};"
+        " each of them must show that it stops paying"
+        for doubling in decision.doublings
+        if doubling.contrast.parts
     ]
     if fps and not decision.doublings:
         notes.append(_why_no_doubling(fps))
