@@ -186,7 +186,8 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
         print(output)  # shown where what follows fails, as are these
         print(what_jobs_said(site, cluster))
         assert sweep.returncode == 0, output
-        assert "cost" in output and "a job waited" in output, output
+        said = site.module("summary", "--all", str(site.results("tiny" if sweep is first else "other").root)).stdout
+        assert "cost" in said and "a job waited" in said, said
         if sweep is first:  # the other's was prepared under the Snakemake that was killed
             assert re.search(r"\(job \d+\): .* GB free in ", output) and "prepared stock on " in output
             # The nodes' GPUs are links to /dev/null: what a broken driver looks like.
@@ -269,7 +270,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     cluster.start_controller()
     # SLURM finds the node lost and starts its jobs again, under their numbers; it comes back meanwhile.
     wait_for(
-        lambda: {cluster.jobs().get(jobs[block], {}).get("state") for block in victims} == {"PENDING"}, timeout_s=120
+        lambda: {cluster.jobs().get(jobs[block], {}).get("state") for block in victims} == {"PENDING"}, timeout_s=300
     )
     cluster.start_node(crashed)
 
