@@ -50,7 +50,7 @@ measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check docs locks schema
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks docs schema
 .DEFAULT_GOAL := help
 
 help: ## this list

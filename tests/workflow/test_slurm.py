@@ -262,7 +262,13 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
     cluster.ask("scancel", jobs[cancelled])
     # Or a crash would lose what the controller has not saved: both orders, and the jobs that Snakemake submits again for them.
-    wait_for(lambda: len({*cluster.jobs()} - before) >= 2, timeout_s=180)
+    again: set[str] = set()
+
+    def were_submitted_again() -> bool:
+        again.update({*cluster.jobs()} - before)  # the first may have ended before the second is there
+        return len(again) >= 2
+
+    wait_for(were_submitted_again, timeout_s=180)
     cluster.wait_until_saved()
     cluster.crash_node(crashed)
     cluster.kill_controller()
