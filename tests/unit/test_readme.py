@@ -122,16 +122,16 @@ NOT_MEASURED = {
         # Cut-offs and levels that are the defaults (test_config), and what `make prove` promises.
         "95% unless", "10% of FPS, 25% of seconds", "at most 5% name a limit too early", "0 pass, 3 worse, 4 inconclusive",
         # Said by hand; the machine decides.
-        "5 to 10 minutes on two", "3 minutes, once kernels",
+        "about 10 minutes on two", "3 minutes, once kernels",
         # Names.
         "H200", "H100", "Apache-2.0", "SB3", "python3-venv",
     ],
     "docs/tutorial.md": [
-        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "5 to 10 minutes. With an 80 GB GPU",
+        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 10 minutes. With an 80 GB GPU",
         "needs 3 minutes once", "H200", "to reward 4.5 against", "25% of the seconds",
     ],
     "docs/faq.md": [
-        "H200", "5 to 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
+        "H200", "About 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
         "With 5% noise six repeats find a plateau in 80% of studies",  # docs/verdicts.md, test_limits_power
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",
     ],
