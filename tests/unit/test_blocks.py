@@ -114,6 +114,15 @@ def test_more_repeats_come_behind_what_was_measured_and_leave_it_as_it_was(block
     ], "they are those of a study that asked for them at first"
 
 
+def test_more_repeats_are_measured_where_the_time_was_over():
+    def measured_repeats(more: int) -> set[int]:
+        limited = study(repeats=4, more_repeats=more, time_limit_s=1.0)
+        return {request.repeat for request in play(limited, noisy(512, 0.01))[0] if request.skip is None}
+
+    assert measured_repeats(0) == {0}
+    assert measured_repeats(2) == {0, 4, 5}
+
+
 def test_several_ranks_and_pipelines_have_processes_of_their_own():
     arms = {"one": {"gpus": 1}, "two": {"gpus": 2}}
     jobs = space.jobs(space.plan(study(arms=arms, repeats=1)))

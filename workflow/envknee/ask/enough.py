@@ -37,7 +37,8 @@ def why(question: Question, point: Point) -> str | None:
     ]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
-    if sweep.time_limit_s is not None and slot.repeat:  # without the first repeat there is no answer at all
+    # Without the first repeat there is no answer at all, and who adds repeats later has seen how long they take.
+    if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
         measured = [record for record in own if record.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
         repeats = len({record.request.repeat for record in measured})

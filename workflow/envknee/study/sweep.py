@@ -122,7 +122,7 @@ class Sweep(Strict):
     time_limit_s: Seconds | None = Field(
         default=None,
         description="Begin no further repeat once trials of an arm have taken this many seconds together. What is undecided then"
-        " says so.",
+        " says so, and more_repeats are measured whatever time they take.",
         exclude_if=lambda value: value is None,
     )
 
