@@ -846,8 +846,8 @@ def cells(row: ProofRow) -> list[str]:
     return [row.limit, row.scenario, str(row.repeats), *map(cell, SHARES), note]
 
 
-def summary(proof: Proof) -> str:
-    """Return in a few sentences what was promised, and which rows missed it."""
+def summary(proof: Proof, before_miss: str = " ", between: str = "; ") -> str:
+    """Return in a few sentences what was promised, and which rows missed it: a list, where `before_miss` begins a line."""
     said = [
         f"{proof.studies:,} studies per row, seed {proof.seed}. Promised: false reached at most {proof.largest_false_share:.0%},"
         f" coverage of {proof.confidence:.0%} intervals at least {proof.least_coverage:.0%} (! marks a miss that chance does not"
@@ -856,11 +856,11 @@ def summary(proof: Proof) -> str:
     promised = [row for row in proof.rows if row.in_scope]
     missed, elsewhere = ([row for row in rows if row.missed] for rows in (promised, _out_of_scope(proof)))
     said.append(
-        f"Missed in {len(missed)} of {len(promised)} rows: {_misses(missed)}." if missed
+        f"Missed in {len(missed)} of {len(promised)} rows:{before_miss}{_misses(missed, between)}." if missed
         else f"Kept in all {len(promised)} rows."
     )  # fmt: skip
     if elsewhere:
-        said.append(f"Where an assumption is broken on purpose: {_misses(elsewhere)}.")
+        said.append(f"Where an assumption is broken on purpose:{before_miss}{_misses(elsewhere, between)}.")
     return " ".join(said)
 
 
@@ -868,8 +868,8 @@ def _out_of_scope(proof: Proof) -> list[ProofRow]:
     return [row for row in proof.rows if not row.in_scope]
 
 
-def _misses(rows: Sequence[ProofRow]) -> str:
-    return "; ".join(f"{row.scenario} ({row.repeats}): {', '.join(row.missed)}" for row in rows)
+def _misses(rows: Sequence[ProofRow], between: str) -> str:
+    return between.join(f"{row.scenario} ({row.repeats}): {', '.join(row.missed)}" for row in rows)
 
 
 BEGIN, END = "<!-- make prove -->\n", "<!-- end of make prove -->\n"
@@ -878,7 +878,7 @@ BEGIN, END = "<!-- make prove -->\n", "<!-- end of make prove -->\n"
 
 def as_markdown(proof: Proof) -> str:
     """Return what was promised and the table as Markdown."""
-    lines = [summary(proof), "", f"| {' | '.join(HEADINGS)} |", "|" + " --- |" * len(HEADINGS)]
+    lines = [summary(proof, "\n\n- ", "\n- "), "", f"| {' | '.join(HEADINGS)} |", "|" + " --- |" * len(HEADINGS)]
     lines += [f"| {' | '.join(cells(row))} |" for row in proof.rows]
     return "\n".join(lines) + "\n"
 
