@@ -90,7 +90,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _listed(names: Sequence[str], word: str) -> str:
-    return f"1 {word} ({names[0]})" if len(names) == 1 else f"{len(names)} {word}s ({', '.join(names)})"
+    return f"{_counted(len(names), word)} ({', '.join(names)})"
 
 
 def lines_here(study: Study, results: Path) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from envknee.record.schema import Failure
+
 OVERFLOWS = {
     r"overflow.*please increase (?:Option\.)?(?:na?conmax|njmax|naccdmax|contact_sensor_maxmatch)|n(?:con|j)max overflow": (
         "MuJoCo-Warp dropped contacts or constraints, raise what the line names"
@@ -30,6 +32,9 @@ MOST_FALLS = 0.1
 
 EACH_HALF = 0.2
 """Least share of the growth in either half of the iterations: what is allocated once, or fills up, grows in one of them."""
+
+FAILURE = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
+"""Where a trial broke that trained to its end on a simulation that was wrong."""
 
 LEAST_FRAMES = 16
 """Pairs of successive images, all environments together, to say that none changes."""

@@ -309,8 +309,7 @@ class Follower:
         wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
         if end.status not in TRAINED or not wrong:
             return end
-        failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
-        return End("invalid", "; ".join(wrong), failure)
+        return End("invalid", "; ".join(wrong), validity.FAILURE)
 
     def warnings(self) -> list[str]:
         """Return what a reader of the figures should know."""

@@ -106,9 +106,7 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
     finally:
         meter.close()
     if end.status in TRAINED and (wrong := _wrong(trial, meter)):
-        end = TrialDone(
-            "invalid", "; ".join(wrong), Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
-        )
+        end = TrialDone("invalid", "; ".join(wrong), validity.FAILURE)
     collectors = [] if end.status in CRASHED else meter.collectors
     outcome = outcome_of(
         trial,

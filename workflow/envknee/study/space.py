@@ -197,12 +197,13 @@ def plan(study: Study) -> list[Slot]:
         for kind in ("throughput", "learning"):
             sweep = study.sweep(kind)
             if sweep is not None:
-                slots += _repeats(study, kind, sweep, is_later, len(slots))
+                repeats = range(sweep.repeats, sweep.all_repeats) if is_later else range(sweep.repeats)
+                slots += _slots(study, kind, sweep, repeats, len(slots))
     return slots if study.replay is None else slots[: study.replay.trials]
 
 
-def _repeats(study: Study, kind: Kind, sweep: Sweep, is_later: bool, first: int) -> list[Slot]:
-    """Return the slots of a section's `repeats`, or of its `more_repeats`; the first has number `first`."""
+def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -> list[Slot]:
+    """Return the slots of some repeats of a section; the first has number `first`."""
     points = points_asked(sweep, study.world_sizes)
     if points == 0:
         ranks = [size for size in sorted(study.world_sizes) if size > 1]
@@ -213,25 +214,22 @@ def _repeats(study: Study, kind: Kind, sweep: Sweep, is_later: bool, first: int)
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
     if sweep.block != 1:
-        return _in_blocks(study, kind, sweep, points, is_later, first)
-    asked = trials_asked(sweep, study.world_sizes)
-    indices = range(asked, points * sweep.all_repeats) if is_later else range(asked)
-    if sweep.chooses_trials:
-        indices = range(0) if is_later else indices
+        return _in_blocks(study, kind, sweep, points, repeats, first)
+    indices = range(points * repeats.start, points * repeats.stop)
+    if sweep.chooses_trials and repeats:
+        indices = range(trials_asked(sweep, study.world_sizes))
     return [
         Slot(first + place, arm, kind, index, 0 if sweep.chooses_trials else index // points)
         for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
     ]
 
 
-def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, is_later: bool, first: int) -> list[Slot]:
+def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, repeats: range, first: int) -> list[Slot]:
     """Return the slots of a section whose processes measure several points: block by block, arms taking turns."""
     slots: list[Slot] = []
-    repeats = range(sweep.repeats, sweep.all_repeats) if is_later else range(sweep.repeats)
     sizes = chunk_sizes(points, sweep.block)
     shares = {arm: can_share(study.arms[arm]) for arm in study.arms}
-    before = sweep.repeats if is_later else 0
-    indices = {arm: before * sum(size + (size > 1 and shares[arm]) for size in sizes) for arm in study.arms}
+    indices = {arm: repeats.start * sum(size + (size > 1 and shares[arm]) for size in sizes) for arm in study.arms}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
         shared = size > 1 and shares[arm]
         block = first + len(slots)  # it goes by the number of its first trial
