@@ -70,3 +70,10 @@ def test_frames_are_frozen_only_where_no_pixel_of_any_environment_changes():
     frames[4, 3, 2, 7, 7] = 1
     assert validity.frozen({"policy": frames}) is None
     assert validity.frozen({"policy": numpy.zeros((5, 4, 3))}) is None, "no camera"
+
+
+def test_ranks_that_learned_other_weights_did_not_train_together():
+    assert validity.apart(["a", "a", "a"]) is None
+    assert validity.apart(["a", "b", "a", "c"]) == (
+        "rank 1, 3 of 4 learned other weights than rank 0: their gradients were not shared"
+    )

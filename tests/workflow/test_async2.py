@@ -72,6 +72,16 @@ def test_one_side_simulates_while_the_other_learns(tmp_path, monkeypatch):
         assert 0 < row.learn_s < row.pipeline.learner_s + 0.01  # what was waited for, of what was done
 
 
+def test_lean_frames_are_handed_over_as_bytes(tmp_path):
+    trial = a_pipeline(tmp_path / "trial", observations="lean", iterations=2)
+    record, rows = launch.launch(trial), read_rows(trial)
+    assert record.outcome.status == "ok" and staleness(rows) == [None, 0, 1]
+    stock = launch.launch(a_pipeline(tmp_path / "stock", iterations=2))
+    assert record.rollout_gb is not None and stock.rollout_gb is not None
+    assert record.rollout_gb < 0.26 * stock.rollout_gb
+    assert [row.losses for row in rows] == [row.losses for row in read_rows(TrialFolder(tmp_path / "stock"))]
+
+
 def test_what_acts_has_its_noise_while_a_loss_computes():
     spread = nn.Sequential(nn.Linear(3, 1), AddStateIndependentNormalScale(1))
     actor = ProbabilisticActor(

@@ -60,6 +60,23 @@ def test_the_same_request_learns_the_same_in_as_many_optimizer_steps_as_asked(tm
     assert not torch.equal(policy(torch.zeros(5, 0), [frames]), policy(torch.zeros(5, 0), [1 - frames]))
 
 
+def test_lean_frames_give_the_same_training_from_a_quarter_of_the_bytes(tmp_path):
+    rows, rollouts_gb = {}, {}
+    for observations in ("stock", "lean"):
+        meter, done = trained_here(a_torchrl_trial(tmp_path / observations, observations=observations, iterations=2))
+        assert done.status == "ok"
+        rows[observations] = [(row.reward_mean, row.losses, row.action_std) for row in meter.rows]
+        rollouts_gb[observations] = meter.rollout_gb
+    assert rows["lean"] == rows["stock"]
+    frames, numbers = HORIZON * NUM_ENVS * 6 * 24 * 24 / 1e9, HORIZON * NUM_ENVS * 4 * 4 / 1e9
+    assert rollouts_gb == pytest.approx({"stock": 4 * frames + numbers, "lean": frames + numbers})
+    assert meter.export_policy is not None
+    meter.export_policy(tmp_path / "policy.pt")
+    images = torch.rand(5, 6, 24, 24) - 0.5
+    actions = torch.jit.load(tmp_path / "policy.pt")(torch.zeros(5, 0), [images])
+    assert len(set(actions.flatten().tolist())) == 5
+
+
 def test_a_policy_of_isaac_labs_own_networks_is_written_too(tmp_path):
     trial = a_torchrl_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Direct", overrides={}, iterations=1)
     meter, done = trained_here(trial)
@@ -133,7 +150,7 @@ def test_a_network_that_breaks_is_a_result(tmp_path):
     assert done.failure is not None and done.failure.tensor is not None
 
 
-@pytest.mark.parametrize("named", [option for option in REFUSED if "horizon" not in option])
+@pytest.mark.parametrize("named", [option for option in REFUSED if option != "observations: lean"])
 def test_what_it_cannot_do_is_refused(tmp_path, named):
     said = refusal(tmp_path / "trial", "torchrl", **REFUSED[named])
     assert "trainer: torchrl cannot do" in said and named in said and "trainer: rsl_rl" in said

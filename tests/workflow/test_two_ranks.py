@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, a_trial, trial_processes, wait_for
+from conftest import ENVIRONMENT, a_trial, camera, trial_processes, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import launch
@@ -67,6 +67,20 @@ def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: 
     seeds = sorted({line.split()[-1] for line in log.splitlines() if "Environment seed" in line})
     assert seeds == ["7", "8"]
     assert "Synchronizing parameters for rank 1" in log
+
+
+def test_ranks_that_do_not_share_their_gradients_make_no_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}")
+    drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}
+    trial = a_trial(tmp_path / "trial", **TWO, overrides=camera(48) | drifting, iterations=1)
+    record = launch.launch(trial)
+    assert record.outcome.status == "invalid" and record.outcome.reason is not None
+    assert "rank 1 of 2 learned other weights than rank 0" in record.outcome.reason
+
+
+def test_lean_ranks_learn_the_same_weights(tmp_path):
+    record = launch.launch(a_trial(tmp_path / "trial", **TWO, observations="lean", iterations=2))
+    assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
 
 
 @contextmanager

@@ -26,7 +26,7 @@ import triton
 from torch import nn
 from torch.nn import functional
 
-from envknee.lean import first_layer, fused_kernels
+from envknee.lean import first_layer, fused_kernels, operations
 
 
 class Layer(NamedTuple):
@@ -154,6 +154,14 @@ def pack(layers: list[Layer]) -> list[Packed]:
         weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD["BLOCK_K"]))
         packed.append(Packed(weight.contiguous(), layer.bias.float(), None))
     return packed
+
+
+def planes_of(stacks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return stacks [b, k, h, w] of bytes as `convolve` takes them: frames, the sums of their pixels, and which planes each image has."""
+    frames = stacks.flatten(0, 1)
+    sums = torch.empty(len(frames), dtype=torch.int64, device=stacks.device)
+    operations.plane_sums(frames.flatten(1), sums)
+    return frames, sums, torch.arange(len(frames), device=stacks.device).view(stacks.shape[:2])
 
 
 def convolve(

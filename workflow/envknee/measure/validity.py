@@ -97,3 +97,13 @@ def frozen(rollout: Mapping[str, Any]) -> str | None:
                 f"no pixel of {group} changed in a rollout of {frames.shape[0]} steps: the camera renders nothing new"
             )
     return None
+
+
+def apart(digests: Sequence[str]) -> str | None:
+    """Return why ranks whose networks differ did not train together; `digests` has each rank's, by rank."""
+    others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    if not others:
+        return None
+    return (
+        f"rank {', '.join(map(str, others))} of {len(digests)} learned other weights than rank 0: their gradients were not shared"
+    )

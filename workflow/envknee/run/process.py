@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
+
 from envknee import trainers
 from envknee.machine import environment
 from envknee.machine.processes import age_s, die_with_parent, gpus_here
@@ -138,7 +140,16 @@ def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
     printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
     lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
     wrong = validity.sentences(validity.told(printed, validity.patterns({})))
-    return wrong + [why for why in (validity.at_once(lengths), validity.frozen(meter.rollout_observations)) if why]
+    reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations), _apart(meter))
+    return wrong + [why for why in reasons if why]
+
+
+def _apart(meter: Meter) -> str | None:
+    """Return why ranks did not train together. All of them call it: they end at the same iteration."""
+    parameters = {name: value for name, value in meter.learned().items() if isinstance(value, torch.nn.Parameter)}
+    if meter.ranks.world_size == 1 or not parameters:
+        return None
+    return validity.apart(meter.ranks.gather(determinism.digest(parameters), meter.device))
 
 
 class Block:

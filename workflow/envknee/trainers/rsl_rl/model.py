@@ -7,7 +7,7 @@ import torch
 from rsl_rl.models import CNNModel, MLPModel
 from tensordict import TensorDict
 
-from envknee.lean import Layout, fused_fits, normalized, operations
+from envknee.lean import Layout, fused_fits, normalized
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
@@ -92,10 +92,7 @@ class LeanCNNModel(CNNModel):
         height, width = self.obs_dims_2d[self.obs_groups_2d.index(group)]
         layers, others = fused.layers_of(self._encoder(group), height, width)
         if image.dtype == torch.uint8:
-            frames = image.flatten(0, 1)
-            sums = torch.empty(len(frames), dtype=torch.int64, device=image.device)
-            operations.plane_sums(frames.flatten(1), sums)
-            planes = torch.arange(len(frames), device=image.device).view(image.shape[:2])
+            frames, sums, planes = fused.planes_of(image)
         else:
             storage: Any = self.rollout
             frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image

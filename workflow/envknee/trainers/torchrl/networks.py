@@ -15,6 +15,7 @@ from torch import nn
 from torchrl.envs import ExplorationType
 from torchrl.modules import MLP, ConvNet, IndependentNormal, ProbabilisticActor, ValueOperator
 
+from envknee.lean import fused_fits, normalized
 from envknee.study.errors import UserError
 
 CNN_FIELDS = ("output_channels", "kernel_size", "stride", "activation")
@@ -200,5 +201,26 @@ class GroupNetwork(nn.Module):
         """Return [..., out] of observation groups [..., *shape], in the order of `shapes`."""
         images = [group for group, is_image in zip(groups, self._is_image, strict=True) if is_image]
         vectors = [group for group, is_image in zip(groups, self._is_image, strict=True) if not is_image]
-        encoded = [encoder(image) for encoder, image in zip(self._encoders, images, strict=True)]
+        encoded = [encode(encoder, image) for encoder, image in zip(self._encoders, images, strict=True)]
         return self._mlp(torch.cat([*vectors, *encoded], dim=-1))
+
+
+def encode(encoder: Any, images: torch.Tensor) -> torch.Tensor:
+    """Return what convolutions make of images [..., channels, height, width].
+
+    Frames that stayed uint8 (`observations: lean`) are normalized here: in float32, or where an NVIDIA GPU allows it by kernels that read
+    the bytes (`envknee.lean.fused`), in bfloat16.
+    """
+    if images.dtype != torch.uint8:
+        return encoder(images)
+    if fused_fits.why_not(images.device) is None:
+        from envknee.lean import fused
+
+        layers, others = fused.layers_of(encoder, *images.shape[-2:])
+        if layers:
+            with torch.autocast(images.device.type, torch.bfloat16):
+                encoded = fused.convolve(*fused.planes_of(images.flatten(0, -4)), layers)
+                for layer in others:
+                    encoded = layer(encoded)
+            return encoded.float().unflatten(0, images.shape[:-3])
+    return encoder(normalized(images.flatten(0, -4))).unflatten(0, images.shape[:-3])

@@ -94,7 +94,9 @@ class Rollouts:
         """Return all of the storage [kept * horizon, num_envs]. It is made by what is added first, so that is done here."""
         device: Any = self._env.device
         with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-            example: Any = policy(self._env.fake_tensordict())
+            # As the environment really gives them, which the collector has reset: Isaac Lab's space says float32 of lean frames, too.
+            groups = {group: torch.zeros_like(self._env.unwrapped.obs_buf[group]) for group in self._groups}
+            example: Any = policy(self._env.fake_tensordict().update(groups))
         step = make_room(example.exclude(*(("next", group) for group in self._groups)))
         for _ in range(self._kept * self._horizon):
             self._buffer.add(step)

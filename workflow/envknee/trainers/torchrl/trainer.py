@@ -18,6 +18,7 @@ import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
 from torchrl.modules import IndependentNormal
 
+from envknee.lean import normalized
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
@@ -39,7 +40,6 @@ RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "num_learning_epochs"
 
 UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
-    "lean": "its networks take normalized float32",
 }
 """As of TorchRL 0.14.1 and isaaclab_rl/torchrl/ppo.py of Isaac Lab 3.0.0."""
 
@@ -178,8 +178,11 @@ class Means(torch.nn.Module):
 
 
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
-    """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example."""
-    save_policy(Means(actor), observations, path)
+    """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example.
+
+    It takes normalized images, also where the actor itself reads uint8 (`observations: lean`).
+    """
+    save_policy(Means(actor), normalized(observations) if observations.dtype == torch.uint8 else observations, path)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
