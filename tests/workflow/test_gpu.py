@@ -260,6 +260,17 @@ def test_two_gpus_train_together_and_tell_of_both(tmp_path):
 
 
 @two_gpus
+def test_lean_ranks_side_by_side_on_two_gpus_learn_the_same_weights(tmp_path):
+    # That they do is looked at by every trial of several ranks: one whose weights differ is `invalid`.
+    record = run(tmp_path / "lean", gpus=2, observations="lean", num_envs=512, horizon=32, iterations=3)
+    assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
+    stock = run(tmp_path / "stock", gpus=2, num_envs=512, horizon=32, iterations=3)
+    for lean_rank, stock_rank in zip(record.outcome.ranks or [], stock.outcome.ranks or [], strict=True):
+        assert lean_rank.memory_map is not None and stock_rank.memory_map is not None
+        assert lean_rank.memory_map.rollout_gb < 0.2 * stock_rank.memory_map.rollout_gb
+
+
+@two_gpus
 def test_memory_that_runs_out_on_one_rank_is_a_result_for_all(tmp_path):
     with all_but(3.0, device=1):
         record = run(tmp_path / "oom", gpus=2, num_envs=512, horizon=32)
@@ -295,9 +306,11 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
 
 
 @two_gpus
-def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path):
+@pytest.mark.parametrize("observations", ["stock", "lean"])
+def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, observations):
     pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
     pipeline = {"gpus": 2, "trainer": "torchrl", "strategy": "async2", "warmup_iterations": 2, "iterations": 6}
+    pipeline["observations"] = observations
     trial = a_trial(tmp_path / "pipeline", **POINT | pipeline)
     record = launch.launch(trial)
     assert (record.outcome.status, record.outcome.warnings, record.devices) == ("ok", [], 2), record.outcome

@@ -63,6 +63,7 @@ COMMANDS = {
     ),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
     "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
+    "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
     "economy-replay": Command(
         "benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid", "envknee.economy_replay"

@@ -1,0 +1,160 @@
+"""What do trials on a machine's other GPUs cost? Blocks alone, and as many side by side as there are GPUs.
+
+Input: a study file and sizes. Output: DIR/neighbours.json, and a table in the terminal. An interrupted run goes on where it was.
+
+    python -m envknee neighbours config/studies/stock-lean-cuda.yaml --arm lean --num-envs 1024 4096 --horizon 32
+
+A round measures the same sizes in one block alone, and in 2, 4, ... blocks side by side; what comes first changes from round to round.
+Each block has a launcher and a GPU of its own, as in a sweep. Two blocks on one GPU end the run with an error.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from envknee.ask import ask
+from envknee.machine import gpus
+from envknee.record.read import load_record
+from envknee.record.schema import Record
+from envknee.study import designs
+from envknee.study.errors import UserError, run_command
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import TrialFolder
+from envknee.study.space import Point, Slot, is_legal
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.blocks import agreement
+
+
+class Measured(NamedTuple):
+    """A size in a round with so many blocks side by side."""
+
+    num_envs: int
+    blocks: int
+    round: int
+    fps: float
+    """Mean of the blocks."""
+
+
+def written(study: Study, arm: str, points: Sequence[Point], round_number: int, folder: Path) -> list[TrialFolder]:
+    """Write the requests of a block, where they are not yet, and return its trials in the order in which they run."""
+    trials = []
+    for position, point in enumerate(designs.williams(points, round_number, study.seed, "neighbours")):
+        trial = TrialFolder(folder / str(point.num_envs))
+        if not trial.request.exists():
+            slot = Slot(position, arm, "throughput", position, round_number, 0, 0, position)
+            trial.root.mkdir(parents=True, exist_ok=True)
+            write_atomically(trial.request, canonical_json(ask.request_for(study, slot, point, refusal=None)))
+        trials.append(trial)
+    return trials
+
+
+def launched(blocks: Sequence[Sequence[TrialFolder]]) -> list[list[Record]]:
+    """Measure blocks side by side, and return the records of each.
+
+    Raises:
+        UserError: when a trial ended with another status than ok, or two blocks had the same GPU.
+    """
+    launchers = [
+        subprocess.Popen([sys.executable, "-m", "envknee.run.launch", *(str(trial.root) for trial in trials)])
+        for trials in blocks
+    ]
+    for launcher in launchers:
+        launcher.wait()
+    records = [[load_record(trial) for trial in trials] for trials in blocks]
+    for record in (record for of_block in records for record in of_block):
+        if record.outcome.status != "ok":
+            said = f"{record.outcome.status}: {record.outcome.reason}"
+            raise UserError(f"{record.request.num_envs} environments ended with {said}. Name smaller sizes")
+    devices = [{uuid_of(record) for record in of_block} for of_block in records]
+    if len(set().union(*devices)) != len(blocks) or any(len(uuids) != 1 for uuids in devices):
+        raise UserError(f"{len(blocks)} blocks ran on the GPUs {devices}; expected one for each, and no two alike")
+    return records
+
+
+def uuid_of(record: Record) -> str | None:
+    """Return which GPU a trial ran on."""
+    return record.outcome.environment.device.uuid if record.outcome.environment else None
+
+
+def ratios(measured: Sequence[Measured], num_envs: int, blocks: int) -> list[tuple[float, float]]:
+    """Return, by round, the FPS of a size in `blocks` blocks side by side and in one alone."""
+    fps = {(point.blocks, point.round): point.fps for point in measured if point.num_envs == num_envs}
+    return [(fps[blocks, number], fps[1, number]) for count, number in sorted(fps) if count == blocks]
+
+
+def shown(measured: Sequence[Measured], title: str) -> Table:
+    """Return the table of what neighbours cost."""
+    table = Table("num_envs", "side by side", "FPS of each", "alone", "ratio", "90% interval", title=title)
+    for num_envs in sorted({point.num_envs for point in measured}):
+        for blocks in sorted({point.blocks for point in measured} - {1}):
+            pairs = ratios(measured, num_envs, blocks)
+            beside, alone = (statistics.median(side) for side in zip(*pairs, strict=True))
+            ratio = agreement(*zip(*pairs, strict=True))
+            interval = f"{ratio.lower:.3f} to {ratio.upper:.3f}" if len(pairs) > 1 else "one round"
+            table.add_row(
+                f"{num_envs:,}", str(blocks), f"{beside:,.0f}", f"{alone:,.0f}", f"{ratio.ratio:.3f}", interval
+            )
+    return table
+
+
+def means(records: Sequence[Sequence[Record]]) -> Mapping[int, float]:
+    """Return, by num_envs, the mean FPS of blocks."""
+    fps: dict[int, list[float]] = {}
+    for record in (record for of_block in records for record in of_block):
+        assert record.fps_total is not None, "it ended well"
+        fps.setdefault(record.request.num_envs, []).append(record.fps_total.median)
+    return {num_envs: statistics.fmean(values) for num_envs, values in fps.items()}
+
+
+def main() -> None:
+    """Measure sizes in one block alone and in several side by side, in turns, and say what neighbours cost."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
+    parser.add_argument("--arm", help="an arm on one GPU (default: the first)")
+    parser.add_argument("--num-envs", type=int, nargs="+", required=True)
+    parser.add_argument("--horizon", type=int, required=True)
+    parser.add_argument("--batch-size", type=int, help="default: the library's own number of mini-batches")
+    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("results/neighbours"), help="default: %(default)s")
+    arguments = parser.parse_args()
+    study = read_study(arguments.study)
+    if study.throughput is None:
+        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    arm = arguments.arm or next(iter(study.arms))
+    if arm not in study.arms or study.arms[arm].gpus != 1:
+        raise UserError(f"arm {arm!r}: expected an arm of {study.study} with gpus: 1. Name another --arm")
+    there = len(gpus.visible_uuids())
+    if there < 2:
+        raise UserError(f"this machine shows {there} NVIDIA GPUs, and neighbours need 2. Run this where there are more")
+    points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
+    for point in points:
+        if not is_legal(point):
+            raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
+    counts = [2**power for power in range(there.bit_length()) if 2**power <= there]
+    measured: list[Measured] = []
+    where = ""
+    for number in range(arguments.rounds):
+        for blocks in counts if number % 2 == 0 else counts[::-1]:
+            folder = arguments.output / f"{blocks}-side-by-side-{number}"
+            records = launched([written(study, arm, points, number, folder / str(block)) for block in range(blocks)])
+            measured += [Measured(num_envs, blocks, number, fps) for num_envs, fps in means(records).items()]
+            environment = records[0][0].outcome.environment
+            where = environment.device.name if environment else ""
+        print(f"round {number + 1} of {arguments.rounds}", flush=True)
+        kept = {"device": where, "arm": arm, "measured": [point._asdict() for point in measured]}
+        write_atomically(arguments.output / "neighbours.json", json.dumps(kept, indent=2) + "\n")
+    Console().print(shown(measured, f"{where}, arm {arm}, horizon {arguments.horizon}, {arguments.rounds} rounds"))
+    print(arguments.output / "neighbours.json")
+
+
+if __name__ == "__main__":
+    run_command(main)
