@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from conftest import a_trial, trial_processes, wait_for
+from conftest import ENVIRONMENT, a_trial, trial_processes, wait_for
 from envknee.after import repeats
 from envknee.machine import environment
 from envknee.machine.nvml import Gpu
-from envknee.record.read import read_rows
+from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.study.errors import UserError
@@ -280,8 +280,12 @@ def test_memory_that_runs_out_on_one_rank_is_a_result_for_all(tmp_path):
 
 @two_gpus
 def test_trials_side_by_side_are_on_different_gpus(tmp_path):
-    with ThreadPoolExecutor(2) as pool:
-        records = list(pool.map(lambda name: run(tmp_path / name, iterations=3), ("one", "other")))
+    # Each in a launcher of its own, as a sweep starts them: a launcher ends all processes that its trial has left.
+    trials = [a_trial(tmp_path / name, **POINT, iterations=3) for name in ("one", "other")]
+    command = [sys.executable, "-m", "envknee.run.launch"]
+    launchers = [subprocess.Popen([*command, str(trial.root)], env=ENVIRONMENT) for trial in trials]
+    assert [launcher.wait() for launcher in launchers] == [0, 0]
+    records = [load_record(trial) for trial in trials]
     devices = [record.outcome.environment.device.uuid for record in records if record.outcome.environment]
     assert len(set(devices)) == 2
 

@@ -272,7 +272,7 @@ def test_steps_that_are_not_for_it_say_so():
     with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
         make(LearnerSteps())[0].compile("default")
     if not torch.cuda.is_available():
-        with pytest.raises(UserError, match="steps.cuda_graph is for one GPU, and this is cpu"):
+        with pytest.raises(UserError, match="steps.cuda_graph is for NVIDIA GPUs, and this is cpu"):
             make(LearnerSteps(cuda_graph=True))
 
 

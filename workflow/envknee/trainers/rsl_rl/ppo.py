@@ -184,7 +184,7 @@ class LeanPPO(AccumulatingPPO):
         if graph is None:
             # Other distributions may look at their parameters, which waits for the GPU and cannot be captured.
             gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
-            graph = fused and gaussian and not self.is_multi_gpu
+            graph = fused and gaussian
         acting, unfit = self.steps.captured_acting, why_not(self)
         if acting and unfit:
             raise UserError(f"steps.captured_acting: {unfit}. Leave it out, or that")
@@ -223,10 +223,8 @@ class LeanPPO(AccumulatingPPO):
             if reason := self._unfit_for_fused_adam():
                 raise UserError(f"steps.fused_adam: {reason}")
             settings["fused"] = True
-        if steps.cuda_graph and (device.type != "cuda" or self.is_multi_gpu):
-            raise UserError(
-                f"steps.cuda_graph is for one GPU, and this is {'one of several' if self.is_multi_gpu else device}"
-            )
+        if steps.cuda_graph and device.type != "cuda":
+            raise UserError(f"steps.cuda_graph is for NVIDIA GPUs, and this is {device}")
         if (steps.rate_on_device and self._adapts_learning_rate) or steps.cuda_graph:
             self._rate = torch.tensor(self.learning_rate, dtype=torch.float64, device=device)
             if device.type == "cuda":

@@ -190,26 +190,22 @@ class GradientWatch:
     def __init__(self, algorithm: Any) -> None:
         """Watch `algorithm.reduce_parameters`, which upstream calls in every optimizer step, before it clips."""
         self._algorithm = algorithm
-        self._sums = torch.zeros(2, device=algorithm.device)
-        self._steps = 0
+        self._sums = torch.zeros(3, device=algorithm.device)
+        """Of own squares, of shared ones, and the optimizer steps: counted there, for a CUDA graph may take them."""
         reduce = algorithm.reduce_parameters
 
         def reduce_and_watch() -> None:
             own = self._square()
             reduce()
-            self._sums += torch.stack([own, self._square()])
-            self._steps += 1
+            self._sums += torch.stack([own, self._square(), torch.ones_like(own)])
 
         algorithm.reduce_parameters = reduce_and_watch
 
     def take(self) -> tuple[float, float] | None:
         """Return the means over the optimizer steps since the last call: of the own square, and of the shared one."""
-        if not self._steps:
-            return None
-        own, shared = (self._sums / self._steps).tolist()
+        own, shared, steps = self._sums.tolist()
         self._sums.zero_()
-        self._steps = 0
-        return own, shared
+        return (own / steps, shared / steps) if steps else None
 
     def _square(self) -> torch.Tensor:
         parameters = (*self._algorithm.actor.parameters(), *self._algorithm.critic.parameters())
