@@ -15,7 +15,7 @@ import pytest
 from conftest import ENVIRONMENT, a_trial, camera, trial_processes, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
-from envknee.run import launch
+from envknee.run import block, launch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
@@ -81,6 +81,24 @@ def test_ranks_that_do_not_share_their_gradients_make_no_result(tmp_path, monkey
 def test_lean_ranks_learn_the_same_weights(tmp_path):
     record = launch.launch(a_trial(tmp_path / "trial", **TWO, observations="lean", iterations=2))
     assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
+
+
+def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
+    changes = [{"num_envs": 4}, {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}}, {"num_envs": 8}, {"num_envs": 4}]
+    trials = [a_trial(tmp_path / str(n), **TWO | change, iterations=2) for n, change in enumerate(changes)]
+    with block.Worker(trials) as worker:
+        records = [launch.launch(trial, measure=worker.measure) for trial in trials]
+    assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok"]
+    assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8)]
+    first, _, third, fourth = (record.outcome.shared for record in records)
+    assert first is not None and third is not None and fourth is not None
+    assert first.process != third.process == fourth.process, "after memory ran out all ranks are fresh"
+    assert [found.position for found in (first, third, fourth)] == [0, 0, 1] and fourth.memory_counts
+    for trial, record in ((trials[2], records[2]), (trials[3], records[3])):
+        assert record == load_record(trial) and len(read_rows(trial)) == 3
+        assert record.outcome.ranks is not None and [rank.rank for rank in record.outcome.ranks] == [0, 1]
+        seeds = {line.split()[-1] for line in trial.log.read_text().splitlines() if "Environment seed" in line}
+        assert seeds == {"7", "8"}, "each trial's log holds what both of its ranks print"
 
 
 @contextmanager

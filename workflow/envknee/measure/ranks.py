@@ -52,8 +52,14 @@ class Ranks:
         return Ranks(rank, world_size, Path(folder), local_rank, Path(os.environ[STORE]))
 
     def join(self, device: str) -> None:
-        """Meet the other ranks: NCCL between GPUs, Gloo on the CPU. Raises after ten minutes (PyTorch's own limit)."""
+        """Meet the other ranks: NCCL between GPUs, Gloo on the CPU. Raises after ten minutes (PyTorch's own limit).
+
+        Ranks that have met, for an earlier trial of their block, stay together.
+        """
         import torch  # the launcher, which reads beats, does without
+
+        if torch.distributed.is_initialized():
+            return
 
         assert self.store is not None, "torchrun's launcher names a file"
         # Over a file: PyTorch's TCP store would listen on every address of the machine.

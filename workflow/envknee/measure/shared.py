@@ -29,6 +29,9 @@ MOST_KEPT_GB = 0.15
 MOST_LIBRARIES_GB = 1.0
 """Of everything else on a GPU beyond what the process used before its first trial: kernels and libraries that stay loaded."""
 
+MOST_NCCL_GB = 1.0
+"""What NCCL may hold besides where ranks train together: buffers of each connection, which stay as long as the ranks do."""
+
 MOST_RESIDENT_SHARE = 0.02
 """Of the resident set on a CPU, beyond that after the first trial, which has loaded all libraries."""
 
@@ -36,10 +39,11 @@ MOST_RESIDENT_SHARE = 0.02
 class SharedProcess:
     """Watches one process on one device from before its first trial."""
 
-    def __init__(self, device: str, gpu: Gpu | None) -> None:
+    def __init__(self, device: str, gpu: Gpu | None, world_size: int = 1) -> None:
         """Note what is in use before anything is simulated: on a GPU that is other processes."""
         self._device = torch.device(device)
         self._gpu = gpu
+        self._most_outside_gb = MOST_LIBRARIES_GB + (MOST_NCCL_GB if world_size > 1 else 0.0)
         self.before_gb = gpu.used_gb() if gpu else None
         """What others used of the GPU before this process had a context there."""
         self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
@@ -63,7 +67,7 @@ class SharedProcess:
                 torch_gb, warp_gb = self._held_gb()
                 outside_gb = self._outside_gb()
                 torch.cuda.reset_peak_memory_stats(self._device)
-            counts = max(torch_gb, warp_gb) <= MOST_KEPT_GB and outside_gb <= MOST_LIBRARIES_GB
+            counts = max(torch_gb, warp_gb) <= MOST_KEPT_GB and outside_gb <= self._most_outside_gb
         else:
             baseline_gb = self._baseline_resident_gb
             outside_gb = 0.0 if baseline_gb is None else self._resident_gb() - baseline_gb
@@ -103,8 +107,8 @@ class SharedProcess:
         if max(torch_gb, warp_gb) > MOST_KEPT_GB:
             return f"{torch_gb:.2f} GB of tensors and {warp_gb:.2f} GB of Warp's arrays of its last trial are left"
         outside_gb = self._outside_gb()
-        if outside_gb > MOST_LIBRARIES_GB:
-            return f"{outside_gb:.2f} GB beside tensors and arrays are left, and {MOST_LIBRARIES_GB:g} is the most"
+        if outside_gb > self._most_outside_gb:
+            return f"{outside_gb:.2f} GB beside tensors and arrays are left, and {self._most_outside_gb:g} is the most"
         return None
 
     def _held_gb(self) -> tuple[float, float]:

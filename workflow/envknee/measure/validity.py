@@ -104,6 +104,4 @@ def apart(digests: Sequence[str]) -> str | None:
     others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if not others:
         return None
-    return (
-        f"rank {', '.join(map(str, others))} of {len(digests)} learned other weights than rank 0: their gradients were not shared"
-    )
+    return f"rank {', '.join(map(str, others))} of {len(digests)} learned other weights than rank 0: their gradients were not shared"

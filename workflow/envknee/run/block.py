@@ -1,4 +1,4 @@
-"""A block: one process that measures one trial after the other, until one ends badly or leaves memory behind.
+"""A block: one process, or one for each rank, that measures one trial after the other, until one ends badly or leaves memory behind.
 
 Input: the block's trials. Output: a way to measure each (`Worker.measure`), with the outcome and the cost of its own. Locks, attempts,
 time limits and records are each trial's, as where it has a process of its own: so nothing is lost, and nothing measured twice.
@@ -20,6 +20,7 @@ from envknee.record.schema import Request
 from envknee.run import attempts, cost, ends, live_line, turns
 from envknee.run.command import command_of_block
 from envknee.run.container.enter import Entrance, leave
+from envknee.run.hang_watch import HangWatch, beats_here
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 
@@ -84,14 +85,18 @@ class Worker:
     ) -> None:
         started, started_unix_s = time.monotonic(), time.time()
         kernel_kills = KernelKills(request.runtime == "docker")
-        trial.environment.unlink(missing_ok=True)  # of an interrupted attempt
+        for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
+            left.unlink(missing_ok=True)  # of an interrupted attempt
         trial.log.touch()
         running = self._running or self._start(trial, request, entrance)
         turn = turns.Turn(number=running.turns, trial=trial.root.resolve(), attempt=attempts.own_number())
         running.turns += 1
         turns.name(running.meeting, turn)
-        is_late, ended = False, None
-        while ended is None and running.process.poll() is None and not is_late:
+        are_ranks = request.processes > 1
+        watch = HangWatch(lambda: beats_here(running.meeting), request.processes) if are_ranks else None
+        is_late, ended, hang = False, None, None
+        while ended is None and running.process.poll() is None and not (is_late or hang):
+            hang = watch.look() if watch else None
             is_late = time.monotonic() - started > request.limit_s
             alive()
             live_line.show(trial, request, time.monotonic() - started)
@@ -99,11 +104,13 @@ class Worker:
             ended = turns.ended(running.meeting, turn)
         live_line.clear()
         returncode = running.process.poll()
-        killed = returncode is not None and kernel_kills.explain(returncode, None)
+        killed = returncode is not None and kernel_kills.explain(returncode, trial.log if are_ranks else None)
         if ended is None or ended.last_because is not None:
             self._end()
         attempts.check_newest(trial)
-        ends.conclude(trial, request, ends.End(returncode, None, is_late, killed, started, started_unix_s))
+        if are_ranks:
+            ends.merge_ranks(trial, request, wait_s=0.0)
+        ends.conclude(trial, request, ends.End(returncode, hang, is_late, killed, started, started_unix_s))
 
     def _start(self, trial: TrialFolder, request: Request, entrance: Entrance | None) -> _Running:
         """Start a fresh process; what it prints before its first turn goes to the log of `trial`."""

@@ -50,7 +50,7 @@ def command_of_block(
     meeting: Path,
     entrance: Entrance | None,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what runs the process of a block: (command, environment variables).
+    """Return what runs the process of a block, or its ranks: (command, environment variables).
 
     Args:
         trials: those that it may be told to measure
@@ -61,6 +61,8 @@ def command_of_block(
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
     command = [sys.executable, "-m", "envknee.run.process", "--meeting", str(meeting)]
+    if request.processes > 1:
+        command += ["--ranks", str(request.processes)]
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)
     return [*dying_with_parent(), *command], variables

@@ -7,6 +7,7 @@ import shutil
 import time
 from typing import Any, NamedTuple
 
+from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import Status
@@ -14,6 +15,9 @@ from envknee.run import attempts, progress
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
 from envknee.study.paths import TrialFolder
+
+POLL_S = 0.2
+"""Between two looks at whether the ranks of other machines have written how they ended."""
 
 FULL_DISK_BYTES = 100_000
 """With less room than this a trial cannot have written its rows."""
@@ -54,6 +58,19 @@ def conclude(trial: TrialFolder, request: Request, end: End) -> None:
         raise UserError(
             f"{progress.parameters(request)}: ended without a result. {last_words(trial, request, end.returncode)}"
         )
+
+
+def merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
+    """Write the outcome of a trial of several ranks, when theirs make one within `wait_s`: other machines' may show late."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
+        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.processes), request.processes, metrics)
+        if outcome is not None or time.monotonic() >= deadline:
+            break
+        time.sleep(POLL_S)
+    if outcome is not None:
+        write_atomically(trial.outcome, canonical_json(outcome))
 
 
 def finish(

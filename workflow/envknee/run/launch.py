@@ -224,22 +224,9 @@ def _measure(
     is_late = time.monotonic() - started > request.limit_s
     if request.processes > 1:
         may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
-        _merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
+        ends.merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
     killed = kernel_kills.explain(process.returncode, trial.log if request.processes > 1 else None)
     ends.conclude(trial, request, ends.End(process.returncode, hang, is_late, killed, started, started_unix_s))
-
-
-def _merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
-    """Write the outcome of a trial of several ranks, when theirs make one within `wait_s`: other machines' may show late."""
-    deadline = time.monotonic() + wait_s
-    while True:
-        metrics = sha256_of(trial.metrics) if trial.metrics.exists() else None
-        outcome = ranks.one_outcome(ranks.read_outcomes(trial, request.processes), request.processes, metrics)
-        if outcome is not None or time.monotonic() >= deadline:
-            break
-        time.sleep(POLL_S)
-    if outcome is not None:
-        write_atomically(trial.outcome, canonical_json(outcome))
 
 
 def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
@@ -249,7 +236,7 @@ def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
     outcomes = ranks.read_outcomes(trial, request.processes)
     are_of_request = [outcome.request_sha256 == sha256_of(trial.request) for outcome in outcomes.values()]
     if len(are_of_request) == request.processes and all(are_of_request):
-        _merge_ranks(trial, request, wait_s=0.0)
+        ends.merge_ranks(trial, request, wait_s=0.0)
 
 
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:

@@ -155,32 +155,40 @@ def _apart(meter: Meter) -> str | None:
 class Block:
     """What trials of one process have in common."""
 
-    def __init__(self) -> None:
-        """Begin before the first trial."""
+    def __init__(self, world_size: int) -> None:
+        """Begin before the first trial, as one of `world_size` ranks."""
         self.process: SharedProcess | None = None
+        self._world_size = world_size
 
     def on(self, device: str) -> SharedProcess:
         """Return the watch over this process, which starts with its first trial."""
         if self.process is None:
-            self.process = SharedProcess(device, environment.gpu_of(device))
+            self.process = SharedProcess(device, environment.gpu_of(device), self._world_size)
         return self.process
 
 
 def measure_block(meeting: Path, this: Ranks) -> None:
-    """Measure one trial after the other, as the launcher names them in `meeting`, until one must be this process's last."""
-    block = Block()
+    """Measure one trial after the other, as the launcher names them in `meeting`, until one must be this process's last.
+
+    Of several ranks each does so. They go on together, and end together.
+    """
+    block = Block(this.world_size)
     for turn in turns.named(meeting):
         trial = TrialFolder(turn.trial)
         turns.write_to(trial.log)
         os.environ[attempts.TOLD] = str(turn.attempt)
         outcome, meter = run(trial, this, block)
         request = meter.request
-        _keep(trial, trial.outcome, outcome, meter)
+        _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
+        if this.world_size > 1 and outcome.status in CRASHED:
+            _leave(ranks.BROKEN)
+        device = meter.device
         meter.release()
         del meter
         assert block.process is not None, "a trial ran"
-        why = block.process.end(request, outcome)
-        turns.end(meeting, turn, why)
+        why = next(filter(None, this.gather(block.process.end(request, outcome) or "", device)), None)
+        if this.rank == 0:
+            turns.end(meeting, turn, why)
         if why is not None:
             return
 
@@ -225,6 +233,10 @@ def main() -> None:
     if arguments.trial is None:
         if arguments.meeting is None:
             parser.error("a trial's folder is missing, or --meeting of a block")
+        if arguments.ranks > 1:
+            own = ["-m", "envknee.run.process", "--meeting", str(arguments.meeting)]
+            ranks.torchrun(own, arguments.ranks, arguments.meeting)
+            return
         measure_block(arguments.meeting, Ranks.here())
         _leave(0)
     trial = TrialFolder(arguments.trial)

@@ -249,8 +249,9 @@ def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
 
 
 def can_share(arm: Arm) -> bool:
-    """Tell whether one process can measure several trials of an arm: it must be the only one, and learn in turns."""
-    return arm.world_size == 1 and arm.strategy == "in_turns"
+    """Tell whether one process, or a rank's, can measure several trials of an arm: all on one machine, learning in turns."""
+    together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
+    return together and arm.strategy == "in_turns"
 
 
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
