@@ -117,7 +117,7 @@ class Follower:
         """Take what is new, and tell whether it ends the trial."""
         self._drain(0.0)
         whole = self.builder.add(self._events())
-        if is_last or time.monotonic() - self.newest_s > SETTLED_S:
+        if is_last or (time.monotonic() - self.newest_s > SETTLED_S and not self.source.is_torn):
             whole += self.builder.close()
         for entry in whole:
             end = self._take(entry)
