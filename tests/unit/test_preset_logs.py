@@ -19,9 +19,11 @@ class Made(NamedTuple):
 
     num_envs: int
     horizon: int
-    rewards: tuple[float, float]
+    rewards: tuple[float, float] = (0.0, 0.0)
     """Lowest and highest that these few episodes can bring."""
-    longest_episode: int
+    longest_episode: int = 0
+    rollouts: int = 1
+    """Of which a row tells."""
 
 
 CART_POLE = Made(8, 8, (-1.0, 1.0), 12)
@@ -34,6 +36,7 @@ MADE = {
     "isaaclab-sb3": CART_POLE,
     "isaaclab-skrl": CART_POLE,
     "mjlab": Made(8, 16, (0.0, 0.5), 10),
+    "mujoco-playground": Made(64, 32, rollouts=10),
     "rl-zoo3": PENDULUM,
 }
 
@@ -58,9 +61,9 @@ def test_a_preset_reads_the_log_that_its_program_wrote(name: str):
     assert len(entries) in (5, 6), "six rollouts were asked for, and five are enough for envknee to end the program"
     rollout = made.num_envs * made.horizon
     for before, entry in zip(entries, entries[1:], strict=False):
-        assert transitions(rows, entry.step - before.step, rollout, made.num_envs) == rollout
+        assert transitions(rows, entry.step - before.step, rollout, made.num_envs) == made.rollouts * rollout
         seconds = entry.unix_time_s - before.unix_time_s
-        assert 0.05 < seconds < 2, "a CPU took so long for each"
+        assert 0.05 < seconds < 2 * made.rollouts, "a CPU took so long for each"
         if "collect_s" in rows.names:
             (collect_s,), (learn_s,) = values(builder, [entry], "collect_s"), values(builder, [entry], "learn_s")
             assert 0.8 * seconds < collect_s + learn_s < 1.02 * seconds
@@ -70,7 +73,7 @@ def test_a_preset_reads_the_log_that_its_program_wrote(name: str):
         figures["reward"] = [value for entry in entries for value in entry.episodes]
     assert all(figures.values()), f"a name that the log lacks: {figures}"
     lowest, highest = made.rewards
-    assert all(lowest < value < highest for value in figures["reward"])
+    assert all(lowest < value < highest for value in figures.get("reward", []))
     assert all(1 <= value <= made.longest_episode for value in figures.get("episode_length", []))
     losses = {name: value for entry in entries for name, value in builder.losses(entry).items()}
     assert losses.keys() == rows.losses.keys() and all(abs(value) < 1e4 for value in losses.values())
@@ -85,18 +88,18 @@ def test_what_is_said_to_have_run_left_a_log():
     assert rows.keys() == set(presets.names())
 
 
-def test_a_log_that_ends_within_an_event_is_torn_until_the_rest_is_there(tmp_path: Path):
-    """As RL-Games' writer leaves it: 4 kB at a time."""
+def test_a_row_is_complete_when_it_has_what_the_row_before_had(tmp_path: Path):
+    """RL-Games' writer writes 4 kB at a time: its fourth row lacks its losses until the rest is there."""
     rows = rows_of("isaaclab-rl-games")
     _, whole = read(rows, LOGS / "isaaclab-rl-games")
     written = (LOGS / "isaaclab-rl-games/events.out.tfevents.1").read_bytes()
     log, source, builder = tmp_path / "events.out.tfevents.1", sources.of(rows, tmp_path), Builder(rows)
     log.write_bytes(written[:4096])
     entries = builder.add(source.poll(0.0))
-    assert source.is_torn and len(entries) == 3
+    assert len(entries) == 3 and not builder.is_complete()
     log.write_bytes(written)
-    entries += [*builder.add(source.poll(0.0)), *builder.close()]
-    assert not source.is_torn and entries == whole
+    entries += builder.add(source.poll(0.0))
+    assert builder.is_complete() and [*entries, *builder.close()] == whole
 
 
 def test_what_is_written_after_its_row_was_closed_is_no_other_rows():

@@ -14,9 +14,6 @@ from typing import Any, Protocol
 
 from envknee.study.command import Rows
 
-FRAME_BYTES = 16
-"""Of each event of TensorBoard: its length before it, and the checksums of both."""
-
 
 @dataclass(frozen=True)
 class Event:
@@ -37,8 +34,6 @@ class Source(Protocol):
 
     seen: set[str]
     """Every name that it has told, for messages."""
-    is_torn: bool
-    """Whether the log ends within an event: its writer still holds the rest, maybe of the newest row."""
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
         """Give what is new."""
@@ -61,29 +56,21 @@ class TensorBoard:
     run_dir: Path
     pattern: str
     seen: set[str] = field(default_factory=set)
-    is_torn: bool = False
     _loaders: dict[Path, Any] = field(default_factory=dict)
-    _read: dict[Path, int] = field(default_factory=dict)
-    """Bytes of each file that were read, whole events alone."""
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
         """Give a scalar each."""
-        from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
-        from tensorboard.compat.proto.event_pb2 import Event as Written  # type: ignore[attr-defined]  # made by protobuf when imported
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-        paths = sorted(self.run_dir.glob(self.pattern))
-        for path in paths:
+        for path in sorted(self.run_dir.glob(self.pattern)):
             if path not in self._loaders:
-                self._loaders[path] = RawEventFileLoader(str(path))
-            for record in self._loaders[path].Load():
-                self._read[path] = self._read.get(path, 0) + FRAME_BYTES + len(record)
-                event = Written.FromString(record)
+                self._loaders[path] = EventFileLoader(str(path))
+            for event in self._loaders[path].Load():
                 for value in event.summary.value:
                     number = _scalar(value)
                     if number is not None:
                         self.seen.add(value.tag)
                         yield Event(event.wall_time, {value.tag: number}, event.step)
-        self.is_torn = any(path.stat().st_size > self._read.get(path, 0) for path in paths)
 
 
 def _scalar(value: Any) -> float | None:
@@ -105,7 +92,6 @@ class Lines:
     run_dir: Path
     rows: Rows
     seen: set[str] = field(default_factory=set)
-    is_torn: bool = False
     unreadable: str | None = None
     """The first line that is neither."""
     _read: dict[Path, int] = field(default_factory=dict)
@@ -159,7 +145,6 @@ class Printed:
 
     patterns: Sequence[re.Pattern[str]]
     seen: set[str] = field(default_factory=set)
-    is_torn: bool = False
     _lines: list[tuple[float, str]] = field(default_factory=list)
 
     def take(self, unix_time_s: float, line: str) -> None:
