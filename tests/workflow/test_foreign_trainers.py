@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT
+from conftest import ENVIRONMENT, ROOT, Workspace
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
 from envknee.run import launch as launcher
@@ -21,6 +21,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
+from tracked import stored_runs
 
 pytestmark = pytest.mark.workflow
 
@@ -195,3 +196,16 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
         assert record.outcome.environment is not None and record.outcome.environment.packages
         assert record.fps_total is not None and record.fps_total.iterations == 2
         assert record.outcome.environment.packages.get(name) is not None
+    workspace = Workspace(tmp_path)
+    runs = stored_runs(folder, name="real")
+    fps = [run.data.metrics["fps_total"] for run in runs if "trial" in run.data.tags]
+    assert len(runs) == 7 and len(fps) == 6 and min(fps) > 0
+    made = workspace.module("replay", str(folder.root), "--name", "again")
+    assert made.returncode == 0, made.stdout
+    again = workspace.prepared("again")
+    replayed = workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path)))
+    assert replayed.returncode == 0, replayed.stdout
+    (record,) = load_records(again)
+    assert record.outcome.status == "ok" and record.request.command == load_records(folder)[0].request.command
+    verified = workspace.module("replay", "--verify", str(folder.root))
+    assert "6 requests recomputed, all identical" in verified.stdout, verified.stdout
