@@ -70,7 +70,10 @@ def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_pat
 def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
     preset = presets.read(name)
     command = Command.model_validate({"preset": name, "argv": preset.example})
-    assert preset.about and preset.tested and preset.install and command.rows.tells("reward")
+    assert preset.about and preset.tested and preset.install
+    assert command.rows.tells("reward") or name == "mujoco-playground", (
+        "its evaluations are off, and rewards are theirs"
+    )
     assert not command.needs_batch_size, "batch_size: library works with every preset"
     used = Command.placeholders(command.texts)
     assert {"num_envs", "horizon", "seed"} <= used and used & {"iterations", "frames"}

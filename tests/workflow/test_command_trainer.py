@@ -98,6 +98,12 @@ def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path:
         assert record.fps_env_step_inference is not None
 
 
+def test_a_row_of_which_the_end_is_written_late_is_whole(tmp_path: Path):
+    rows = ROWS["tensorboard"] | {"path": "logs/run/*"}
+    _, trial = measured(tmp_path, a_request(an_arm("tensorboard", breaks="torn", rows=rows)))
+    assert [row.losses for row in read_rows(trial)] == [{"value": 0.5}] * 5
+
+
 def test_enough_rows_are_a_success_though_the_program_hangs_at_its_end(tmp_path: Path):
     started = time.monotonic()
     record, _ = measured(tmp_path, a_request(an_arm(breaks="hangs-at-its-end")))

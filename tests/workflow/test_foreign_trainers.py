@@ -12,11 +12,22 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT
+from conftest import ENVIRONMENT, ROOT, Workspace
+from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
-from envknee.study.paths import StudyFolder
+from envknee.run import launch as launcher
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.space import Point, Slot
+from envknee.trainers.command import program
+from tracked import stored_runs
 
 pytestmark = pytest.mark.workflow
+
+TASKS = ROOT / "workflow/envknee/tasks"
+ASSETS = {"cartpole": "cartpole.usda", "ground": "ground.usda"}
+"""Files of the cart-pole that lie here: Isaac Lab would fetch its own."""
 
 FOREIGN = Path(os.environ.get("ENVKNEE_FOREIGN", "/nonexistent"))
 
@@ -115,7 +126,7 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
 def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: list[str], tmp_path: Path):
     own = [
         "--task", "Isaac-Cartpole-Camera-Direct", "env.scene.tiled_camera.width=24", "env.scene.tiled_camera.height=24",
-        f"env.scene.cartpole.spawn.usd_path={ROOT / 'workflow/envknee/tasks/cartpole.usda'}",
+        f"env.scene.cartpole.spawn.usd_path={TASKS / ASSETS['cartpole']}",
     ]  # fmt: skip
     result = knee(
         sys.executable, tmp_path, "--num-envs", "4", "--horizon", "4", "--preset", preset, "--repeats", "1",
@@ -128,6 +139,33 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     assert record.fps_total is not None and record.fps_total.iterations == 2
     rows = read_rows(StudyFolder(tmp_path / "results/own").trial(record.request.number))
     assert all(row.collect_s and row.learn_s for row in rows), "RSL-RL tells how long it collected and learned"
+
+
+@pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
+def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path):
+    """One trial each. Episodes are so short that each rollout ends some."""
+    argv = [
+        str(Path(sys.executable).with_name("isaaclab")), "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct",
+        "env.episode_length_s=0.1", *(f"env.scene.{part}.spawn.usd_path={TASKS / file}" for part, file in ASSETS.items()),
+    ]  # fmt: skip
+    preset = f"isaaclab-{library.replace('_', '-')}"
+    arm = {"trainer": "command", "gpus": 0, "command": {"preset": preset, "argv": argv}}
+    sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": 3}
+    study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
+    trial = TrialFolder(tmp_path / "0000")
+    trial.root.mkdir()
+    request = ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None)
+    write_atomically(trial.request, canonical_json(request))
+    record = launcher.launch(trial)
+    assert record.outcome.status == "ok" and record.outcome.num_mini_batches == 2
+    assert record.fps_total is not None and 1 < record.fps_total.median < 10_000
+    rows = read_rows(trial)
+    assert [row.frames for row in rows] == [32, 64, 96, 128]
+    losses = program.command_of(request).rows.losses.keys()
+    for row in rows[1:]:
+        assert row.losses.keys() == losses and row.learning_rate
+        assert row.reward_mean is not None and row.episode_length_mean is not None and row.episode_length_mean <= 7
+        assert library != "rl_games" or (row.collect_s and row.learn_s)
 
 
 @pytest.mark.parametrize(
@@ -158,3 +196,16 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
         assert record.outcome.environment is not None and record.outcome.environment.packages
         assert record.fps_total is not None and record.fps_total.iterations == 2
         assert record.outcome.environment.packages.get(name) is not None
+    workspace = Workspace(tmp_path)
+    runs = stored_runs(folder, name="real")
+    fps = [run.data.metrics["fps_total"] for run in runs if "trial" in run.data.tags]
+    assert len(runs) == 7 and len(fps) == 6 and min(fps) > 0
+    made = workspace.module("replay", str(folder.root), "--name", "again")
+    assert made.returncode == 0, made.stdout
+    again = workspace.prepared("again")
+    replayed = workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path)))
+    assert replayed.returncode == 0, replayed.stdout
+    (record,) = load_records(again)
+    assert record.outcome.status == "ok" and record.request.command == load_records(folder)[0].request.command
+    verified = workspace.module("replay", "--verify", str(folder.root))
+    assert "6 requests recomputed, all identical" in verified.stdout, verified.stdout

@@ -40,9 +40,9 @@ from envknee.trainers.command.usage import SAMPLED, Usage
 
 POLL_S = 0.1
 SETTLED_S = 1.0
-"""Nothing new for so long: what belongs to the newest row is there."""
+"""Nothing new for so long: what belongs to the newest row is there, if it has as much as the row before."""
 FLUSH_S = 150.0
-"""Some writers of TensorBoard's events keep them back for two minutes (torch.utils.tensorboard: flush_secs=120)."""
+"""Some writers of TensorBoard's events keep them back for two minutes (flush_secs=120), or the rest of a row."""
 MEDIANS = 10
 """A hang is no row for so many median intervals, and for `hang_s`."""
 OOM_GRACE_S = 15.0
@@ -117,7 +117,8 @@ class Follower:
         """Take what is new, and tell whether it ends the trial."""
         self._drain(0.0)
         whole = self.builder.add(self._events())
-        if is_last or time.monotonic() - self.newest_s > SETTLED_S:
+        quiet_s = time.monotonic() - self.newest_s
+        if is_last or quiet_s > FLUSH_S or (quiet_s > SETTLED_S and self.builder.is_complete()):
             whole += self.builder.close()
         for entry in whole:
             end = self._take(entry)

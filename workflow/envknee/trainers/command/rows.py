@@ -39,6 +39,8 @@ class Builder:
     _count: int = 0
     _newest: dict[str, float] = field(default_factory=dict)
     """What was told since the last row and before its marker."""
+    _closed: Told | None = None
+    """The row that was closed last. What is still told of it comes too late, and is no other row's."""
 
     def add(self, events: Iterable[Event]) -> list[Told]:
         """Take what is new; return the rows that are whole now. The newest stays open: `close` returns it."""
@@ -61,8 +63,18 @@ class Builder:
 
     def close(self) -> list[Told]:
         """Return the row that is open, if any: nothing more comes for it."""
-        done, self._open = self._open, None
-        return [] if done is None else [done]
+        if self._open is None:
+            return []
+        self._closed, self._open = self._open, None
+        return [self._closed]
+
+    def is_complete(self) -> bool:
+        """Tell whether the open row has all that the row before it had. Some writers bring the rest only with the next row."""
+        return (
+            self._open is not None
+            and self._closed is not None
+            and self._open.values.keys() >= self._closed.values.keys()
+        )
 
     def figure(self, entry: Told, name: Name) -> float | None:
         """Return what a row tells of something, under the first of its names that is there; None where it does not."""
@@ -96,7 +108,7 @@ class Builder:
                 self._episodes.append(value)
             elif self._open is not None and (event.step is None or self._open.step == event.step or event.begins_row):
                 self._open.values[name] = value
-            else:
+            elif event.step is None or self._closed is None or event.step != self._closed.step:
                 self._newest[name] = value
 
     def _is_episode(self, name: str) -> bool:
