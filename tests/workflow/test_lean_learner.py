@@ -311,7 +311,12 @@ def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
     torch.backends.cudnn.allow_tf32 = False
     found = learn(steps, **adam)
     decided = found[2].steps
-    assert (decided.fused, decided.cuda_graph) == (steps.fused is not False, steps.cuda_graph is not False)
+    has_graphs = steps.cuda_graph is not False
+    assert (decided.fused, decided.cuda_graph, decided.captured_acting) == (
+        steps.fused is not False,
+        has_graphs,
+        has_graphs,
+    )
     assert decided.channels_last is (not decided.fused and steps.channels_last is None)
     assert_close(found, stock(**adam), tolerance)
     # What acts is what was learned, also by a graph, of which parameters notice nothing.

@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 
@@ -14,14 +16,16 @@ class Captured:
     each capture, and every replay draws further on.
     """
 
-    def __init__(self, function: Callable[[], None], device: torch.device, name: str) -> None:
+    def __init__(self, function: Callable[[], None], device: torch.device, name: str, pool: Any = None) -> None:
         """Take a function that is called as it is on a CPU, and on a GPU the first time, or where it waits for the GPU after all.
 
         Args:
             function: what is done; to be done again after an error of its own
             device: where its tensors are
             name: what it is called in the log, should it not be captured
+            pool: memory that graphs share (`torch.cuda.graph_pool_handle`), which are replayed in turns, in the order of their capture
         """
+        self._pool = pool
         self._function = function
         self._name = name
         self._is_captured = device.type == "cuda"
@@ -37,7 +41,7 @@ class Captured:
             self._warm_up()
         else:
             if self._graph is None:
-                self._graph = capture(self._function)
+                self._graph = capture(self._function, self._pool)
             self._graph.replay()
 
     def _warm_up(self) -> None:
@@ -58,16 +62,22 @@ class Captured:
         self._function()
 
 
-def capture(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Return the graph of a function, without doing it.
+@cache
+def stream_of(device_index: int) -> torch.cuda.Stream:
+    """Return the stream on which all graphs of a GPU are captured: cuBLAS keeps a workspace of 34 MB for each stream that it has seen."""
+    return torch.cuda.Stream(device_index)
+
+
+def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """Return the graph of a function, without doing it; its memory comes from `pool`, or is its own.
 
     As `torch.cuda.graph` does it, but for its waiting for the GPU and emptying PyTorch's cache, which would show in what is measured.
     """
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    graph, stream = torch.cuda.CUDAGraph(), stream_of(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         # Other threads go on meanwhile: one of them may watch the memory.
-        graph.capture_begin(capture_error_mode="thread_local")
+        graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
             function()
         finally:

@@ -102,6 +102,7 @@ class SharedProcess:
             self._baseline_resident_gb = self._baseline_resident_gb or self._resident_gb()
             return None
         torch.cuda.synchronize(self._device)
+        torch._C._cuda_clearCublasWorkspaces()  # 34 MB for each stream that it has seen; made again where they are needed
         torch.cuda.empty_cache()
         torch_gb, warp_gb = self._held_gb()
         if max(torch_gb, warp_gb) > MOST_KEPT_GB:

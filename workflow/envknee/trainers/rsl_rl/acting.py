@@ -41,10 +41,11 @@ class CapturedActing:
             self._dones = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
             self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
             self._last_values = torch.zeros(storage.num_envs, 1, device=device)
-        self._returns = Captured(self._find_returns, device, "adding up returns")
-        self._act = Captured(self._act_on_stored, device, "acting")
+        pool = algorithm.graph_pool
+        self._returns = Captured(self._find_returns, device, "adding up returns", pool)
+        self._act = Captured(self._act_on_stored, device, "acting", pool)
         self._store = {
-            has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step")
+            has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step", pool)
             for has_time_outs in (False, True)
         }
 

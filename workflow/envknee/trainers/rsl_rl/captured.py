@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from rsl_rl.storage import RolloutStorage
 
+from envknee.measure.captured import capture
+
 
 class CapturedStep:
     """Replays what a function did with one mini-batch on others.
@@ -15,18 +17,23 @@ class CapturedStep:
     would without a graph.
     """
 
-    def __init__(self, step: Callable[[RolloutStorage.Batch], torch.Tensor], batch: RolloutStorage.Batch) -> None:
+    def __init__(
+        self, step: Callable[[RolloutStorage.Batch], torch.Tensor], batch: RolloutStorage.Batch, pool: Any = None
+    ) -> None:
         """Capture `step` without doing it; it must have run before, so that nothing is made for the first time in it.
 
         Args:
             step: takes a mini-batch, and returns a tensor; must not wait for the GPU
             batch: any mini-batch of the size that all will have
+            pool: as for `Captured`
         """
         self._batch = _mapped(batch, torch.clone)
-        self._graph = torch.cuda.CUDAGraph()
-        # Other threads go on meanwhile: one of them may watch the memory.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._result = step(self._batch)
+        self._step = step
+        self._result: Any = None
+        self._graph = capture(self._run, pool)
+
+    def _run(self) -> None:
+        self._result = self._step(self._batch)
 
     def __call__(self, batch: RolloutStorage.Batch) -> torch.Tensor:
         """Do the step with a mini-batch, and return what the function would: overwritten by the next call."""

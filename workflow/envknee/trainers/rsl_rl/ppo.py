@@ -62,6 +62,8 @@ class LeanPPO(AccumulatingPPO):
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
         """The learning rate [] where it adapts on the device, in float64 as Python computes it upstream."""
+        self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
+        """Memory of all its graphs: acting and learning take turns."""
         self._captured: dict[int, CapturedStep] = {}
         """By the size of a mini-batch."""
         self._has_learned = False
@@ -188,6 +190,8 @@ class LeanPPO(AccumulatingPPO):
         acting, unfit = self.steps.captured_acting, why_not(self)
         if acting and unfit:
             raise UserError(f"steps.captured_acting: {unfit}. Leave it out, or that")
+        if acting is None:
+            acting = graph and not unfit
         last = self.steps.channels_last
         if last is None:
             last = torch.device(self.device).type == "cuda" and not fused and bool(models) and not others
@@ -264,7 +268,7 @@ class LeanPPO(AccumulatingPPO):
         if size not in self._captured:
             # Not in the first update, which makes the optimizer's state, and lets cuDNN and Warp load what they need.
             whole = super()._learn
-            self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch)
+            self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch, self.graph_pool)
         return self._captured[size](batch)
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:

@@ -43,10 +43,11 @@ class LearnerSteps:
     ranks tell each other (NCCL) included. Beside `fused`, on an H100, it takes 0.56 of the time. None: where that is on and mini-batches
     are whole."""
 
-    captured_acting: bool = False
+    captured_acting: bool | None = None
     """Acting and storing are a captured graph each, in all steps of a rollout but the first: launches take longer than such kernels,
     and drawing an action never waits for the GPU. The same actions, to the bit where kernels are the same. On a CPU the same calls,
-    uncaptured. Off until it was measured on a GPU."""
+    uncaptured. None: where `cuda_graph` is on and the policy can. In one run on an H100 with a slow host a rollout of
+    32 steps then took 0.62 of the time at 1,024 environments, and 0.81 at 4,096."""
 
     @classmethod
     def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
