@@ -141,9 +141,8 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
 
 
 def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
-    reach = reach_of(study)
-    if reach and not trusted:
-        lines = "\n".join(f"  {reached}" for reached in reach)
+    lines = "\n".join(f"  {reached}" for reached in reach_of(study))
+    if lines and not trusted:
         raise UserError(
             f"{path} holds a study that does more than simulate:\n{lines}\nNothing was unpacked. If you know who made it and want"
             " all of this, run the same command with TRUST=1 before it (TRUST=1 make sweep FROM=...)"

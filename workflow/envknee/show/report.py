@@ -25,9 +25,8 @@ from envknee.record.schema import Record
 from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.plain import printable
 from envknee.show.trials import COLUMNS, Link, trial_rows
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError, printable, run_command
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.study.project import ROOT

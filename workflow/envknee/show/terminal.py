@@ -20,9 +20,8 @@ from rich.table import Table
 from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
-from envknee.show.plain import printable
 from envknee.study import space
-from envknee.study.errors import run_command
+from envknee.study.errors import printable, run_command
 from envknee.study.paths import StudyFolder
 from envknee.verdict.learning import best_of
 from envknee.verdict.read import load_study

@@ -19,7 +19,7 @@ class Memory(WITH_REMEDIES):
 
 
 class Arm(Strict):
-    """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
+    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
 
     trainer: Annotated[str, NameIn("trainers")] = Field(
         default="rsl_rl", description="Which library learns; 'command': a program of your own."

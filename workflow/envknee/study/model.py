@@ -1,4 +1,4 @@
-"""A study as frozen models: what is measured in which arms, then decided how."""
+"""A study as frozen models: what is measured, in which arms, and how it is decided."""
 
 import hashlib
 from typing import Annotated, Any
@@ -67,12 +67,12 @@ class Tracking(Strict):
 
     @property
     def digest(self) -> str | None:
-        """Changes when the URI does, and tells nothing of a password in it."""
+        """Hash of the URI, which reveals no password in it."""
         return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
 
 
 class Replay(Strict):
-    """Which recorded requests a study runs again, in place of asking for its own. Written by `envknee.after.replay`."""
+    """Recorded requests that a study runs again, in place of its own. Written by `envknee.after.replay`."""
 
     of: str = Field(description="The study that they were recorded in.")
     trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
@@ -80,11 +80,11 @@ class Replay(Strict):
 
 
 MOST_TRIALS = 100_000
-"""Of a study: 20 days of trials that take 20 s each."""
+"""Largest study: 20 days of trials that take 20 s each."""
 
 
 class Study(Strict):
-    """One study: everything it produces is under results/<study>/."""
+    """One study. Everything that it produces is under results/<study>/."""
 
     study: Annotated[str, BeforeValidator(study_name)] = Field(
         description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
@@ -98,7 +98,7 @@ class Study(Strict):
         default="sampled",
         description="Resolve one environment step in four into physics, render and observation; 'off': none.",
     )
-    # What is new since the first results is left out of study.json where it has its default: those stay as they are.
+    # A field that is newer than the first results is left out of study.json at its default, so that old files stay the same.
     runtime: Runtime = Field(
         default="host",
         description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
@@ -132,7 +132,7 @@ class Study(Strict):
     @model_validator(mode="before")
     @classmethod
     def _of_commands_alone(cls, value: Any) -> Any:
-        """Where every arm is a foreign command, nothing of Isaac Lab's defaults is meant: no phases, and the command for a task."""
+        """If every arm is a foreign command, the defaults are no phases and `task: foreign`, not Isaac Lab's."""
         arms = value.get("arms") if isinstance(value, dict) else None
         if not isinstance(arms, dict) or not arms:
             return value
@@ -227,18 +227,18 @@ class Study(Strict):
         return self
 
     def sweep(self, kind: Kind) -> Sweep | None:
-        """Return the section of one kind of trial, or None when the study has none."""
+        """Return the section of one kind of trial, or None."""
         return self.throughput if kind == "throughput" else self.learning
 
     @property
     def world_sizes(self) -> frozenset[int]:
-        """Ranks per trial, over all arms that run points as listed: a point must be legal for each."""
+        """Numbers of ranks per trial, over all arms without a scaling rule. A point must be legal for each of them."""
         return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
 
     def measured_part(self) -> dict[str, Any]:
-        """Return the part of the study that decides what is measured: a results folder belongs to exactly one.
+        """Return the part of the study that decides what is measured; it must stay the same in a results folder.
 
-        `more_repeats` is not in it: it only adds trials behind those that are there.
+        `more_repeats` is not in it, because it only adds trials after the others.
         """
         later = {"more_repeats": True}
         return self.model_dump(
@@ -250,5 +250,5 @@ class Study(Strict):
         )
 
     def shareable(self) -> "Study":
-        """Return the study without its tracking store, whose address may hold a password: for copies that leave this machine."""
+        """Return the study for copies that leave this machine: without the tracking address, which may hold a password."""
         return self.model_copy(update={"tracking": Tracking()})

@@ -1,4 +1,4 @@
-"""A section of a study: which points it measures, how often, and for how long."""
+"""A section of a study: its points, repeats and time limits."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
 class Adaptive(Strict):
     """When a sampler that chooses trials has seen enough.
 
-    Its own delta and confidence: those of `decide` may be changed after the measurement, and requests may not.
+    It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
@@ -56,9 +56,9 @@ class Adaptive(Strict):
 
 
 class UntilDecided(Strict):
-    """When repeats of a section are enough, before all of `repeats` are measured.
+    """When a section may stop before all `repeats` are measured.
 
-    Its own delta and confidence, as `Adaptive` has: requests must not change with `decide`.
+    Like `Adaptive`, it has its own delta and confidence.
     """
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
@@ -128,12 +128,12 @@ class Sweep(Strict):
 
     @property
     def all_repeats(self) -> int:
-        """How often each point runs at most, whether asked for at first or later."""
+        """The most repeats of a point: `repeats` + `more_repeats`."""
         return self.repeats + self.more_repeats
 
     @property
     def chooses_trials(self) -> bool:
-        """Whether the sampler chooses repeats as well as points, and may stop early."""
+        """Whether `sampler` is one of `CHOOSING_TRIALS`."""
         return self.sampler in CHOOSING_TRIALS
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What is simulated. For drills, also what is broken in it on purpose."""
+"""The simulated task and, for drills, what breaks in it on purpose."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,7 @@ from envknee.study.rules import Overrides, Positive, Strict
 
 
 class Inject(Strict):
-    """A drill of what a study says when its simulation breaks. Nothing that comes of it is a result."""
+    """A drill: the simulation breaks on purpose, to test the diagnosis. Its trials are no results."""
 
     kind: Literal["huge_actions", "invalid_reset"] = Field(
         description="'huge_actions': actions far beyond what a robot can do, past the limits of its joints; 'invalid_reset': an"
@@ -19,7 +19,7 @@ class Inject(Strict):
 
     @property
     def warning(self) -> str:
-        """What stands before everything that such a trial or study shows."""
+        """The warning before everything that such a trial or study shows."""
         what = f"{self.kind} at step {self.at_step} in {self.envs} environment{'s' if self.envs > 1 else ''}"
         return f"DRILL, NO RESULT ({what}, on purpose)"
 
@@ -55,11 +55,11 @@ class Task(Strict):
 
 
 SHORT_TASKS = {"cartpole_dual_camera": "Envknee-Cartpole-Dual-Camera-Direct"}
-"""What envknee's own tasks are called for short."""
+"""Short names of envknee's own tasks."""
 
 
 def task_of(value: Any) -> Any:
-    """Take `task: NAME` for `task: {id: NAME}`, and a short name for the registered one."""
+    """Read `task: NAME` as `task: {id: NAME}`, and a short name as the registered one."""
     plain = {"id": value} if isinstance(value, str) else value
     if isinstance(plain, dict) and isinstance(plain.get("id"), str):
         plain = plain | {"id": SHORT_TASKS.get(plain["id"], plain["id"])}

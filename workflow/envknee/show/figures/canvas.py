@@ -15,8 +15,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from envknee.show.figures.style import GREY, INK, STYLE, Look
-from envknee.show.plain import printable
 from envknee.show.words import task_and_hardware
+from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series

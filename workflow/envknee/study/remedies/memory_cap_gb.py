@@ -1,4 +1,4 @@
-"""`memory_cap_gb`: a device as small as the one that a trial is to fit. `envknee.measure.memory` holds it."""
+"""`memory_cap_gb`: emulate a smaller device. `envknee.measure.memory` enforces it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`on_oom`: what a trial does where memory runs out while it learns."""
+"""`on_oom`: what a trial does when it runs out of memory while learning."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from envknee.study.remedies import Remedy
 
 
 def _retry(learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
-    """Let `AccumulatingPPO` answer lack of memory with smaller parts, and the trial's row and outcome say how many."""
+    """Let `AccumulatingPPO` split mini-batches when memory runs out, and report the number of parts in rows and outcome."""
     learner.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
 
 
