@@ -230,6 +230,12 @@ class Study(Strict):
         """Return the section of one kind of trial, or None."""
         return self.throughput if kind == "throughput" else self.learning
 
+    def section(self, kind: Kind) -> Sweep:
+        """Return the section of a trial of the plan, which there is."""
+        sweep = self.sweep(kind)
+        assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
+        return sweep
+
     @property
     def world_sizes(self) -> frozenset[int]:
         """Numbers of ranks per trial, over all arms without a scaling rule. A point must be legal for each of them."""
