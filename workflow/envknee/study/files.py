@@ -27,7 +27,8 @@ def canonical_json(value: Any) -> str:
 
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 READABLE, SECRET = 0o666, 0o600
