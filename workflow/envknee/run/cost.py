@@ -4,14 +4,15 @@ Input: the trial's GPUs. Output: a `Cost`. Read outside the trial's processes, b
 """
 
 import os
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Cost, SlurmJob
+from envknee.slurm import facts
 from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.study.errors import UserError
 
 ASK_S = 10
 """Time limit of each question to SLURM, whose controller may be busy or away."""
@@ -58,7 +59,7 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
     def end() -> Cost:
         held_s = time.monotonic() - began
         after = [gpu.energy_j() if gpu else None for gpu in known]
-        job = slurm_job(os.environ)
+        job = slurm_job()
         job = job and shared.share(job)
         if job and job.started_unix_s:
             held_s += max(0.0, first_unix_s - job.started_unix_s)
@@ -80,32 +81,23 @@ def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> fl
     return sum(last - first for first, last in pairs if first is not None and last is not None)
 
 
-def slurm_job(environment: Mapping[str, str]) -> SlurmJob | None:
+def slurm_job() -> SlurmJob | None:
     """Return this process's SLURM job, or None. Fields that SLURM does not answer are None.
 
     Energy comes from sstat. sacct reads the same counters, but only after the job's end.
     """
-    job_id = environment.get("SLURM_JOB_ID")
+    job_id = os.environ.get("SLURM_JOB_ID")
     if not job_id:
         return None
-    steps = _ask(
-        environment, "sstat", "--allsteps", "--noheader", "--parsable2", "--format=JobID,ConsumedEnergyRaw", f"--jobs={job_id}"
-    )  # fmt: skip
-    return parse_job(job_id, _ask(environment, "scontrol", "--oneliner", "show", "job", job_id), steps)
+    sstat = ["sstat", "--allsteps", "--noheader", "--parsable2", "--format=JobID,ConsumedEnergyRaw", f"--jobs={job_id}"]
+    return parse_job(job_id, _ask(["scontrol", "--oneliner", "show", "job", job_id]), _ask(sstat))
 
 
-def _ask(environment: Mapping[str, str], *command: str) -> str:
+def _ask(command: Sequence[str]) -> str:
     """Return the output of a SLURM command; "" if it is missing, fails or does not answer."""
     try:
-        return subprocess.run(
-            command,
-            env=dict(environment) | {"SLURM_TIME_FORMAT": "standard"},
-            capture_output=True,
-            text=True,
-            timeout=ASK_S,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        return facts.ask(command, ASK_S)
+    except (UserError, OSError):
         return ""
 
 

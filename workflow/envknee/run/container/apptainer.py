@@ -22,7 +22,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from envknee.machine.inside import TOLD
+from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, sha256_of, write_atomically
@@ -143,8 +143,8 @@ def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: 
             "runtime: apptainer was asked for, and this trial runs on the host (APPTAINER_CONTAINER is not set)."
             f" {remedy}"
         )
-    if runtime == "docker" and not (in_docker and variables.get(TOLD)):
-        where = f"in a container of somebody else's ({TOLD} is not set)" if in_docker else "outside of any container"
+    if runtime == "docker" and not (in_docker and variables.get(IMAGE)):
+        where = f"in a container of somebody else's ({IMAGE} is not set)" if in_docker else "outside of any container"
         raise UserError(f"runtime: docker was asked for, and this trial runs {where}. {remedy}")
     if runtime != "apptainer" and inside is not None:
         raise UserError(

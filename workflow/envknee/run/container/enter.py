@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envknee.machine.environment import IMAGE
 from envknee.machine.git_state import as_told
-from envknee.machine.inside import TOLD
 from envknee.record.schema import Image, Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
@@ -131,7 +131,7 @@ def command_line(
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
-        TOLD: entrance.image.model_dump_json(),
+        IMAGE: entrance.image.model_dump_json(),
     }
     if request.asset_root is not None:
         inside["ISAACSIM_ASSET_ROOT"] = variables["ISAACSIM_ASSET_ROOT"]
