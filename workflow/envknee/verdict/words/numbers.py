@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def shown_batch(batch_size: int | None) -> str:
-    """Return `batch 128`, or `library batch` where the batch follows num_envs."""
+    """Return `batch 128`, or `library batch` for the library's own."""
     return "library batch" if batch_size is None else f"batch {batch_size:,}"
 
 
@@ -19,10 +19,10 @@ def counted(count: int, word: str) -> str:
 
 
 def percent(share: float, decimals: int = 1) -> str:
-    """Return `12.3%`, or `over 1,000%` where more digits would mean nothing."""
+    """Return `12.3%`, or `over 1,000%`, which needs no more digits."""
     return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
 
 
 def times(factor: float) -> str:
-    """Return `about 12 times`, or `over 1,000 times` where more digits would mean nothing."""
+    """Return `about 12 times`, or `over 1,000 times`, which needs no more digits."""
     return "over 1,000 times" if factor > 1000.0 else f"about {factor:,.0f} times"
