@@ -70,42 +70,44 @@ Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
 
 
 class Rows(Strict):
-    """Where the rows of a foreign command come from."""
+    """Source of the rows of a foreign command."""
 
     source: Literal["tensorboard", "jsonl", "csv", "regex"] = Field(
-        description="TensorBoard's events, a file of JSON lines, a CSV file, or what the command prints."
+        description="TensorBoard's events, a file of JSON lines, a CSV file, or the command's output."
     )
     path: str = Field(
         default="**/events.out.tfevents.*",
         min_length=1,
-        description="The file, or a pattern of files, below the folder that the command runs in.",
+        description="The file, or a pattern of files, below the command's working folder.",
     )
     patterns: list[Pattern] = Field(
         default=[],
         description="With source: regex, expressions with named groups (step, time, fps, reward, ...). The first one begins a row.",
     )
     step: Literal["iterations", "frames", "env_steps"] = Field(
-        description="What the log counts: rollouts, transitions of all environments, or steps of each environment."
+        description="Unit of the log's steps: rollouts, transitions of all environments, or steps of each environment."
     )
     step_name: str = Field(default="step", description="With jsonl and csv, the field that holds the step.")
     time_name: str | None = Field(
         default=None,
-        description="With jsonl and csv, the field with the time in seconds; without it, when the line appears.",
+        description="With jsonl and csv, the field with the time in seconds; without it, the time at which the line"
+        " appears.",
     )
     row: Names | None = Field(
         default=None,
-        description="With tensorboard, the tag that comes once per row; without it, the first of `names` that is told.",
+        description="With tensorboard, the tag that appears once per row; without it, the first of `names` in the log.",
     )
     names: dict[Told, Names] = Field(
         default={},
-        description="What the log calls fps, collect_s, learn_s, reward, ...; of several names the first that is told.",
+        description="The log's names for fps, collect_s, learn_s, reward, ...; of several names, the first in the log"
+        " counts.",
     )
     losses: dict[str, str] = Field(
-        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's."
+        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's name."
     )
     reward_is: Literal["average", "episode"] = Field(
         default="average",
-        description="Whether the reward is the program's own running average, or the return of one episode each.",
+        description="Whether the reward is the program's running average, or the return of a single episode.",
     )
 
     @model_validator(mode="after")
@@ -135,28 +137,30 @@ class Command(Strict):
     """A program of somebody else's, measured unchanged."""
 
     preset: str | None = Field(
-        default=None, description="A preset (`envknee presets`), which fills what does not stand here."
+        default=None, description="A preset (`envknee presets`), which supplies the keys that are not set here."
     )
     argv: Annotated[list[str], Field(min_length=1)] = Field(
         description="The program and its arguments, without a shell. {num_envs} and the like are filled in."
     )
-    arguments: list[str] = Field(default=[], description="Arguments behind argv; as a rule the preset's.")
-    batch_arguments: list[str] = Field(default=[], description="More of them, left out with batch_size: library.")
-    env: dict[str, str] = Field(default={}, description="Environment variables, placeholders included.")
+    arguments: list[str] = Field(default=[], description="Arguments after argv, usually from the preset.")
+    batch_arguments: list[str] = Field(default=[], description="More arguments, omitted with batch_size: library.")
+    env: dict[str, str] = Field(default={}, description="Environment variables; they may hold placeholders.")
     rows: Rows
-    oom: list[Pattern] = Field(
-        default=[], description="Lines that tell of lack of memory, besides those that every trial knows."
-    )
+    oom: list[Pattern] = Field(default=[], description="Further texts in the output that mean out of memory.")
     invalid: dict[Pattern, str] = Field(
-        default={}, description="Lines that tell of a simulation that is fast but wrong, and what each means."
+        default={}, description="Texts in the output that mean a fast but wrong simulation, each with its meaning."
     )
-    first_row_s: Seconds = Field(default=900.0, description="Without a first row for so long the trial is given up.")
+    first_row_s: Seconds = Field(
+        default=900.0, description="The trial is ended if it has no row after this many seconds."
+    )
     hang_s: Seconds = Field(
         default=60.0,
-        description="Without a row for so long, and for ten median intervals, the command hangs and is ended.",
+        description="The command counts as hanging, and is ended, without a row for this long and for ten median"
+        " intervals.",
     )
     learning_iterations: Positive = Field(
-        default=100_000, description="{iterations} of a learning trial, which its target or its budget ends before."
+        default=100_000,
+        description="{iterations} of a learning trial, so many that its target or budget ends it first.",
     )
 
     @model_validator(mode="before")

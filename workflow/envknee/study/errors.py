@@ -21,7 +21,7 @@ CONTROL = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 
 
 class UserError(Exception):
-    """Something the user can mend. The text states the value, what was expected, and what to do next."""
+    """An error that the user can fix. The text states the value, what was expected, and what to do next."""
 
 
 def nearest(word: str, legal: Iterable[str]) -> str:

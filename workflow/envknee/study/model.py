@@ -33,21 +33,21 @@ class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
-        default=0.10, description="A doubling that gains less than this has stopped paying."
+        default=0.10, description="A doubling that gains less than this no longer pays."
     )
     delta_learning: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
         default=0.25,
-        description="The same for the seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
+        description="The same for seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
     )
     confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Of every interval and of each one-sided bound."
+        default=0.95, description="Confidence of every interval and one-sided bound."
     )
     memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = Field(
         default=0.05, description="Share of the memory to keep free."
     )
     baseline: str | None = Field(
         default=None,
-        description="An arm: each other one is judged by what it buys beside this, in environments that fit and in FPS.",
+        description="An arm with which the others are compared, in environments that fit and in FPS.",
         exclude_if=lambda value: value is None,
     )
 
@@ -74,9 +74,9 @@ class Tracking(Strict):
 class Replay(Strict):
     """Recorded requests that a study runs again, in place of its own. Written by `envknee.after.replay`."""
 
-    of: str = Field(description="The study that they were recorded in.")
-    trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
-    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of replayed.jsonl in the results' folder.")
+    of: str = Field(description="The study in which they were recorded.")
+    trials: Positive = Field(description="Number of requests: trials 0, 1, ... of that study.")
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Hash of replayed.jsonl in the results folder.")
 
 
 MOST_TRIALS = 100_000
@@ -90,9 +90,9 @@ class Study(Strict):
         description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
     )
     seed: Annotated[int, Field(ge=0)] = Field(default=1, description="Every other seed is derived from this one.")
-    window: Positive = Field(default=2, description="Request n is asked knowing the records up to n - window.")
+    window: Positive = Field(default=2, description="Request n may use the records of trials up to n - window.")
     slots: Positive = Field(
-        default=1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU)."
+        default=1, description="Trials that run at the same time (locally: at most one per GPU, or one on a CPU)."
     )
     phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
         default="sampled",
@@ -107,14 +107,14 @@ class Study(Strict):
     image: str | None = Field(
         default=None,
         min_length=1,
-        description="With runtime: apptainer a file, an image that is already built; without it containers/isaaclab.sif"
-        " is built. With runtime: docker the name of an image that docker or podman has.",
+        description="With runtime: apptainer, the file of an existing image; without it, containers/isaaclab.sif is"
+        " built. With runtime: docker, the name of an image that docker or podman has.",
         exclude_if=lambda value: value is None,
     )
     architectures: list[Architecture] | None = Field(
         default=None,
-        description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
-        " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
+        description="GPU architectures whose kernels are compiled into the image, such as 90 for sm_90 (H100); without"
+        " it 80, 86, 89, 90, 100 and 120, or none for an image without CUDA. Other GPUs compile them in each trial.",
         exclude_if=lambda value: value is None,
     )
     replay: Replay | None = Field(

@@ -65,7 +65,7 @@ class StudyFolder:
 
     @property
     def published(self) -> Path:
-        """What was sent to MLflow, with addresses."""
+        """Record of what was sent to MLflow, with addresses."""
         return self.root / "published.json"
 
     @property
@@ -88,7 +88,7 @@ class TrialFolder:
 
     @property
     def request(self) -> Path:
-        """What the trial runs."""
+        """The trial's request."""
         return self.root / "request.json"
 
     @property

@@ -29,7 +29,7 @@ class Preset(NamedTuple):
     tested: str
     """How the flags were tested."""
     example: list[str]
-    """What a user types after `--`."""
+    """The arguments that a user types after `--`."""
     horizon: int
     """The program's own default, or near it."""
     command: dict[str, Any]

@@ -31,15 +31,16 @@ class Scaling(Strict):
     """A rule and its base point. The study's sections list the base's horizons and batch sizes."""
 
     rule: RuleName = Field(
-        description="library: mini-batches fixed in number; fixed_batch: fixed in size; fixed_updates: as many optimizer steps in"
-        " an iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow; fixed_frames: horizon x num_envs stays."
+        description="library: fixed number of mini-batches; fixed_batch: fixed batch size; fixed_updates: fixed number"
+        " of optimizer steps per iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow;"
+        " fixed_frames: fixed horizon x num_envs."
     )
-    num_envs: Positive = Field(description="Of the base: here the rule changes nothing.")
+    num_envs: Positive = Field(description="num_envs of the base, at which the rule changes nothing.")
     learning_rate: Annotated[float, Field(gt=0), BeforeValidator(number)] | None = Field(
-        default=None, description="Of the base; without it the task's own. sqrt_lr and linear_lr need it."
+        default=None, description="Learning rate of the base; without it, the task's. sqrt_lr and linear_lr need it."
     )
     epochs: Positive | None = Field(
-        default=None, description="Of the base; without it the task's own. fixed_updates needs it."
+        default=None, description="Epochs of the base; without it, the task's own. fixed_updates needs it."
     )
 
     @model_validator(mode="after")
@@ -53,7 +54,7 @@ class Scaling(Strict):
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a trial runs with."""
+    """The settings of a trial."""
 
     horizon: int
     batch_size: int | None

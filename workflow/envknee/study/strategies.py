@@ -31,7 +31,7 @@ LOOPBACK_RAY = {
 
 @dataclass(frozen=True)
 class Strategy:
-    """What launcher, study and record need to know of a strategy."""
+    """Properties of a strategy for launcher, study and record."""
 
     trainer: str | None = None
     """The only trainer with this strategy; None: all have it."""

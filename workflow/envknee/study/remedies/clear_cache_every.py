@@ -22,7 +22,7 @@ REMEDY = Remedy(
     type=Positive | None,
     field=Field(
         default=None,
-        description="After every so many iterations give back to the GPU what PyTorch keeps for later (torch.cuda.empty_cache).",
+        description="Return PyTorch's cached memory to the GPU after every this many iterations (torch.cuda.empty_cache).",
         exclude_if=lambda value: value is None,
     ),
     after_learning=_clear,

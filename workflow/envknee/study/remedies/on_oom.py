@@ -19,8 +19,8 @@ REMEDY = Remedy(
     type=Literal["record", "retry_accumulate"],
     field=Field(
         default="record",
-        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch and"
-        " adds up gradients, for the same optimizer step.",
+        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch"
+        " and accumulates gradients, for the same optimizer step.",
     ),
     agent={"rsl_rl": {"algorithm.class_name": "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"}},
     refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "torchrl"), WHOLE),
