@@ -1,4 +1,4 @@
-"""Which phase sets the knee: a law t_phase(N) = t0 + c N for each phase of an iteration.
+"""The phase that sets the knee, from a law t_phase(N) = t0 + c N for each phase of an iteration.
 
 Input: records of throughput trials with phases. Output: one `PhaseLaws` per (arm, horizon, batch_size). Pure.
 

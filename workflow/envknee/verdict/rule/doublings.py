@@ -17,13 +17,13 @@ LARGEST_LOG = 700.0
 
 @dataclass(frozen=True)
 class Level:
-    """What was measured at one num_envs."""
+    """The measurements at one num_envs."""
 
     num_envs: int
     log_value: float
     """Natural logarithm of a quantity of which more is better (FPS, or one over a cost)."""
     variance: float | None
-    """Of `log_value`, that is of the mean and not of single repeats; None where one repeat cannot tell."""
+    """Variance of `log_value`, that is of the mean, not of single repeats; None with a single repeat."""
     repeats: int
     at_most: bool = False
     """True where `log_value` is only an upper bound, because some repeats are censored."""

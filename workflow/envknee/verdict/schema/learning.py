@@ -1,11 +1,9 @@
 """The learning limit, as frozen models."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
-from envknee.verdict.series import OfSeries
+from envknee.verdict.series import SeriesLimit
 
 
 class Cost(Frozen):
@@ -104,7 +102,7 @@ class BestPoint(Frozen):
         )
 
 
-class LearningLimit(OfSeries):
+class LearningLimit(SeriesLimit):
     """The learning limit of one series."""
 
     scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -112,24 +110,11 @@ class LearningLimit(OfSeries):
 
     target_reward: float | None
     budget_s: float | None
-    delta: float
-    confidence: float
-    state: Literal["reached", "still pays", "undecided", "no data"]
-    threshold_num_envs: int | None
-    threshold_lowest: int | None
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    largest_num_envs: int | None
-    """The largest num_envs at which a trial ran."""
     still_saves: float | None
     """With state "still pays": lower bound of the largest doubling's saving."""
     more_seeds: int | None
     """If undecided: more seeds of each point that would decide with 80% power, if the estimates are true; None: over 200."""
-    resumes_at: list[int]
     points: list[LearningPoint]
     savings: list[Saving]
     best: BestPoint | None
     """None if at every point some seed did not reach the target."""
-    method: str
-    notes: list[str]
-    statement: str

@@ -18,7 +18,7 @@ class Lever(Frozen):
 
     name: Literal["longer horizon", "larger batch", "more GPUs"]
     verdict: Literal["supported", "not supported", "not shown", "not measured"]
-    """Not shown: measured, but noise or single repeats decide nothing."""
+    """not shown: measured, but noise or single repeats leave it undecided."""
     fps: Change | None
     """0.25 is 25% more FPS."""
     seconds_to_target: Change | None

@@ -55,4 +55,4 @@ class Remedies(Frozen):
     )
     notes: list[str]
     statement: str
-    """What to do, in sentences."""
+    """Advice, in sentences."""

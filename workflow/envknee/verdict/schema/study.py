@@ -149,7 +149,7 @@ class Verdict(Frozen):
     spending: list[Spending] = []
     """Resources of each arm's trials, and at the end of all arms together."""
     drill: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    """In a drill, what was broken on purpose: then nothing here is a result."""
+    """In a drill, the fault that was injected: nothing in this verdict is a result."""
     broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
     """First failures of trials, one for each arm and tensor."""
     remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)

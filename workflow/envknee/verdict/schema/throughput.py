@@ -6,7 +6,7 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import affine
-from envknee.verdict.series import OfSeries
+from envknee.verdict.series import SeriesLimit
 
 Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
 
@@ -88,30 +88,17 @@ class Law(Frozen):
     method: str = affine.METHOD
 
 
-class ThroughputLimit(OfSeries):
+class ThroughputLimit(SeriesLimit):
     """The throughput limit of one series."""
 
     world_size: int = 1
     """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
     measure: Measure
-    delta: float
-    confidence: float
-    state: Literal["reached", "still pays", "undecided", "no data"]
-    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
-    threshold_num_envs: int | None
-    threshold_lowest: int | None
-    """The threshold's interval; None without any doubling."""
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    largest_num_envs: int | None
-    """The largest num_envs that was timed."""
     still_gains: float | None
     """With state "still pays": lower bound of the largest doubling's gain."""
     more_repeats: int | None
     """If undecided: more repeats of each point that would decide with 80% power, if the estimates are true; None: over 200, or another
     doubling is needed."""
-    resumes_at: list[int]
-    """Later num_envs whose measured doubling gains more than delta again."""
     points: list[ThroughputPoint]
     infeasible: list[InfeasiblePoint]
     not_counted: dict[str, int]
@@ -119,10 +106,6 @@ class ThroughputLimit(OfSeries):
     gains: list[Gain]
     law: Law | None
     """None with fewer than three different num_envs: two parameters would fit anything."""
-    method: str
-    notes: list[str]
-    statement: str
-    """The verdict in one sentence."""
 
     @property
     def unsure(self) -> Gain | None:
