@@ -28,7 +28,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.after.compare.ratios import Comparison, compare, interval, more
+from envknee.after.compare.ratios import Comparison, compare, interval, shortened
 from envknee.after.compare.sides import Given, sides
 from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
@@ -82,7 +82,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     for line in comparison.thresholds:
         say(line)
     if comparison.left_out:
-        say(f"left out, because one side alone has it: {'; '.join(comparison.left_out[:2])}{more(comparison.left_out)}")
+        say(f"left out, because one side alone has it: {shortened(comparison.left_out)}")
     for outcome in comparison.outcomes:
         if not outcome.fewer:  # the gate's reasons list the others
             say(f"outcomes at {outcome}")

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -135,8 +135,9 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     """
     pairing = paired(a.records, b.records)
     if not pairing.pairs:
+        only_a, only_b = (shortened(sorted(map(str, places))) for places in (pairing.only_a, pairing.only_b))
         raise UserError(
-            f"{a.name} and {b.name} have no point in common: {_some(pairing.only_a)} against {_some(pairing.only_b)}."
+            f"{a.name} and {b.name} have no point in common: {only_a} against {only_b}."
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
     whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
@@ -360,14 +361,9 @@ def _threshold(verdict: ArmVerdict) -> str:
     return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
 
 
-def _some(places: Iterable[Place]) -> str:
-    listed = sorted(map(str, places))
-    return "; ".join(listed[:2]) + more(listed)
-
-
-def more(listed: Sequence[str], shown: int = 2) -> str:
-    """Return `; and 7 more` if a list is longer than the shown part."""
-    return f"; and {len(listed) - shown} more" if len(listed) > shown else ""
+def shortened(listed: Sequence[str]) -> str:
+    """Return the first two texts of a list, followed by `; and 7 more` if there are others."""
+    return "; ".join(listed[:2]) + (f"; and {len(listed) - 2} more" if len(listed) > 2 else "")
 
 
 def percent_change(ratio: float) -> str:

@@ -25,7 +25,7 @@ class Side:
     name: str
     study: Study
     records: list[Record]
-    """Of this arm."""
+    """Records of this arm."""
     arm: str
 
     @property

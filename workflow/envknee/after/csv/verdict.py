@@ -50,7 +50,7 @@ class SeriesVerdict(Frozen):
     learning: LearningLimit | None
     """None without rows on learning."""
     measure_next: str | None
-    """What would decide an open threshold; None if it is reached."""
+    """The rows that would decide an open threshold; None if it is reached."""
 
 
 class TableVerdict(Frozen):

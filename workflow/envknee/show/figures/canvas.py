@@ -213,9 +213,9 @@ def interval_bar(
         axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
 
 
-def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> None:
+def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
     """Draw an open mark at a lower bound, with an arrow upwards."""
-    axes.plot(x, y, "^", color=colour, markersize=size, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
+    axes.plot(x, y, "^", color=colour, markersize=6.0, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
     axes.annotate(
         "", (x, y), xytext=(0, 17), textcoords="offset points", zorder=3,
         arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 3},

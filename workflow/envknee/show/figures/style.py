@@ -99,9 +99,9 @@ def look_at(place: int, label: str) -> Look:
     return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
 
 
-def wrapped(text: str, width: int = 26) -> str:
+def wrapped(text: str) -> str:
     """Return text in lines that fit beside the panels, such as the long name of an arm."""
-    return "\n".join(textwrap.wrap(text, width))
+    return "\n".join(textwrap.wrap(text, 26))
 
 
 def series_of(record: Record) -> Series:
