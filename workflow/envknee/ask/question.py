@@ -1,4 +1,4 @@
-"""What a sampler knows when it chooses a trial, and its answer."""
+"""The information with which a sampler chooses a trial, and its answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Question:
     records: Mapping[int, Record]
     """Records that the window shows, by number, of any kind."""
     memory: KnownMemory
-    """What earlier records tell of the arm's memory."""
+    """Memory of the arm, from earlier records."""
 
     @property
     def sweep(self) -> Sweep:

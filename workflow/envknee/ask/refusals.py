@@ -50,7 +50,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class KnownMemory:
-    """What the records of one arm tell of its memory, from both kinds of trials."""
+    """Memory of one arm, from the records of both kinds of trials."""
 
     rollout: Rollout | None
     device_gb: float | None

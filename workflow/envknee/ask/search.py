@@ -38,7 +38,7 @@ def looked(repeats: int) -> int:
 
 @dataclass
 class Tried:
-    """What is known of one num_envs of a series."""
+    """Results and requests at one num_envs of a series."""
 
     asked: int = 0
     """Requests so far, with or without a visible record."""
@@ -86,7 +86,7 @@ class Rule:
 
 
 class Step(NamedTuple):
-    """What a series needs next."""
+    """The next measurement of a series."""
 
     num_envs: int | None
     """None: nothing more."""

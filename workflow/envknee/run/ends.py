@@ -20,7 +20,7 @@ FULL_DISK_BYTES = 100_000
 
 
 class End(NamedTuple):
-    """What the launcher saw of the end of a trial's processes."""
+    """The end of a trial's processes, as the launcher saw it."""
 
     returncode: int | None
     hang: str | None

@@ -35,7 +35,7 @@ class Pulse:
 
     @property
     def stage(self) -> str:
-        """What the rank is doing."""
+        """The rank's current step."""
         return self.text.split()[1] if self.text else STARTING[0]
 
     @property

@@ -27,7 +27,7 @@ class Partition:
     max_minutes: int | None
     """The longest job that it takes; None without a limit."""
     preempt_mode: str
-    """What happens to preempted jobs: OFF, REQUEUE, CANCEL, SUSPEND, GANG."""
+    """Fate of preempted jobs: OFF, REQUEUE, CANCEL, SUSPEND, GANG."""
 
 
 @dataclass(frozen=True)

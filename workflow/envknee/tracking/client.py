@@ -80,13 +80,13 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
 def _hint(said: str) -> str:
     """Return the usual meaning of a server's answer."""
     if "Invalid Host header" in said:
-        return " It does not go by that name: start it with --name, or call it by one of its names."
+        return " The server refuses this name: start it with --name, or use one of its names."
     if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
-        return " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+        return " If it needs a login, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
     if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
-        return " The server is there and cannot do it: its own log says why (its database is away, its disk is full)."
+        return " The server failed: its own log says why (for example, no database or a full disk)."
     if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # as when MLflow's bucket fails
-        return " The server broke off the request: its own log says why (its bucket is away or refuses the key)."
+        return " The server ended the connection: its own log says why (for example, its bucket is away or refuses the key)."
     return ""
 
 

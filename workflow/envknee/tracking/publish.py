@@ -34,7 +34,7 @@ class Publication:
     experiment: str
     experiment_id: str
     content_sha256: Mapping[str, str]
-    """By run key, as in published.json."""
+    """Hashes of run contents by run key, as in published.json."""
     created: int
 
     def as_json(self) -> str:

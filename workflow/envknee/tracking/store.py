@@ -35,7 +35,7 @@ class Store:
 
     uri: str
     source: str
-    """Where it was named, for messages."""
+    """The setting that named the store, for messages."""
     database: Path | None
     """The file of a SQLite store."""
     artifacts: Path | None
