@@ -8,7 +8,7 @@ import pytest
 from envknee.ask import ask
 from envknee.run import knee
 from envknee.study import presets
-from envknee.study.command import PLACEHOLDERS, Command
+from envknee.study.command import PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.reach import reach_of
@@ -75,7 +75,7 @@ def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str)
         "its evaluations are off, and rewards are theirs"
     )
     assert not command.needs_batch_size, "batch_size: library works with every preset"
-    used = Command.placeholders(command.texts)
+    used = placeholders(command.texts)
     assert {"num_envs", "horizon", "seed"} <= used and used & {"iterations", "frames"}
 
 

@@ -22,14 +22,17 @@ JOB = (
 )
 
 
-def test_a_job_tells_when_it_was_submitted_and_started():
+def test_a_job_tells_when_it_was_submitted_and_started(monkeypatch: pytest.MonkeyPatch):
     job = parse_job("7", JOB)
     assert (job.partition, job.nodes) == ("gpu", "n1")
     assert job.started_unix_s is not None and job.submitted_unix_s is not None
     assert job.started_unix_s - job.submitted_unix_s == 90
     assert parse_job("7", JOB.replace("2026-11-21T10:01:30", "Unknown")).started_unix_s is None
-    assert slurm_job({}) is None
-    assert slurm_job({"SLURM_JOB_ID": "7", "PATH": "/nowhere"}) == SlurmJob(job_id="7")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert slurm_job() is None
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert slurm_job() == SlurmJob(job_id="7")
 
 
 def test_a_job_that_a_person_sweeps_in_is_no_trials_own():
@@ -42,7 +45,7 @@ def test_trials_of_a_blocks_job_share_what_it_waited_and_took(monkeypatch: pytes
     assert parse_job("7", block) == parse_job("7", JOB)
     now, steps = parse_job("7", block).started_unix_s or 0.0, iter((1000, 1600, None, 2500))
     monkeypatch.setattr(time, "time", lambda: now + 20)
-    monkeypatch.setattr(cost, "slurm_job", lambda _: parse_job("7", block, f"7.batch|{next(steps)}"))
+    monkeypatch.setattr(cost, "slurm_job", lambda: parse_job("7", block, f"7.batch|{next(steps)}"))
     shared = cost.Shared()
     cost.start([], shared)  # breaks without a result
     monkeypatch.setattr(time, "time", lambda: now + 300)

@@ -39,4 +39,4 @@ def test_an_error_that_quotes_a_file_cannot_steer_the_terminal(capsys):
 
     with pytest.raises(SystemExit):
         run_command(main, "envknee x")
-    assert capsys.readouterr().err == "envknee: it holds ?]0;owned???2J\nand ends\n"
+    assert capsys.readouterr().err == "envknee: it holds ]0;owned2J\nand ends\n"

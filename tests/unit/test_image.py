@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee.machine import inside
+from envknee.machine import environment
 from envknee.record.schema import Image
 from envknee.run.container import apptainer
 from envknee.study.errors import UserError
@@ -24,7 +24,7 @@ def test_only_an_image_of_the_same_lock_files_fits() -> None:
         apptainer.check_fits(Path("x.sif"), an_image("0" * 64))
 
 
-TOLD = {inside.TOLD: "{}"}
+TOLD = {environment.IMAGE: "{}"}
 SIF = {"APPTAINER_CONTAINER": "/x.sif"}
 
 
@@ -56,8 +56,8 @@ def test_a_trial_runs_where_it_was_told_to(
 
 def test_an_image_is_told_through_the_environment() -> None:
     this = an_image("0" * 64)
-    assert inside.told({inside.TOLD: this.model_dump_json()}) == this
-    assert inside.told({}) is None
+    assert environment.image_inside({environment.IMAGE: this.model_dump_json()}) == this
+    assert environment.image_inside({}) is None
 
 
 def test_of_the_hosts_variables_few_come_in() -> None:

@@ -92,7 +92,7 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
     mine = Site(
         partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64, account="robots", slurm_extra="--x=y"
     )
-    asked = {(slot.arm, slot.kind): jobs.trial_job(study, slot, mine) for slot in plan(study)}
+    asked = {(slot.arm, slot.kind): jobs.block_job(study, [slot], mine) for slot in plan(study)}
     assert asked["one", "throughput"] == jobs.Job(gpus=1, cpus=8, mem_mb=64000, minutes=16)  # 600 s x 1.1 + 5 min
     assert asked["four", "throughput"] == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16)
     assert asked["cpu", "learning"] == jobs.Job(gpus=0, cpus=8, mem_mb=64000, minutes=71)  # 3600 s x 1.1 + 5 min
@@ -145,7 +145,7 @@ def test_an_arm_larger_than_the_cap_is_named():
 def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     study = a_study(arms={"wide": {"gpus": 4, "nodes": 2}, "cpu": {"gpus": 0, "nodes": 4}}, learning=None)
     mine = Site(partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64)
-    wide = next(jobs.trial_job(study, slot, mine) for slot in plan(study) if slot.arm == "wide")
+    wide = next(jobs.block_job(study, [slot], mine) for slot in plan(study) if slot.arm == "wide")
     assert wide == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16, nodes=2)
     asked = wide.resources(mine)
     assert set(asked) <= set(jobs.resource_names())

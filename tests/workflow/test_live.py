@@ -281,7 +281,7 @@ def test_second_publisher_waits_for_the_end_of_the_first(
 
     def waits() -> bool:
         said.extend(capfd.readouterr())
-        return "Another publisher is at work" in "".join(said)
+        return "Another process holds" in "".join(said)
 
     wait_for(waits, timeout_s=10)
     first.kill()

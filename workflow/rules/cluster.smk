@@ -9,7 +9,6 @@ from pathlib import Path
 from envknee.run import progress
 from envknee.slurm import checks, facts
 from envknee.slurm import site as slurm_site
-from envknee.slurm.enter import enter
 
 SITE = None
 # Tried once more when it broke without a result (a killed process, a lost node); a bad result is a result.
@@ -27,7 +26,7 @@ if SITE_FILE is not None:
     TRIES = SITE.retries if workflow.is_main_process else 0
     # How many GPUs are taken at once; profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
-    enter(SITE, SITE_PATH)
+    slurm_site.enter(SITE, SITE_PATH)
 
 
 ALLOCATION = None
@@ -91,13 +90,11 @@ def tell_closing():
 
 
 def job_of_trial(wildcards, attempt):
-    """Each attempt gets more time, up to what the partition allows."""
-    most = facts.longest_minutes(SITE.partition)
-    return jobs.trial_job(STUDY, PLAN[int(wildcards.number)], SITE, attempt, most)
+    return job_of_block([PLAN[int(wildcards.number)]], wildcards, attempt)
 
 
 def job_of_block(block, wildcards, attempt):
-    """One job for all trials of a block, with the time of each of them."""
+    """One job for all trials of a block, with the time of each. Each attempt gets more time, up to the partition's limit."""
     most = facts.longest_minutes(SITE.partition)
     return jobs.block_job(STUDY, block, SITE, attempt, most)
 

@@ -1,4 +1,4 @@
-"""After a study: compare, replay, keep, archive, export, and verdicts over tables of others.
+"""After a study: compare, replay, keep, archive, export, and verdicts over a user's own tables.
 
-In: results folders, tables. Out: comparisons, archives, studies that run again. May use: everything else.
+In: results folders, tables. Out: comparisons, archives, studies to run again. May use: everything else.
 """

@@ -1,15 +1,15 @@
-"""A study as one file that another machine can check, then run again.
+"""A study as one file that another machine can check and run again.
 
-Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock
-files and image hashes, and ro-crate-metadata.json, which describes them and holds the sha256 of each (RO-Crate 1.1, https://w3id.org/ro/crate/1.1).
-The same results give the same bytes. The tracking store's address stays behind: it may hold a password.
+Input: results/<study>/. Output: a zip file with study, requests, measurements, records, camera frames, verdict, figures, lock files and
+image hashes. Its ro-crate-metadata.json describes them and holds their sha256 (RO-Crate 1.1, https://w3id.org/ro/crate/1.1). The same
+results give the same bytes. The tracking address is left out, because it may hold a password.
 
     python -m envknee.archive results/<study>                         into results/<study>.zip
-    python -m envknee.archive --check FILE.zip                        is it whole, and as it was made?
+    python -m envknee.archive --check FILE.zip                        is it whole and unchanged?
     python -m envknee.archive --unpack FILE.zip                       into results/archives/<study>; prints the study file there
     make sweep FROM=FILE.zip                                          measure its study on this machine
 
-What comes from elsewhere is read by `envknee.after.received`.
+`envknee.after.received` reads archives of others.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from envknee.verdict.read import load_measured
 
 LOCKS = Path(__file__).parents[3] / "containers"
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Of every member: the earliest time that a zip file knows."""
+"""Time of every member: the earliest that a zip file can hold."""
 
 TYPES = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml",
@@ -70,10 +70,10 @@ def write(folder: StudyFolder, target: Path) -> Path:
 
 
 def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes]:
-    """Return what is packed of a study's folder: its own files and those of its finished trials, by name.
+    """Return the files to pack: the study's own and those of its finished trials, by name.
 
     Raises:
-        UserError: when one is a link: what that leads to may be anything.
+        UserError: when one is a link, which may lead anywhere.
     """
     numbers = {f"{record.request.number:04d}" for record in records}
     content = {}
@@ -94,7 +94,7 @@ def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes
 
 
 def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> dict[str, Any]:
-    """Return what the archive is, in RO-Crate's words: the study, what made it, and every file."""
+    """Return the archive's metadata in RO-Crate's terms: the study, the software that measured it, and every file."""
     started = min(record.outcome.started_unix_s for record in records)
     ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]

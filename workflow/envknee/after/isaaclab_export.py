@@ -1,15 +1,15 @@
 """A study for the tools around `isaaclab benchmark`: training.json beside each trial's record, a `TrainingBundle` of schema 1.4.
 
-Input: records and rows. Output: trials/<number>/training.json, made anew each time by Isaac Lab's own builders, which import
-PyTorch and take seconds to load: so this is a command, and no part of a trial.
+Input: records and rows. Output: trials/<number>/training.json, made anew each time by Isaac Lab's own builders. They import PyTorch and
+take seconds to load, so this is a command and no part of a trial.
 
     envknee bundle results/<study>
 
 Upstream: isaaclab.benchmark of Isaac Lab 3.0.0. As there, all iterations count, the cold first one too, and a GB is 2**30 bytes.
-envknee's own medians, without warm-up, are in `extra`. Two things differ, and `extra` says so:
+envknee's own medians, without warm-up, are in `extra`. Two entries of `extra` name the differences:
 
-measurement_scope  of several ranks upstream reports rank 0; a row has the slowest rank's seconds and the fullest rank's memory
-not_measured       fields that the schema wants and the trial has not: a 0 there is no measurement
+measurement_scope  with several ranks, upstream reports rank 0; here a row has the slowest rank's seconds and the largest memory
+not_measured       fields that the schema requires and the trial does not have: a 0 there is no measurement
 """
 
 import argparse
@@ -36,14 +36,14 @@ GIB_PER_GB = 1e9 / 2**30
 """envknee's GB are 1e9 bytes; the schema's are 2**30 (isaaclab/benchmark/recorders)."""
 
 OTHER_NAMES = {"warp": "warp-lang", "mjwarp": "mujoco-warp", "rsl_rl": "rsl-rl-lib", "sb3": "stable-baselines3"}
-"""Packages that `Versions` calls otherwise than PyPI does."""
+"""Packages whose names in `Versions` differ from PyPI's."""
 
 Series = dict[str, list[float]]
-"""By the field that aggregates it, what the iterations measured of it."""
+"""The iterations' values, by the field that aggregates them."""
 
 
 def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
-    """Return a trial as Isaac Lab's own benchmark would; None where nothing can be aggregated: no rows, or a foreign command's.
+    """Return a trial as Isaac Lab's own benchmark would; None without rows, or for a foreign command.
 
     Args:
         record: the trial's result
@@ -52,10 +52,10 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
     from isaaclab.benchmark import builders, capture, schema
     from isaaclab.benchmark.distributed import DistributedContext
 
-    if not rows or record.request.command is not None:  # a foreign command does not tell what a bundle needs
+    if not rows or record.request.command is not None:  # a foreign command does not log what a bundle needs
         return None
     request, outcome = record.request, record.outcome
-    assert outcome.environment is not None, "a trial with rows has run somewhere"
+    assert outcome.environment is not None, "a trial with rows has an environment"
     ranks = DistributedContext(
         enabled=record.world_size > 1, world_size=record.world_size, local_world_size=request.ranks_per_node
     )
@@ -112,14 +112,14 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
 
 
 def _told(rows: Sequence[Row], figure: str) -> list[float]:
-    """Return a figure that envknee's own trainers tell in every row."""
+    """Return a figure that every row of envknee's own trainers has."""
     values = [getattr(row, figure) for row in rows]
-    assert None not in values, f"a trainer of envknee's own tells {figure} in every row"
+    assert None not in values, f"every row of envknee's own trainers has {figure}"
     return values
 
 
 def write(trial: TrialFolder, record: Record) -> bool:
-    """Bring training.json of a trial in line with its record, and return whether it has one.
+    """Write training.json of a trial, or remove it if the trial has none; return whether it has one.
 
     Raises:
         UserError: when a line of metrics.jsonl is truncated or does not fit.
@@ -135,14 +135,14 @@ def write(trial: TrialFolder, record: Record) -> bool:
 
 
 def run_status(record: Record) -> Literal["completed", "interrupted", "crashed"]:
-    """Return how a trial that has rows ended, in the schema's words.
+    """Return how a trial with rows ended, in the schema's words.
 
-    completed    it did what was asked: all its iterations, the target, or its whole budget of training
-    interrupted  it was stopped from outside, at limit_s
+    completed    it ran all its iterations, reached the target, or spent its budget of training
+    interrupted  the launcher stopped it at limit_s
     crashed      memory ran out, or training broke (nan, diverged)
 
-    Both timeouts have one status in an `Outcome`. The meter ends a trial at the first row past the budget, so one without
-    such a row was stopped by its launcher.
+    Both timeouts have one status in an `Outcome`. The meter ends a trial at the first row past the budget, so a trial without such a
+    row was stopped by its launcher.
     """
     if record.outcome.status in CRASHED:
         return "crashed"
@@ -152,7 +152,7 @@ def run_status(record: Record) -> Literal["completed", "interrupted", "crashed"]
 
 
 def _config(request: Request) -> "schema.RunConfig":
-    """Return physics, renderer and presets of the task as it is registered here."""
+    """Return physics, renderer and presets of the registered task."""
     presets = str(request.overrides.get("presets") or "")
     names = [name.strip() for name in presets.split(",") if name.strip()]  # as in isaaclab_tasks/utils/hydra.py
     return dataclasses.replace(_backends(request.task_id, presets or None), presets=names)
@@ -169,7 +169,7 @@ def _backends(task_id: str, presets: str | None) -> "schema.RunConfig":
 
 
 def _versions(environment: Environment) -> "schema.Versions":
-    """Return the versions that the trial noted, and None, or where the schema wants a word "unknown", for the others."""
+    """Return the trial's versions; None for unknown ones, or "unknown" if the schema requires a word."""
     from isaaclab.benchmark import schema
 
     names = [field.name for field in dataclasses.fields(schema.Versions) if not field.name.startswith("git_")]
@@ -185,15 +185,14 @@ def _versions(environment: Environment) -> "schema.Versions":
 
 
 def _hardware(environment: Environment, devices: Sequence[Device]) -> "schema.Hardware":
-    """Return the devices that the trial used, and what of its host it might use."""
+    """Return the trial's devices, and the part of its host that it could use."""
     from isaaclab.benchmark import schema
 
     return schema.Hardware(
         hostname=environment.host,
         gpu_devices=[
-            schema.GpuDeviceInfo(
-                device.name, device.memory_gb * GIB_PER_GB, device.compute_capability or "Unknown"
-            )  # as in record_gpu_info.py
+            # "Unknown" as in record_gpu_info.py
+            schema.GpuDeviceInfo(device.name, device.memory_gb * GIB_PER_GB, device.compute_capability or "Unknown")
             for device in devices
             if device.type == "cuda"
         ],
@@ -204,17 +203,17 @@ def _hardware(environment: Environment, devices: Sequence[Device]) -> "schema.Ha
 
 
 def _host_memory_gb(environment: Environment) -> float | None:
-    """Return the host's memory in GB (1e9 bytes); None for older trials on a GPU, which did not note it."""
+    """Return the host's memory in GB (1e9 bytes); None for older trials on a GPU, which did not record it."""
     if environment.host_memory_gb is None and environment.device.type == "cpu":
         return environment.device.memory_gb
     return environment.host_memory_gb
 
 
 def _series(rows: Sequence[Row]) -> Series:
-    """Return what was measured in each iteration, memory in GiB.
+    """Return the measurements of each iteration, with memory in GiB.
 
-    Isaac Lab's recorders sample once a second (benchmark_monitor.py), envknee once an iteration. RSL-RL's reward is the mean of
-    the last 100 episodes; this is the mean of those that ended in an iteration, without iterations in which none did.
+    Isaac Lab's recorders sample once a second (benchmark_monitor.py), envknee once an iteration. RSL-RL's reward is the mean of the last
+    100 episodes; here it is the mean of the episodes that ended in an iteration. Iterations without one are left out.
     """
     measured: dict[str, list[float | None]] = {
         "resources.gpu_util_pct": [row.gpu_percent for row in rows],
@@ -228,7 +227,7 @@ def _series(rows: Sequence[Row]) -> Series:
 
 
 def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -> "schema.Resources":
-    """Return what the run used, and each of its GPUs by its rank; of several, the load of each is not measured."""
+    """Return the resources of the run, and of each GPU by its rank. With several GPUs, their loads are not measured."""
     from isaaclab.benchmark import schema
     from isaaclab.benchmark.metrics import mean_std, mean_std_peak
 
@@ -255,9 +254,9 @@ def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -
 
 
 def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float | int | str | bool | None]:
-    """Return envknee's own figures for which the schema has no field; `steps` are the transitions of an iteration.
+    """Return envknee's own figures that the schema has no field for; `steps` are the transitions of an iteration.
 
-    Seconds end in `_s`; medians are over the timed iterations, without warm-up.
+    Names of seconds end in `_s`. Medians are over the timed iterations, without warm-up.
     """
     request, outcome, mini_batches = record.request, record.outcome, record.num_mini_batches
     by_library = steps // mini_batches if mini_batches else None
@@ -275,7 +274,7 @@ def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float |
         "memory_cap_gb": request.memory.memory_cap_gb,
         "warmup_iterations": sum(row.warmup for row in rows),
         "episodes": sum(row.episodes or 0 for row in rows),
-        # In bytes: the record's GB are 1e9 bytes, this file's are not.
+        # In bytes, because a GB of the record is not a GB of this file.
         "memory_peak_bytes": None if record.memory_peak_gb is None else round(record.memory_peak_gb * 1e9),
         "seconds_to_target": record.seconds_to_target,
         "frames_to_target": record.frames_to_target,
@@ -285,9 +284,9 @@ def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float |
 
 
 def _not_measured(record: Record, series: Series) -> list[str]:
-    """Return the fields that hold a 0, a False or a word only because the schema wants something there."""
+    """Return the fields that hold a 0, a False or a word only because the schema requires a value."""
     environment = record.outcome.environment
-    assert environment is not None, "a trial with rows has run somewhere"
+    assert environment is not None, "a trial with rows has an environment"
     device = environment.device
     facts = {
         "versions.git_dirty": environment.git_dirty,

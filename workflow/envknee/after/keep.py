@@ -1,8 +1,8 @@
 """Keeps the measurements of a study as small files that can be committed.
 
-Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, of each
-finished trial request.json, metrics.jsonl, outcome.json, cost.json and record.json, README.md and its figures. Logs, policies and
-pictures of trials stay behind.
+Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, README.md,
+figures, and request.json, metrics.jsonl, outcome.json, cost.json and record.json of each finished trial. Logs, policies and pictures of
+trials are not kept.
 
     envknee keep results/<study>                 into results-published/<study>
 """
@@ -31,7 +31,7 @@ from envknee.verdict.schema.study import Verdict
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
-    """Copy a study's measurements and return where they are now. Keeping it again brings what was measured since.
+    """Copy a study's measurements and return the new folder. Keeping the study again adds later measurements.
 
     Raises:
         UserError: when the folder holds no study, no record or no verdict of all its records, a file was changed after its
@@ -48,7 +48,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         source, target = folder.trial(record.request.number), kept.trial(record.request.number)
         target.root.mkdir(parents=True, exist_ok=True)
         for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
-            if path.exists():  # a refused trial has measured nothing
+            if path.exists():  # a refused trial has no metrics
                 shutil.copyfile(path, target.root / path.name)
     write_atomically(kept.study, canonical_json(study.shareable()))
     if folder.replayed.exists():
@@ -63,7 +63,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
 
 
 def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Sequence[registry.Entry]) -> str:
-    """Return where and when a study was measured, with what, and what it says, in Markdown."""
+    """Return a page in Markdown: hardware, dates, versions and findings of a study."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(record.outcome.started_unix_s)) for record in records})
     versions = Counter(", ".join(f"{name} {v}" for name, v in sorted(e.packages.items())) for e in environments)

@@ -1,7 +1,7 @@
-"""A study for Optuna's own tools: one journal file that optuna.load_study, its plots and optuna-dashboard open.
+"""A study for Optuna's own tools: one journal file for optuna.load_study, its plots and optuna-dashboard.
 
-Input: results/<study>/, finished or not. Output: results/<study>/optuna.journal, with an Optuna study for each arm and kind of
-trial. Made anew from the records each time: what a tool writes into it is not kept.
+Input: results/<study>/, finished or not. Output: results/<study>/optuna.journal, with an Optuna study for each arm and kind of trial.
+It is made anew each time, so changes by a tool are lost.
 
     envknee optuna results/<study>
     optuna-dashboard results/<study>/optuna.journal
@@ -32,20 +32,20 @@ OBJECTIVE: Mapping[Kind, tuple[Literal["maximize", "minimize"], str]] = {
 MEASURED = (
     "fps_env_step", "fps_env_step_inference", "fps_total", "memory_peak_gb", "seconds_to_target", "frames_to_target", "best_reward",
 )  # fmt: skip
-"""What of a record becomes an attribute of its trial, where it is known."""
+"""Fields of a record that become attributes of its trial."""
 
 
 def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
-    """Write the journal; return its path, and how many trials each Optuna study in it has.
+    """Write the journal; return its path, and the number of trials of each Optuna study in it.
 
-    A trial has the value and the constraint that a sampler sees (`observations.observe`): one that did not fit its
-    memory is infeasible and has the worst value seen, one that missed its target a pessimistic stand-in. The attribute
-    `status` distinguishes them, and others hold what was measured.
+    A trial has the value and the constraint that a sampler sees (`observations.observe`). A trial that did not fit the memory is
+    infeasible with the worst value seen; a trial that missed its target has a pessimistic value. The attribute `status` tells them
+    apart, and other attributes hold the measurements.
 
     Raises:
         UserError: when no trial has finished, or a file was changed after its measurement.
     """
-    import optuna  # `--help` has no use for it
+    import optuna  # slow, and `--help` does not need it
     from optuna.storages.journal import JournalFileBackend, JournalStorage
 
     study, records = load_measured(folder)
@@ -64,7 +64,7 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
             name = f"{study.study}/{arm}/{kind}"
             journal = optuna.create_study(storage=storage, study_name=name, direction=direction)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that names are experimental: the version is pinned
+                warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
                 journal.set_metric_names([objective])
             journal.set_user_attr("task", study.task.id)
             journal.add_trials(_trials(study, kind, own))
@@ -75,10 +75,8 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
 
 def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
     """Return Optuna's trials of one (arm, kind), in the order of their requests."""
-    sweep = study.sweep(kind)
-    assert sweep is not None, "the study's own records"
     requests = [record.request for record in records]
-    observations = observe(sweep, requests, {record.request.number: record for record in records})
+    observations = observe(study.section(kind), requests, {record.request.number: record for record in records})
     spans = {name: {getattr(request, name) for request in requests} - {None} for name in AXES}
     return [_trial(record, seen, spans) for record, seen in zip(records, observations, strict=True)]
 
@@ -89,7 +87,7 @@ def _trial(record: Record, seen: Observation, spans: Mapping[str, set[int]]) -> 
 
     assert seen.value is not None, "it has a record"
     distributions = {
-        # The values themselves, on a logarithmic axis: samplers see ranks. What never changes is an attribute.
+        # Values on a logarithmic axis, where samplers see ranks. A value that never changes is an attribute.
         name: IntDistribution(min(span), max(span), log=True)
         for name, span in spans.items()
         if len(span) > 1
@@ -100,7 +98,7 @@ def _trial(record: Record, seen: Observation, spans: Mapping[str, set[int]]) -> 
         params={name: getattr(record.request, name) for name in distributions},
         distributions=dict(distributions),
         user_attrs=_attributes(record),
-        # The place where Optuna 4 and 5 and optuna-dashboard 0.21 all look for it.
+        # Optuna 4 and 5 and optuna-dashboard 0.21 all read it here.
         system_attrs={"constraints": [seen.memory_excess]},
     )
     started_unix_s = record.outcome.started_unix_s

@@ -1,10 +1,10 @@
-"""An archive from elsewhere: unpacked only where nothing in it can do harm.
+"""Unpacks another user's archive, and only if nothing in it can do harm.
 
-Input: a zip file that anybody may have made. Output: results/archives/<study>/, or nothing at all.
+Input: a zip file that anybody may have made. Output: results/archives/<study>/, or nothing.
 
-Only files that a study has are unpacked, bit by bit and never more bytes than `LARGEST_BYTES`. A study that would run, read or
-contact anything besides envknee (`envknee.study.reach`) is listed and refused, unless its receiver trusts it. Hashes show that an
-archive is as it was made; they do not show who made it.
+Only a study's own kinds of files are unpacked, in chunks and at most `LARGEST_BYTES`. If the study would run, read or contact anything
+outside envknee (`envknee.study.reach`), that is listed and the archive is refused, unless its receiver trusts it. Hashes show that an
+archive is unchanged; they do not show who made it.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ METADATA = "ro-crate-metadata.json"
 UNFINISHED = ".unpacking-"
 
 LARGEST_BYTES, LARGEST_JSON_BYTES = 4_000_000_000, 16_000_000
-"""More is never unpacked, nor read as JSON: a study is megabytes."""
+"""Most bytes that are unpacked, and most that are read as JSON. A study has megabytes."""
 
 NAMES = re.compile(
     r"study\.json|resolved\.yaml|image\.json|replayed\.jsonl|records\.csv|verdict\.json|report\.html|ro-crate-metadata\.json"
@@ -44,22 +44,22 @@ NAMES = re.compile(
     r"|trials/\d{4,}/((request|environment|outcome|cost|record)\.json|metrics(\.interrupted-\d+)?\.jsonl|frames\.png)",
     re.ASCII,
 )
-"""What an archive may hold, and all that is packed."""
+"""The files of an archive."""
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Python bounds what these give at once; other methods unpack a block of any size into memory."""
+"""Python unpacks these in bounded chunks; other methods unpack a block of any size into memory."""
 
 CHUNK_BYTES = 1 << 20
 
 
 def check(path: Path, into: Path | None = None) -> dict[str, str]:
-    """Return the sha256 of each file in an archive, by name, after making sure that it is whole and as it was made.
+    """Make sure that an archive is whole and unchanged; return the sha256 of each file, by name.
 
-    With `into`, an empty folder, they are written there as they are read.
+    With `into`, an empty folder, the files are also written there.
 
     Raises:
-        UserError: when it is no archive of a study, is damaged, holds a file that was changed, added or taken out, or one that
-            no study has, or more bytes than it says.
+        UserError: when it is no archive of a study, is damaged or too large, or holds files that were changed, added or removed, or
+            that no study has.
     """
     remedy = "Get the archive again from where it comes from; nothing was unpacked."
     digests: dict[str, str] = {}
@@ -95,7 +95,7 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
 
 
 def study_in(path: Path) -> Study:
-    """Return the study of an archive, without its tracking store: what is measured here is nobody else's to receive.
+    """Return the study of an archive, without its tracking address: measurements of this machine stay with its user.
 
     Raises:
         UserError: when it is not a legal study.
@@ -109,11 +109,11 @@ def study_in(path: Path) -> Study:
 
 
 def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
-    """Unpack an archive that `check` finds good, and return the folder: into/<study>, as it was where it was measured.
+    """Check and unpack an archive, and return the folder, into/<study>.
 
     Raises:
-        UserError: as `check`; when its study reaches outside and is not `trusted`; when its files do not follow from each other; or
-            there is something else in that folder, which may be measurements: nothing is ever written over.
+        UserError: as `check`; when its study reaches outside and is not `trusted`; when its files do not follow from each other; or when
+            that folder holds something else. Nothing is overwritten.
     """
     check(path)
     _demand_trust(path, study_in(path), trusted)
@@ -126,7 +126,7 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
             digests = check(path, unfinished)
             folder = StudyFolder(unfinished)
             study = load_study(folder).shareable()
-            _demand_trust(path, study, trusted)  # of what was unpacked: the file may be another by now
+            _demand_trust(path, study, trusted)  # again, because the file may have changed meanwhile
             claim.write_study(study, folder)
             digests["study.json"] = sha256_of(folder.study)
             load_records(folder)  # each follows from its request, metrics and outcome
@@ -141,9 +141,8 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
 
 
 def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
-    reach = reach_of(study)
-    if reach and not trusted:
-        lines = "\n".join(f"  {reached}" for reached in reach)
+    lines = "\n".join(f"  {reached}" for reached in reach_of(study))
+    if lines and not trusted:
         raise UserError(
             f"{path} holds a study that does more than simulate:\n{lines}\nNothing was unpacked. If you know who made it and want"
             " all of this, run the same command with TRUST=1 before it (TRUST=1 make sweep FROM=...)"
@@ -151,7 +150,7 @@ def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
 
 
 def _remove_unfinished(into: Path) -> None:
-    """Remove what unpacking left behind that was killed."""
+    """Remove folders that killed processes left unfinished."""
     for left in into.glob(f"{UNFINISHED}*"):
         with suppress(OSError), _locked(left):
             shutil.rmtree(left, ignore_errors=True)
@@ -159,7 +158,7 @@ def _remove_unfinished(into: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, or raise BlockingIOError where somebody else does."""
+    """Hold a folder's lock, or raise BlockingIOError if another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,7 +168,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def hand_over_requests(unpacked: StudyFolder) -> None:
-    """Give a replay's own results folder, where there is none yet, the requests that it is to run: it asks for no others."""
+    """If the archive is a replay, copy its requests into its results folder, unless they are there: it asks for no others."""
     study = load_study(unpacked)
     own = claim.folder_of(study)
     if study.replay is not None and not own.replayed.exists():
@@ -178,7 +177,7 @@ def hand_over_requests(unpacked: StudyFolder) -> None:
 
 
 def _check_unpacked(folder: Path, digests: dict[str, str]) -> None:
-    """Make sure that a folder is this archive, unpacked before; what has been added to it since may stay."""
+    """Make sure that a folder is this archive, unpacked before. It may hold more files."""
     remedy = "Move it away, or unpack elsewhere (--into); nothing there was touched"
     metadata = folder / METADATA
     if not metadata.exists() or sha256_of(metadata) != digests[METADATA]:
@@ -203,7 +202,7 @@ def _check_member(member: zipfile.ZipInfo, seen: Container[str], path: Path, rem
 
 
 def _chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo, into: Path | None) -> Iterator[bytes]:
-    """Give a file's content bit by bit, each of which is written below `into` once the next is asked for."""
+    """Yield a file's content in chunks. A chunk is written below `into` when the next one is requested."""
     target = Path(os.devnull) if into is None else into / member.filename
     target.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(member) as source, target.open("wb") as written:

@@ -1,19 +1,19 @@
-"""Whether two runs of the same trials learned the same, bit for bit.
+"""Compares two runs of the same trials bit for bit.
 
-Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 where
-something differs.
+Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 if they differ.
 
     python -m envknee.repeats results/x results/x-replay
 
-Trials are paired by point, repeat and seed. What counts is what was learned (rewards, episodes, losses, learning rate, action noise,
-gradients; with `deterministic: true` the parameters in the end, too) and how it ended, and not how fast. Where one has more iterations,
-because a clock ended the other, those that both have are compared.
+Trials are paired by point, repeat and seed. The comparison covers learning (rewards, episodes, losses, learning rate, action noise,
+gradients; with `deterministic: true` also the final parameters) and the status, but not speed. If a clock ended one run early, only
+common iterations are compared.
 """
 
 import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from envknee.record.read import read_rows, without_skipped
@@ -23,7 +23,7 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_measured
 
 LEARNED = ("frames", "reward_mean", "episode_length_mean", "episodes", "learning_rate", "action_std")
-"""What of a row follows from request and seed alone; beside `losses` and `gradients`."""
+"""Fields of a row that follow from request and seed alone, besides `losses` and `gradients`."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,30 @@ class Repeat:
     arm: str
     kind: str
     number: int
-    """In the first study."""
+    """The trial's number in the first study."""
     iterations: int
-    """That both have."""
+    """Common iterations."""
     first_different: int | None
-    """Iteration; None where all are the same."""
+    """The first iteration that differs; None if all are the same."""
     quantity: str | None
-    """What differs there most, such as `losses/value`."""
+    """The quantity that differs most there, such as `losses/value`."""
     by: float
-    """How much, as a share of its size."""
+    """Its difference, as a share of its size."""
     reward_by: float | None
-    """How far apart mean rewards are in the last iteration that both have, as a share; None where one tells none."""
+    """Difference of the mean rewards in the last common iteration, as a share; None if one has none."""
     same_parameters: bool | None
-    """None where it is not known: not deterministic, or not equally many iterations."""
+    """None if unknown: not deterministic, or different numbers of iterations."""
     ends: str | None = None
-    """How both ended where that differs and no clock did it, such as `ok after 8 iterations, then nan after 2`."""
+    """Both ends, if they differ and no clock was the cause, such as `ok after 8 iterations, then nan after 2`."""
 
     @property
     def is_same(self) -> bool:
-        """Whether it is the same as far as can be told."""
+        """Whether no difference is known."""
         return self.first_different is None and self.same_parameters is not False and self.ends is None
 
 
 def compare_rows(a: Sequence[Row], b: Sequence[Row]) -> tuple[int | None, str | None, float]:
-    """Return the first iteration that differs, in what most, and by which share; (None, None, 0) where all are the same. Pure."""
+    """Return the first iteration that differs, the quantity that differs most, and its share; (None, None, 0) if none. Pure."""
     for row, other in zip(a, b, strict=False):
         of_a, of_b = dict(_learned(row)), dict(_learned(other))
         apart = {
@@ -84,7 +84,7 @@ def _share(a: float | None, b: float | None) -> float:
 
 
 def ends_apart(this: tuple[str, int], other: tuple[str, int]) -> str | None:
-    """Return how two trials ended, each (status, iterations), where one is not the other cut short by a clock. Pure."""
+    """Return how two trials ended, from (status, iterations) of each; None if they ended alike or a clock cut one short. Pure."""
     shorter, longer = sorted((this, other), key=lambda end: end[1])
     if this == other or (shorter[0] == "timeout" and shorter[1] < longer[1]):
         return None
@@ -92,10 +92,10 @@ def ends_apart(this: tuple[str, int], other: tuple[str, int]) -> str | None:
 
 
 def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
-    """Compare every trial that both studies have.
+    """Compare every common trial of two studies.
 
     Raises:
-        UserError: when a folder holds no study or no record, a file was changed, or they have no trial in common.
+        UserError: when a folder holds no study or no record, a file was changed, or there is no common trial.
     """
     of_a, of_b = _by_trial(a), _by_trial(b)
     common = sorted(of_a.keys() & of_b.keys(), key=lambda key: of_a[key].request.number)
@@ -131,23 +131,12 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
 
 def _by_trial(folder: StudyFolder) -> Mapping[tuple[object, ...], Record]:
     _, records = load_measured(folder)
-    return {
-        (
-            request.arm,
-            request.kind,
-            request.num_envs,
-            request.horizon,
-            request.batch_size,
-            request.repeat,
-            request.seed,
-        ): record
-        for record in without_skipped(records)
-        for request in [record.request]
-    }
+    trial = attrgetter("arm", "kind", "num_envs", "horizon", "batch_size", "repeat", "seed")
+    return {trial(record.request): record for record in without_skipped(records)}
 
 
 def lines(compared: Sequence[Repeat]) -> list[str]:
-    """Return what was found in a sentence for each arm and kind of trial."""
+    """Return the findings, a sentence for each arm and kind of trial."""
     groups: dict[tuple[str, str], list[Repeat]] = {}
     for repeat in compared:
         groups.setdefault((repeat.arm, repeat.kind), []).append(repeat)

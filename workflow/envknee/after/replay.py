@@ -1,15 +1,15 @@
-"""A study run again: the recorded requests, in the same order with the same seeds, on whatever this machine has.
+"""Runs a study again: the recorded requests, in the same order with the same seeds, on this machine.
 
-Input: a study's folder: results/<study>, results-published/<study>, or what `envknee.after.archive --unpack` made. Output:
-results/<study>-replay with study.json and replayed.jsonl: a study like any other, which the workflow measures and goes on with
-where it was interrupted; its path is printed. Nothing in the first folder is touched.
+Input: a study's folder: results/<study>, results-published/<study>, or one from `envknee.after.archive --unpack`. Output:
+results/<study>-replay with study.json and replayed.jsonl, and its path on standard output. It is a study like any other: the workflow
+measures it, and resumes it after an interruption. Nothing in the first folder is changed.
 
-    python -m envknee.replay results/<study>                       make that study; `make replay` then measures it and compares
+    python -m envknee.replay results/<study>                       make that study; `make replay` then measures and compares it
     python -m envknee.replay results/<study> --name again          under another name
-    python -m envknee.replay --verify results/<study>              recompute the decisions alone: requests, records and verdict
+    python -m envknee.replay --verify results/<study>              only recompute the decisions: requests, records and verdict
 
-Samplers are not asked again: on other hardware they would choose other points. What cannot fit the memory is decided on the
-device at hand. To replay at another commit, run this in a checkout of it; in another image, with --image.
+Samplers are not asked again: on other hardware they would choose other points. Only whether a trial fits the memory is decided anew. To
+replay at another commit, run this in a checkout of it; for another image, use --image.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from envknee.verdict.read import load_measured, load_study
 
 
 def prepare(original: StudyFolder, name: str | None, image: str | None = None) -> tuple[Study, StudyFolder]:
-    """Write the study that runs the requests of `original` again, unless it is there already; return it and its folder.
+    """Write the study that runs the requests of `original` again, unless it exists; return it and its folder.
 
     Raises:
         UserError: when nothing was measured, a file was changed after its measurement, or another study has that name.
@@ -60,7 +60,7 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
 
 
 def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
-    """Return requests 0, 1, ... up to the first that was not measured."""
+    """Return requests 0, 1, ... before the first that was not measured."""
     slots = space.plan(study)
     requests = []
     for slot in slots:
@@ -79,10 +79,10 @@ def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
 
 
 def check_gpus(study: Study) -> None:
-    """Make sure that this machine has the GPUs that a study's trials ask for.
+    """Make sure that this machine has enough GPUs for a study's trials.
 
     Raises:
-        UserError: names the first arm that asks for more.
+        UserError: names the first arm that needs more.
     """
     visible = len(gpus.visible_uuids())
     for name, arm in study.arms.items():
@@ -94,7 +94,7 @@ def check_gpus(study: Study) -> None:
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
-    """Recompute every decision of a study; return how many requests there are, and what comes out different.
+    """Recompute every decision of a study; return the number of requests, and a text for each difference.
 
     Raises:
         UserError: when there is no request, or a file is missing or truncated.

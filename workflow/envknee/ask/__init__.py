@@ -6,8 +6,11 @@ plan         what a study would measure, and could show
 ask          the next request, and whether recorded ones come out the same again
 question     what a sampler is asked, and may answer
 samplers/    what picks points, a file each
-observations what a sampler is told of earlier trials
-search       the doublings that the verdict hangs on
+observations earlier trials, as a sampler sees them
+search       the doublings that decide the verdict
+enough       when repeats are enough
+economy      learning trials that would change nothing
+blocks       points of trials that share a process
 refusals     points that cannot fit the memory
 replayed     requests that another study recorded
 """

@@ -1,15 +1,15 @@
-"""The next request of a study: a pure function of what was asked and measured so far.
+"""The next request of a study: a pure function of earlier requests and records.
 
 Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
 Output: trials/<number>/request.json.
 
     python -m envknee.ask --study-file FILE --folder results/<study> --number N
 
-Which arm, kind and repeat a number is stands before anything runs (`envknee.space.plan`). Repeat 0 chooses new points;
-each later repeat runs the same points once more in an order of its own (randomized complete blocks). Fixed designs
-(grid, random, sobol) and trials' seeds do not depend on the arm, so that arms are compared pair by pair. Some
-samplers choose repeats, too, and say when nothing more is needed (`envknee.ask.samplers`). A replay runs the requests
-that another study recorded (`envknee.after.replay`); only whether one cannot fit the memory is decided anew, on the device at hand.
+The plan fixes arm, kind and repeat of each number before anything runs (`envknee.study.space.plan`). Repeat 0 chooses new points;
+each later repeat runs the same points in an order of its own (randomized complete blocks). Fixed designs (grid, random, sobol) and
+seeds of trials do not depend on the arm, so that arms can be compared pair by pair. Some samplers also choose repeats, and stop
+early (`envknee.ask.samplers`). A replay runs the requests that another study recorded (`envknee.after.replay`). It only decides
+anew which of them cannot fit the memory of this device.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Learning, Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import POINT_SAMPLERS, TRIAL_SAMPLERS, Kind
+from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
 
 
@@ -46,12 +46,12 @@ def ask(
     """Return request `number`: the same bytes for the same input, in any process.
 
     Args:
-        study: What is measured.
-        number: The trial asked for.
+        study: The study.
+        number: The number of the request.
         requests: All requests 0 .. number - 1, in order.
-        records: Whatever records exist. Those of the latest `study.window` - 1 jobs are ignored; an earlier trial without
-            a record is shown to the sampler as running.
-        recorded: Of a replay, the requests that it runs again.
+        records: All existing records. Those of the latest `study.window` - 1 jobs are ignored. The sampler sees an earlier trial
+            without a record as running.
+        recorded: In a replay, the requests that it runs again.
 
     Raises:
         UserError: when the plan has no such trial, or an earlier request is not one of this study.
@@ -72,10 +72,10 @@ def ask(
 def ask_again(
     study: Study, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request] = ()
 ) -> list[Request]:
-    """Return what `ask` answers for each of `requests` (0, 1, ... in order), whatever stands in them now.
+    """Return what `ask` answers for each of `requests` (0, 1, ... in order), whatever they hold now.
 
-    Each is asked with the stored requests before it as history; one that cannot be of this study is replaced by the
-    right one, so that a single edit shows as a single difference.
+    The stored requests are the history of later ones. A stored request that does not belong to this study is replaced by the
+    answer, so that one edit shows as one difference.
     """
     history: list[Request] = []
     answers: list[Request] = []
@@ -88,8 +88,8 @@ def ask_again(
 def request_for(
     study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None, confirms: bool = False
 ) -> Request:
-    """Fill in everything that follows from the study, the slot and the point."""
-    sweep, arm = _sweep(study, slot.kind), study.arms[slot.arm]
+    """Return the request that follows from the study, the slot and the point."""
+    sweep, arm = study.section(slot.kind), study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
     return Request(
@@ -145,13 +145,13 @@ def request_for(
 def _next(
     study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request]
 ) -> Request:
-    """Decide one request from the history as the window shows it."""
+    """Return one request, chosen from the requests and records that the window shows."""
     known = first_unknowns(study)[slot.number]
     visible = {number: records[number] for number in range(known) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
         again = recorded[slot.number]
-        # What another device refused may fit this one; what was decided there needs no measurement here either.
+        # A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
         refusal = None if again.skip else memory.refusal(point_of(again))
         again = again.model_copy(update={"study": study.study, "refusal": refusal})
         if problem := foreign(study, slot, again):
@@ -169,6 +169,8 @@ def _next(
     elif slot.repeat:
         block = {point_of(request) for request in of_arm if request.repeat == 0}
         point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
+    elif question.sweep.sampler in FIXED_DESIGNS:
+        point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
     else:
         point = samplers.load(POINT_SAMPLERS, question.sweep.sampler).new_point(question)
     skip = enough.why(question, point)
@@ -187,19 +189,19 @@ def _unknowns(text: str) -> list[int]:
 
 
 def first_unknowns(study: Study) -> list[int]:
-    """Return, for each request of a study, the first trial whose record it must not know (`space.first_unknowns`)."""
+    """Return `space.first_unknowns` of a study's plan."""
     return _unknowns(study.model_dump_json())
 
 
 def _skips(sweep: Sweep | None) -> bool:
-    """Tell whether what other arms measured may make a trial needless."""
+    """Tell whether other arms' records may make a trial of a section needless."""
     return isinstance(sweep, Learning) and sweep.skip_decided
 
 
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:
-    """Tell what in a request does not follow from the study, whatever point it chose; None when all does."""
+    """Return what in a request does not follow from the study, whatever its point; None if all does."""
     point = point_of(request)
-    sweep = _sweep(study, slot.kind)
+    sweep = study.section(slot.kind)
     if sweep.chooses_trials:
         slot = replace(slot, repeat=request.repeat)
     expected = request_for(study, slot, point, request.refusal, request.skip, request.confirms)
@@ -226,17 +228,11 @@ def _slot(study: Study, slots: Sequence[Slot], number: int) -> Slot:
     return slots[number]
 
 
-def _sweep(study: Study, kind: Kind) -> Sweep:
-    sweep = study.sweep(kind)
-    assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
-    return sweep
-
-
 def write_request(study: Study, folder: StudyFolder, number: int) -> None:
-    """Ask for one request and write it to its trial's folder, which is made; of a trial with a record it is the one measured.
+    """Write one request to its trial's new folder. A trial with a record keeps the request that it was measured with.
 
     Raises:
-        UserError: when an earlier request or a record that it needs is missing, truncated or changed.
+        UserError: when an earlier request or a needed record is missing, truncated or changed.
     """
     slot = _slot(study, space.plan(study), number)
     requests = [_read_request(folder, earlier) for earlier in range(number)]
@@ -252,10 +248,10 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
 
 
 def _measured_with(trial: TrialFolder) -> str | None:
-    """Return the request that a trial was measured with, as it was written; None before it has a record.
+    """Return the text of the request that a trial was measured with; None without a record.
 
-    Snakemake removes a request before it asks for it anew, which it does when a trial before it is measured again. What that one
-    says now must not turn this one's measurement into that of another request.
+    When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
+    request of a measurement that exists.
     """
     if not trial.record.exists():
         return None
@@ -265,9 +261,9 @@ def _measured_with(trial: TrialFolder) -> str | None:
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
-    """Ask every request of a study again; return how many there are, and what differs or was changed since.
+    """Ask every request of a study again. Return their number, and a text for each difference or changed file.
 
-    A request that comes out different is shown as a unified diff: expected is what is asked now.
+    A request that differs is a unified diff from the stored text to the text asked now.
 
     Raises:
         UserError: when there is no request, or a file is missing or truncated.
@@ -306,7 +302,7 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
 
 
 def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence[Request]) -> Sequence[Request]:
-    """Return the requests whose records request `number` knows; each record must exist, or a replay would differ."""
+    """Return the requests whose records request `number` may use. Each record must exist: without it the answer would differ."""
     known = requests[: first_unknowns(study)[number]]
     for request in known:
         record = folder.trial(request.number).record

@@ -1,8 +1,10 @@
-"""Which point each trial of a block measures. Pure.
+"""The point that each trial of a block measures. Pure.
 
-A block has a part of a repeat's points: all of them, or neighbours, so that most doublings have both ends in one process. It runs
-them in an order of a Williams design, another one in each repeat, and the first point once more at the end.
+A block has all points of a repeat or some neighbours, so that most doublings have both ends in one process. Each repeat runs them in
+another order of a Williams design, and then the first point once more.
 """
+
+import itertools
 
 from envknee.ask import samplers
 from envknee.study import designs, space
@@ -20,14 +22,11 @@ def point(study: Study, slot: Slot) -> Point:
 
 def chunks(study: Study, kind: Kind) -> list[list[Point]]:
     """Return the points of each part of a repeat, series by series."""
-    sweep = study.sweep(kind)
-    assert sweep is not None, "the plan has trials only of kinds that the study has"
-    chosen = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, kind)[
-        : space.points_asked(sweep, study.world_sizes)
-    ]
-    chosen.sort(key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs))
-    parts, begin = [], 0
-    for size in space.chunk_sizes(len(chosen), sweep.block):
-        parts.append(chosen[begin : begin + size])
-        begin += size
-    return parts
+    sweep = study.section(kind)
+    order = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, kind)
+    chosen = sorted(
+        order[: space.points_asked(sweep, study.world_sizes)],
+        key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs),
+    )
+    points = iter(chosen)
+    return [list(itertools.islice(points, size)) for size in space.chunk_sizes(len(chosen), sweep.block)]

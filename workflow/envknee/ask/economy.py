@@ -1,10 +1,10 @@
-"""Learning trials whose outcome is decided: a size that is slower than another one already needs no more seeds.
+"""Learning trials that would change nothing: a size that is already slower than another one needs no more seeds.
 
 Input: a point of an arm, and the records that the window shows, of all arms. Output: why its next seed need not run, or None. Pure.
 
-A size has three seeds before anything is decided of it. It is given up where the interval of its seconds to the target lies above
-that of another size, of whatever arm; the interval is the verdict's (`verdict.learning_cost`). Where some seeds did not arrive, no
-interval is known: a size is given up where none arrived and each spent more than the other's upper end.
+A size gets at least three seeds. It gets no more once the interval of its seconds to the target lies above the interval of another
+size, in any arm. The intervals are the verdict's (`verdict.learning_cost`). A size at which some seeds missed the target has no
+interval. It gets no more seeds if all missed the target, and each took longer than the upper end of another size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,14 @@ from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost
 from envknee.verdict.learning_trials import seconds_of
 
 CONFIDENCE = 0.95
-"""Not `decide.confidence`: that one may be changed after the measurement, and requests may not."""
+"""Not `decide.confidence`, which may change after the measurement; requests may not."""
 
 Place = tuple[str, Point]
-"""An arm and a point as the study lists it."""
+"""An arm and a listed point."""
 
 
 def decided(arm: str, point: Point, records: Iterable[Record]) -> str | None:
-    """Return why the next seed of a point tells nothing more, or None where it does."""
+    """Return why the next seed of a point would change nothing, or None."""
     seeds = _seeds(records)
     own = seeds.get((arm, point))
     lower = _lower_end_s(own) if own else None
@@ -50,14 +50,14 @@ def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
 
 
 def _lower_end_s(seeds: Seeds) -> float | None:
-    """Return what reaching the target takes at least; None while that is not known."""
+    """Return the lower end of the seconds to the target; None while unknown."""
     if len(seeds.values) < LEAST_SEEDS or (seeds.reached and seeds.censored):
         return None
     return cost(seeds, CONFIDENCE).interval_lower if seeds.reached else min(seeds.censored)
 
 
 def _upper_end_s(seeds: Seeds) -> float | None:
-    """Return what reaching the target takes at most; None while that is not known."""
+    """Return the upper end of the seconds to the target; None while unknown."""
     if len(seeds.values) < LEAST_SEEDS or seeds.censored:
         return None
     return cost(seeds, CONFIDENCE).interval_upper

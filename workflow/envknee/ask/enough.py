@@ -1,8 +1,8 @@
-"""When a section has repeats enough: every series is decided, its time is over, or a point decides nothing. Pure.
+"""When a section has enough repeats: every series is decided, its time is over, or a point decides nothing. Pure.
 
-The first repeat measures every point. Later ones measure those on which the verdict hangs: the largest doubling, and each that may gain
-less than delta for all that is known. Looks are few and fixed (`LOOKS`), so that stopping at the first success keeps the promised
-error (docs/verdicts.md).
+The first repeat measures every point. Later repeats measure the points that decide the verdict: the ends of the largest doubling and
+of each doubling that may gain less than delta. Looks are few and fixed (`LOOKS`), so that stopping at the first success keeps the
+promised error (docs/verdicts.md).
 """
 
 import itertools
@@ -16,8 +16,7 @@ from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 
 LOOKS = (3, 5, 8, 13)
-"""Repeats after which a section, or a size that `sampler: adaptive` searches, may be found decided."""
-
+"""Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
 
 DECIDED = "decided after"
 
@@ -25,7 +24,7 @@ DECIDED = "decided after"
 def why(question: Question, point: Point) -> str | None:
     """Return why a trial at `point` is not needed, or None."""
     sweep, slot = question.sweep, question.slot
-    # What was decided once stays so: records are added, and a look counts the first repeats alone.
+    # A decision stays: a look uses the first repeats only, which later records do not change.
     if decided := next(
         (request.skip for request in question.requests if (request.skip or "").startswith(DECIDED)), None
     ):
@@ -37,7 +36,7 @@ def why(question: Question, point: Point) -> str | None:
     ]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
-    # Without the first repeat there is no answer at all, and who adds repeats later has seen how long they take.
+    # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
         measured = [record for record in own if record.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
@@ -50,7 +49,7 @@ def why(question: Question, point: Point) -> str | None:
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:
-    """Return the first look at which every series was decided; None where none was."""
+    """Return the first look at which every series was decided, or None."""
     asked: dict[int, set[int]] = {}
     for request in question.requests:
         asked.setdefault(request.repeat, set()).add(request.number)
@@ -71,7 +70,7 @@ def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecide
 
 
 def _is_clear(records: Sequence[Record], point: Point, rule: UntilDecided) -> bool:
-    """Tell whether every doubling that a point has a part in is known to gain more, and none of them is the largest."""
+    """Tell whether every doubling with this point clearly gains more than delta, and none of them is the largest."""
     from envknee.verdict import noise, throughput
 
     series = (point.horizon, point.batch_size)

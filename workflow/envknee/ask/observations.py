@@ -1,4 +1,4 @@
-"""What a sampler is told of earlier trials.
+"""Earlier trials, as a sampler sees them.
 
 Input: the requests of one (arm, kind) and the records that the window shows. Output: an `Observation` of each request. Pure.
 """
@@ -12,36 +12,36 @@ from envknee.study.model import Learning, Sweep
 from envknee.study.space import Point
 
 MEMORY_MARGIN = 0.05
-"""Share of the device's memory that a point must leave free. Not `decide.memory_margin`: that one may be changed after
-the measurement, and requests may not."""
+"""Share of the device's memory that a point must leave free. Not `decide.memory_margin`, which may change after the measurement;
+requests may not."""
 
 OOM_EXCESS = 0.5
-"""Memory constraint of a trial that did not fit: as if it had wanted half as much again as there is."""
+"""Memory excess of a trial that did not fit: as if it had needed 1.5 times the memory."""
 
 AXES = ("num_envs", "horizon", "batch_size")
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a sampler is told of one earlier point."""
+    """One earlier trial, as a sampler sees it."""
 
     point: Point
     value: float | None
     """FPS (more is better) or seconds to target (less is better); None while the trial runs."""
     memory_excess: float
-    """Share of the usable memory that it took beyond all of it; 0 or less is feasible."""
+    """Peak memory / usable memory - 1; 0 or less is feasible."""
 
 
 def point_of(request: Request) -> Point:
-    """Return the point that a request runs, as the study lists it."""
+    """Return a request's point, as the study lists it."""
     return Point(request.num_envs, request.listed_horizon, request.listed_batch_size)
 
 
 def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Observation]:
-    """Return what the sampler is told of the requests of one (arm, kind), in their order.
+    """Return an observation of each request of one (arm, kind), in their order.
 
-    A trial without a record is running. One that did not fit is infeasible, and like one that broke before it could
-    be timed it gets the worst value seen.
+    A trial without a record is running. A trial that did not fit is infeasible. It gets the worst value seen, and so does a trial
+    that broke before it was timed.
     """
     values = {
         request.number: _value(sweep, records[request.number]) for request in requests if request.number in records
@@ -59,12 +59,11 @@ def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Rec
 
 
 def censored_seconds(best_reward: float, target_reward: float, budget_s: float) -> float:
-    """Return a pessimistic stand-in for the seconds to a target that was not reached within the budget.
+    """Return a pessimistic value for the seconds to a target that was not reached within the budget.
 
-    The true time is beyond `budget_s`, by how much is unknown. So that a sampler still sees which of two censored
-    trials came closer, it is budget_s x (2 - progress) with progress = |target| / (|target| + shortfall): the budget
-    for a trial on the brink, twice the budget for one that got nowhere. Only samplers see it; for verdicts the trial
-    stays censored.
+    The true time is above `budget_s` and unknown. The value is budget_s x (2 - progress), with progress = |target| / (|target| +
+    shortfall): the budget for a trial close to the target, twice the budget for one without progress. So a sampler sees which of
+    two censored trials came closer. For verdicts the trial stays censored.
     """
     scale = abs(target_reward) or 1.0
     shortfall = max(0.0, target_reward - best_reward)
@@ -72,7 +71,7 @@ def censored_seconds(best_reward: float, target_reward: float, budget_s: float) 
 
 
 def _value(sweep: Sweep, record: Record) -> float | None:
-    """Return the objective of a trial, or None where it has none."""
+    """Return the objective of a trial, or None."""
     if record.outcome.status in DID_NOT_FIT:
         return None
     if not isinstance(sweep, Learning):
@@ -88,5 +87,5 @@ def _memory_excess(record: Record) -> float:
     if record.outcome.status in DID_NOT_FIT:
         return OOM_EXCESS
     if record.memory_peak_gb is None or record.rank_memory_gb is None:
-        return 0.0  # it broke before the first measurement, and not for want of memory
+        return 0.0  # it broke before the first measurement, and not from lack of memory
     return record.memory_peak_gb / (record.rank_memory_gb * (1 - MEMORY_MARGIN)) - 1

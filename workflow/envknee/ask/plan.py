@@ -1,7 +1,7 @@
-"""What a study would measure, and could show, before anything runs.
+"""What a study would measure, and which gains it could show, before anything runs.
 
-Input: a study, and the results that lie beside it. Output: a few lines. `envknee plan my.yaml` prints them; so do a dry run and the first
-lines of a sweep.
+Input: a study, and earlier results beside it. Output: a few lines. `envknee plan my.yaml`, a dry run and the start of a sweep print
+them.
 """
 
 import argparse
@@ -21,24 +21,25 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
 from envknee.verdict.power import of_study
 from envknee.verdict.series import by_series
+from envknee.verdict.words.numbers import counted, listed
 
 
 def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:
-    """Return what a study measures, kind by kind, and its power. Pure.
+    """Return what a study measures, kind by kind, and its statistical power. Pure.
 
     Args:
         study: the study
-        earlier: records of this machine's earlier studies; without repeats in them the published studies say how large the noise is
+        earlier: records of this machine's earlier studies; if they hold no repeats, the noise is that of the published studies
         on_cpu: whether trials run on a CPU
     """
     slots = space.plan(study)
-    lines = [f"Study {study.study}: {_counted(len(slots), 'trial')} at most, {_listed(sorted(study.arms), 'arm')}"]
+    lines = [f"Study {study.study}: {counted(len(slots), 'trial')} at most, {_arms(study)}"]
     for kind in ("throughput", "learning"):
         if sweep := study.sweep(kind):
             own = [slot for slot in slots if slot.kind == kind]
             again = sum(slot.again for slot in own)
-            once_more = f" + {_counted(again, 'first point')} once more, which show drift" if again else ""
-            lines.append(f"{kind}: {_counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
+            once_more = f" + {counted(again, 'first point')} once more, which show drift" if again else ""
+            lines.append(f"{kind}: {counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
             lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
@@ -50,18 +51,21 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
 
 def _points(study: Study, sweep: Sweep) -> str:
     points = space.points_asked(sweep, study.world_sizes)
-    repeats = f"up to {sweep.repeats} repeats" if sweep.chooses_trials else _counted(sweep.all_repeats, "repeat")
-    return f"{_counted(points, 'point')} × {repeats} × {_listed(sorted(study.arms), 'arm')} (sampler {sweep.sampler})"
+    repeats = f"up to {sweep.repeats} repeats" if sweep.chooses_trials else counted(sweep.all_repeats, "repeat")
+    return f"{counted(points, 'point')} × {repeats} × {_arms(study)} (sampler {sweep.sampler})"
+
+
+def _arms(study: Study) -> str:
+    return f"{counted(len(study.arms), 'arm')} ({', '.join(sorted(study.arms))})"
 
 
 def _sizes(sweep: Sweep) -> str:
-    batch = sweep.batch_size if sweep.batch_size == "library" else ", ".join(f"{size:,}" for size in sweep.batch_size)
-    envs, horizons = (", ".join(f"{size:,}" for size in sizes) for sizes in (sweep.num_envs, sweep.horizon))
-    return f"num_envs {envs}; horizon {horizons}; batch_size {batch}"
+    batch = sweep.batch_size if sweep.batch_size == "library" else listed(sweep.batch_size)
+    return f"num_envs {listed(sweep.num_envs)}; horizon {listed(sweep.horizon)}; batch_size {batch}"
 
 
 def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
-    """Return what an arm's rule makes of each point, a line each; nothing without a rule."""
+    """Return the values that an arm's scaling rule gives at each point, a line each; none without a rule."""
     if arm.scaling is None:
         return []
     lines = [f"  arm {name}, rule {arm.scaling.rule} from {arm.scaling.num_envs:,} environments:"]
@@ -79,33 +83,25 @@ def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
 
 
 def _measured_cv(records: Iterable[Record]) -> float | None:
-    """Return the noise of records, pooled over points; None without a repeat."""
+    """Return the coefficient of variation of FPS between repeats, pooled over points; None without repeats."""
     points = [at_size for sizes in by_series(records, "throughput").values() for at_size in sizes.values()]
     fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
     return noise.measured_cv(dict(enumerate(fps)))
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-def _listed(names: Sequence[str], word: str) -> str:
-    return f"{_counted(len(names), word)} ({', '.join(names)})"
 
 
 def lines_here(study: Study, results: Path) -> list[str]:
     """Return the plan of a study on this machine, with the noise of earlier studies in `results`."""
     gpus: list[str] = []
     if any(arm.gpus != 0 for arm in study.arms.values()):
-        with suppress(UserError):  # what is wrong with a driver is said by what needs it
+        with suppress(UserError):  # trials report what is wrong with a driver
             gpus = visible_uuids()
     return lines_of(study, earlier_records(results, study, gpus), on_cpu=not gpus)
 
 
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:
-    """Return the records of the largest earlier study in `results` that ran the same task on one of `gpus`, or without them on this CPU.
+    """Return records of the same task on one of `gpus` (without GPUs: on this CPU), from the earlier study that has most of them.
 
-    Studies that cannot be read are passed over: they say only how large noise is.
+    Studies that cannot be read are skipped, because their records only tell how large the noise is.
     """
     best = list[Record]()
     for path in sorted(results.glob("*/study.json")):
@@ -128,7 +124,7 @@ def _ran_here(record: Record, gpus: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Print what a study would measure, and what it could show."""
+    """Print what a study would measure, and which gains it could show."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("study", type=Path, help="a study file, such as config/config.yaml")
     parser.add_argument("--results", type=Path, default=Path("results"), help="earlier studies (default: %(default)s)")

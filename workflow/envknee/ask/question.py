@@ -1,4 +1,4 @@
-"""What is known when a trial is chosen."""
+"""The information with which a sampler chooses a trial, and its answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,22 @@ from envknee.study.space import Point, Slot
 
 @dataclass(frozen=True)
 class Question:
-    """Which trial of an arm is next?"""
+    """Everything that a sampler may use to choose the next trial."""
 
     study: Study
     slot: Slot
     """Number, arm and kind of the trial."""
     requests: Sequence[Request]
-    """All of this arm and kind so far, in order."""
+    """Earlier requests of this arm and kind, in order."""
     records: Mapping[int, Record]
-    """By number, those that the window shows, of any kind."""
+    """Records that the window shows, by number, of any kind."""
     memory: KnownMemory
-    """What is known of the arm's memory."""
+    """Memory of the arm, from earlier records."""
 
     @property
     def sweep(self) -> Sweep:
-        """The section of the study that is asked about."""
-        sweep = self.study.sweep(self.slot.kind)
-        assert sweep is not None, "the plan has trials only of kinds that the study has"
-        return sweep
+        """The trial's section of the study."""
+        return self.study.section(self.slot.kind)
 
     @cached_property
     def points(self) -> list[Point]:
@@ -40,18 +38,18 @@ class Question:
         return space.legal_points(self.sweep, self.study.world_sizes)
 
     def new(self, points: Iterable[Point]) -> list[Point]:
-        """Return those of `points` that were not asked yet, in the same order."""
+        """Return the points without a request so far, in the same order."""
         asked = {point_of(request) for request in self.requests}
         return [point for point in points if point not in asked]
 
 
 class Choice(NamedTuple):
-    """What to run next."""
+    """The trial that a sampler chooses."""
 
     point: Point
     repeat: int
-    """How often the point was asked for before."""
+    """How many requests the point has already."""
     skip: str | None
-    """Why nothing needs to be run; the point is then only a name."""
+    """Why no trial is needed; the point then has no meaning."""
     confirms: bool = False
-    """A fresh repeat of a doubling that was found already."""
+    """Whether the trial is a fresh repeat, which measures the gain of the doubling that the search found."""

@@ -1,10 +1,12 @@
-"""Which points cannot fit the memory: known before a trial is started, so that it is refused instead.
+"""Points that cannot fit the memory are refused before a trial starts.
 
 Input: the records of an arm. Output: why a point is refused, or None. Pure. A refused trial still gets a record.
 
-Three ways to know: the observations of its rollout alone exceed the device (exact, from one record), no larger a point ran
-out of memory twice, or the memory model fitted so far (`limits.memory`) says that it needs far more than there is. With as
-many points as unknowns it meets each of them, however wrong it is elsewhere: then no larger a point must have failed, too.
+A point is refused for one of three reasons:
+- the observations of its rollout alone exceed the device (exact, from one record);
+- points no larger than it ran out of memory twice;
+- the memory model of earlier trials (`verdict.memory_model`) predicts far more memory than the device has. A model with as many
+  unknowns as points fits each of them, even if it is wrong elsewhere; then a point no larger must have failed, too.
 """
 
 from collections.abc import Iterable
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envknee.ask.observations import MEMORY_MARGIN
-from envknee.record.schema import Record, Request
+from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
 from envknee.study.space import Point
@@ -22,47 +24,47 @@ if TYPE_CHECKING:
     from envknee.verdict.memory_model import Prediction
 
 CERTAIN_FAILURES = 2
-"""Trials that ran out of memory at no larger a point: once may have been a neighbour on the device."""
+"""Trials that must have run out of memory: a single failure may be due to another process on the device."""
 
 MODEL_EXCESS = 0.10
-"""Share of the device's memory by which the model must exceed all of it: closer to the wall a trial is the better answer."""
+"""Share of the device's memory by which the prediction must exceed it. Closer to the limit a trial gives the better answer."""
 
 MODEL_ERROR = 0.05
-"""Share of the device's memory by which the model may miss any measured peak and still be believed."""
+"""Largest error of the model at any measured peak, as a share of the device's memory."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What the observations of one rollout take: known exactly from one record, and linear."""
+    """Memory of the observations of one rollout: exact in one record, and linear in transitions."""
 
     gb: float
-    """As measured at num_envs x horizon."""
+    """Measured at num_envs x horizon."""
     num_envs: int
     horizon: int
 
     @property
     def gb_per_transition(self) -> float:
-        """What one transition's observations take."""
+        """Memory of one transition's observations."""
         return self.gb / space.rollout_size(self.num_envs, self.horizon)
 
 
 @dataclass(frozen=True)
 class KnownMemory:
-    """What the records of one arm, of both kinds of trials, tell of its memory."""
+    """Memory of one arm, from the records of both kinds of trials."""
 
     rollout: Rollout | None
     device_gb: float | None
-    """Of the largest device that any trial had: a refusal is for points that fit nowhere."""
+    """Memory of the largest device of any trial: only points that fit no device are refused."""
     failed: tuple[Point, ...]
     """Points that ran out of memory, one entry for each trial."""
     whole: tuple[Record, ...] = field(default=(), repr=False, compare=False)
-    """What the memory model is fitted to: trials that fitted; none where they learned in parts that fit what there was."""
+    """Trials that fitted, for the memory model; none if mini-batches were split to fit the memory."""
     arm: Arm | None = None
-    """Whose rule says what a trial runs with at a point; None: the point itself."""
+    """The arm whose scaling rule gives a trial's values; None: the point itself."""
 
     @staticmethod
     def of(arm: str, records: Iterable[Record], settings: Arm | None = None) -> "KnownMemory":
-        """Return what is known from the records of `arm` among `records`, in whatever order."""
+        """Return what the records of `arm` among `records` tell, in any order."""
         known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
         rollouts = [
             Rollout(record.rollout_gb, record.request.num_envs, record.request.horizon)
@@ -70,9 +72,12 @@ class KnownMemory:
             if record.rollout_gb is not None
         ]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
-        # What did not fit a smaller device may fit the largest.
-        on_largest = [record for record in known if record.rank_memory_gb == device_gb]
-        failed = [_as_run(record.request) for record in on_largest if record.outcome.status == "oom"]
+        # A point that did not fit a smaller device may fit the largest.
+        failed = [
+            Point(record.request.num_envs, record.request.horizon, record.request.batch_size)
+            for record in known
+            if record.rank_memory_gb == device_gb and record.outcome.status == "oom"
+        ]
         return KnownMemory(
             rollout=min(
                 rollouts,
@@ -88,17 +93,17 @@ class KnownMemory:
         )
 
     def refusal(self, point: Point) -> str | None:
-        """Return why a point cannot fit the device, or None when nothing rules it out; the point as the study lists it."""
+        """Return why a listed point cannot fit the device, or None."""
         if self.arm is not None:
             run = space.as_run(self.arm, point)
             point = Point(point.num_envs, run.horizon, run.batch_size)
         return self._rollout_alone(point) or self._failed_before(point) or self._by_model(point)
 
     def prediction(self, point: Point) -> "Prediction | None":
-        """Return what the memory model of the trials that fitted says of a point; None where there is no model yet."""
+        """Return the memory model's prediction for a point; None without a model."""
         if self.device_gb is None or not self.whole:
             return None
-        from envknee.verdict import memory_model  # 0.8 s that a point known to fit should not pay
+        from envknee.verdict import memory_model  # takes 0.8 s, which most requests do not need
 
         samples = [memory_sample.sample_of(record) for record in self.whole]
         return memory_model.predict(samples, point, self.device_gb, self.whole[0].world_size)
@@ -126,7 +131,7 @@ class KnownMemory:
         )
 
     def _by_model(self, point: Point) -> str | None:
-        """Extrapolate to a larger rollout than any that fitted; within what fitted nothing is refused."""
+        """Refuse by the memory model, which only applies to rollouts larger than any that fitted."""
         largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
         if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
             return None
@@ -143,12 +148,8 @@ class KnownMemory:
         )
 
 
-def _as_run(request: Request) -> Point:
-    return Point(request.num_envs, request.horizon, request.batch_size)
-
-
 def _no_larger(point: Point, other: Point) -> bool:
-    """Tell whether a point needs at most the memory of another: batches are comparable when both are sizes or neither."""
+    """Tell whether a point needs at most the memory of another. A stated batch cannot be compared with the library's."""
     if (point.batch_size is None) != (other.batch_size is None):
         return False
     return (

@@ -1,6 +1,6 @@
-"""The requests that a replay runs again: a file in its folder, so that it needs the first study's no more.
+"""The requests that a replay runs again, in a file of its own: it does not need the first study's folder.
 
-Input: requests as they were recorded. Output: replayed.jsonl, a line each, whose sha256 stands in the replay's study.json.
+Input: recorded requests. Output: replayed.jsonl, a line each. The replay's study.json holds the file's sha256.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ def digest(text: str) -> str:
 
 
 def read(study: Study, folder: StudyFolder) -> list[Request]:
-    """Return what a study runs again: nothing where it asks for its own trials.
+    """Return the requests that a replay runs again; none for any other study.
 
     Raises:
-        UserError: when the file is missing, or is not the one that the study was made with.
+        UserError: when the file is missing, or was changed after the replay was made.
     """
     if study.replay is None:
         return []

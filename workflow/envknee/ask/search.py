@@ -1,15 +1,15 @@
-"""The search for the threshold of one series: which num_envs tells most.
+"""The search for the threshold of one series: the num_envs whose trial tells most comes next.
 
 Input: what is known of each num_envs of a (horizon, batch_size). Output: the num_envs to run next, or why none. Pure.
 
-Two scouts far apart give the law of the iteration time (t0 + c N), and the law says where a doubling should stop paying.
-Around that place single repeats find the doubling that gains less than delta, and more repeats, where there are fewest, show
-it: by the very rule that the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are
-shown to gain less than delta, or when the largest that fits is shown to gain at least that.
+Two trials far apart give the law of the iteration time (t0 + c N). The law predicts where a doubling stops paying. Around that
+num_envs, single repeats find the doubling that gains less than delta. More repeats, where there are fewest, show it by the rule that
+the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are shown to gain less than delta, or when
+the largest doubling that fits is shown to gain at least delta.
 
-Looking after every trial and stopping at the first success would call "reached" too often: a size is looked at with 3, 5, 8 and 13 repeats
-alone, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5%). The repeats that made a search stop show
-less gain than there is. So the gain of the doubling that is named comes from fresh repeats of both ends (`Step.confirm`).
+Looking after every trial, and stopping at the first success, would report "reached" too often. So a size is looked at only after
+3, 5, 8 and 13 repeats, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5% are wrong). The repeats
+that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirm`).
 """
 
 import math
@@ -32,40 +32,40 @@ from envknee.verdict.words.numbers import listed
 
 
 def looked(repeats: int) -> int:
-    """Return how many of a size's repeats are looked at: fewer than the first look are only scouts."""
+    """Return how many of a size's repeats are used: those up to the latest of `LOOKS`, or all before the first."""
     return max((look for look in LOOKS if look <= repeats), default=repeats)
 
 
 @dataclass
 class Tried:
-    """What is known of one num_envs of a series."""
+    """Results and requests at one num_envs of a series."""
 
     asked: int = 0
-    """Requests so far, those without a visible record among them."""
+    """Requests so far, with or without a visible record."""
     lost: int = 0
-    """Records that tell nothing: a throughput trial that became NaN, say."""
+    """Records without a measurement, such as a throughput trial that became NaN."""
     fps: list[float] = field(default_factory=list)
     reached_s: list[float] = field(default_factory=list)
     censored_s: list[float] = field(default_factory=list)
     arrived: list[bool] = field(default_factory=list)
     """Whether each seed is in `reached_s` or in `censored_s`, in the order asked."""
     confirming: int = 0
-    """Fresh repeats asked for, which are in no other field."""
+    """Fresh repeats asked for; no other field counts them."""
 
     @property
     def seen(self) -> Seeds:
-        """Seconds of the seeds that are looked at."""
+        """Seconds of the seeds up to the latest look."""
         first = self.arrived[: looked(len(self.arrived))]
         return Seeds(tuple(self.reached_s[: sum(first)]), tuple(self.censored_s[: len(first) - sum(first)]))
 
     @property
     def known(self) -> int:
-        """Repeats that tell something."""
+        """Repeats with a measurement."""
         return len(self.fps) + len(self.reached_s) + len(self.censored_s)
 
     @property
     def under_way(self) -> int:
-        """Repeats whose record the window does not show yet."""
+        """Repeats without a visible record so far."""
         return self.asked - self.known - self.lost
 
 
@@ -78,29 +78,29 @@ class Rule:
     """The gain, as the logarithm of a ratio, below which a doubling has stopped paying."""
     confidence: float
     least: int
-    """Repeats below which a doubling decides nothing."""
+    """Fewest repeats with which a doubling decides anything."""
     most: int
-    """Repeats of a point at most."""
+    """Most repeats of a point."""
     within: float | None
-    """Factor that the threshold's interval may span to be narrow enough; None where only the doublings decide."""
+    """Factor that the threshold's interval may span; None: only doublings decide."""
 
 
 class Step(NamedTuple):
-    """What a series needs next."""
+    """The next measurement of a series."""
 
     num_envs: int | None
     """None: nothing more."""
     why: str
     waits: bool = False
-    """True where a trial that is still running may make this one needless."""
+    """Whether a running trial may make this one needless."""
     focus: int | None = None
-    """Where the threshold is looked for."""
+    """The num_envs around which the threshold is searched."""
     confirm: int | None = None
-    """Smaller end of the doubling that was shown to gain less than the limit, whose gain fresh repeats should tell."""
+    """Smaller end of the doubling whose gain fresh repeats should measure."""
 
 
 def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
-    """Return how a kind of trial is decided: by the functions that the verdict itself uses."""
+    """Return how a kind of trial is decided, by the verdict's own functions."""
     if kind == "throughput":
 
         def by_fps(tried: Mapping[int, Tried]) -> Decision:
@@ -130,8 +130,8 @@ def next_step(
         sizes: num_envs that may fit, ascending
         tried: what is known of each of them
         rule: when a doubling is decided
-        start: where the threshold was found elsewhere, if it was
-        predict: the num_envs from which doublings gain less than the limit, from at least two sizes; None: no such law
+        start: the threshold of an earlier series, if known
+        predict: returns the num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law
     """
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:
@@ -147,12 +147,12 @@ def next_step(
         unseen = [size for size in scouts if not tried[size].asked]
         if not unseen:
             return Step(None, "no two num_envs could be measured")
-        # Two are enough: a third only where one of them tells nothing.
+        # A third is needed only if one of the first two gives no measurement.
         return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
     if focus not in by_size:
         return _fewest([focus, 2 * focus], tried, rule, 1, focus)
     pays = by_size[focus].contrast.log_gain >= rule.log_limit
-    # The doubling before, too: the threshold is the smallest that qualifies.
+    # The threshold is the smallest doubling that qualifies, so the doubling before counts, too.
     before = [] if pays or focus // 2 not in tried else [focus // 2]
     if before and not tried[before[0]].known:
         return _fewest(before, tried, rule, 1, focus)
@@ -177,14 +177,14 @@ def next_step(
                 return _fewest([then, 2 * then], tried, rule, rule.most, focus)
         elif first not in by_size or not _hopeless(by_size[first], tried, rule):
             return _fewest([*before, first, 2 * first], tried, rule, rule.most, focus)
-    # A doubling that was shown at first sight, and not confirmed by the next one, gets all its repeats.
+    # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
     return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
 
 
 def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
-    """Return the size of which a fresh repeat is to be run next, or None where there are enough."""
+    """Return the size of the next fresh repeat, or None if there are enough."""
     if step.confirm is None:
         return None
     size = min((step.confirm, 2 * step.confirm), key=lambda size: (tried[size].confirming, size))
@@ -200,7 +200,7 @@ def _focus(
     start: int | None,
     predict: Callable[[Mapping[int, Tried]], float] | None,
 ) -> int | None:
-    """Return the doubling that seems to be the first to gain less than the limit; None while nothing tells."""
+    """Return the doubling that seems to be the first to gain less than the limit; None while unknown."""
     paying = [size for size, doubling in doublings.items() if doubling.contrast.log_gain >= rule.log_limit]
     below = [size for size in doublings if size not in paying]
     if below:
@@ -218,9 +218,9 @@ def _focus(
 
 
 def _hopeless(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> bool:
-    """Tell whether even all repeats would hardly show that a doubling gains less than the limit: it is too close to it.
+    """Tell whether a doubling's gain is so close to the limit that even all repeats would hardly show it to be less.
 
-    For planning alone: the noise is that of all num_envs together, and about two doublings are tested.
+    Only for planning: it pools the noise of all num_envs, and assumes about two tested doublings.
     """
     if doubling.contrast.repeats < rule.least:
         return False
@@ -234,7 +234,7 @@ def _hopeless(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> bool:
 
 
 def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wanted: int, focus: int) -> Step:
-    """Ask for the size with the fewest repeats; where all have what is wanted but results are under way, it can wait."""
+    """Return a step at the size with the fewest requests. It can wait while results are under way and each size has enough."""
     size = min(around, key=lambda size: (tried[size].asked, size))
     if tried[size].asked >= rule.most:
         return Step(None, f"undecided at {focus:,} environments after {rule.most} repeats around it", focus=focus)
@@ -243,14 +243,14 @@ def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wante
 
 
 def law(horizon: int, delta: float) -> Callable[[Mapping[int, Tried]], float]:
-    """Return the prediction of where doublings stop paying, by t_iter(N) = t0 + c N: at N = t0 (1 - delta) / (2 c delta)."""
+    """Return a function that predicts where doublings stop paying: by t_iter(N) = t0 + c N, at N = t0 (1 - delta) / (2 c delta)."""
 
     def wanted(tried: Mapping[int, Tried]) -> float:
         seconds = [
             (size, space.rollout_size(size, horizon) / fps) for size, tries in tried.items() for fps in tries.fps
         ]
         sizes, times = np.array(seconds).T
-        # Relative least squares: each row over its time.
+        # Relative least squares: each row is divided by its time.
         (t0, per_env), _ = nnls(np.stack([1.0 / times, sizes / times], axis=1), np.ones(len(times)))
         return math.inf if per_env <= 0.0 else t0 / per_env * (1.0 - delta) / (2.0 * delta)
 

@@ -1,5 +1,5 @@
-"""This machine: its GPUs, memory, processes and versions. Knows no study's settings and no simulator.
+"""This machine: its GPUs, memory, processes and versions. Independent of studies and of the simulator.
 
-In: the operating system, NVML, git. Out: what a trial can use, and what its record says of where it ran.
+In: the operating system, NVML, git. Out: the resources of a trial, and the `Environment` of its record.
 May use: `study`, `record`.
 """

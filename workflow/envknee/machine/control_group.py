@@ -1,7 +1,7 @@
-"""What this process's control group says of memory: its limit, its kills.
+"""Memory limit and out-of-memory kills of this process's control group.
 
-Input: /proc/self/cgroup, /sys/fs/cgroup. A SLURM job, a systemd scope and a container each have a group, with a limit that may be
-far below the machine's memory. Upstream: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+Input: /proc/self/cgroup, /sys/fs/cgroup. A SLURM job, a systemd scope and a container each have a group, whose limit may be far below
+the machine's memory. Upstream: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
 from pathlib import Path
@@ -9,20 +9,20 @@ from pathlib import Path
 ROOT = Path("/")
 
 NO_LIMIT_BYTES = 1 << 62
-"""Version 1 says a number near the largest that it can hold where version 2 says `max`."""
+"""Version 2 writes `max` for no limit; version 1 writes a number above this."""
 
 
 def memory_limit_bytes(root: Path = ROOT) -> int | None:
-    """Return the smallest limit of this group and those above it, in bytes; None where there is none. `root` is /."""
+    """Return the smallest limit of this group and its parents, in bytes; None without a limit. `root` is /."""
     limits = [_read(group / name) for group in _groups(root) for name in ("memory.max", "memory.limit_in_bytes")]
     numbers = [int(text) for text in limits if text is not None and text.strip() != "max"]
     return min((number for number in numbers if number < NO_LIMIT_BYTES), default=None)
 
 
 def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:
-    """Return how often the kernel has killed a process of this group for memory.
+    """Return how many processes of this group the kernel has killed for lack of memory.
 
-    Of the whole machine where no group counts, and with `anywhere`: for processes that are in groups of their own.
+    It counts the whole machine if no group counts kills, or with `anywhere`, for processes in other groups.
     """
     for group in [] if anywhere else _groups(root):
         for name in ("memory.events", "memory.oom_control"):
@@ -33,9 +33,9 @@ def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:
 
 
 def _groups(root: Path) -> list[Path]:
-    """Return the folders of this process's memory group and of those above it, innermost first.
+    """Return the folders of this process's memory group and its parents, the innermost first.
 
-    Inside a container its own group is often mounted in the place of the first, under whatever path /proc names.
+    In a container, /proc may name a path that does not exist: the container's group is often mounted at the top.
     """
     folders = []
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():

@@ -1,4 +1,4 @@
-"""Where a trial runs: host, device, versions, git.
+"""Host, device, versions and git state of a trial.
 
 Input: the machine. Output: an `Environment` for the record.
 """
@@ -16,9 +16,8 @@ import psutil
 from envknee.machine import control_group, nvml
 from envknee.machine.git_state import git_state
 from envknee.machine.gpus import too_few, unseen_gpu
-from envknee.machine.inside import told
 from envknee.machine.nvml import Gpu
-from envknee.record.schema import Device, Environment
+from envknee.record.schema import Device, Environment, Image
 from envknee.study.errors import UserError
 
 PACKAGES = (
@@ -28,15 +27,18 @@ PACKAGES = (
 )  # fmt: skip
 """Packages whose version can change a result."""
 
+IMAGE = "ENVKNEE_IMAGE"
+"""Environment variable with which the launcher describes a trial's image: its hashes cannot be read from inside."""
+
 
 def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     """Return the torch device of a rank: 'cuda:0', 'cuda:1', ... or 'cpu'.
 
     Raises:
-        UserError: when more GPUs are asked for than are visible, or the rank's cannot be used; with 'auto', also when
-            none is visible and the machine has one: its CPU would be measured in the GPU's place.
+        UserError: when fewer GPUs are visible than asked for, or the rank's GPU cannot be used. With 'auto', also when the machine
+            has a GPU that is not visible: the CPU would be measured instead.
     """
-    import torch  # here and below: who measures a foreign command has none
+    import torch  # imported in functions: a machine that measures foreign commands may have no torch
 
     visible = torch.cuda.device_count()
     if gpus != "auto" and gpus > visible:
@@ -62,14 +64,14 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
 
 
 def use(device: str) -> None:
-    """Let this process compute on `device` as every trial does."""
+    """Make this process compute on `device`, with the settings of every trial."""
     if device == "cpu":
         return
     import torch
 
-    torch.cuda.set_device(device)  # or every rank would take memory of the first GPU, too
-    # Float32 matrices are multiplied as TF32, under every trainer: as `isaaclab train` has it for RSL-RL
-    # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and as PyTorch has it for convolutions.
+    torch.cuda.set_device(device)  # otherwise every rank would also use memory of the first GPU
+    # Every trainer multiplies float32 matrices as TF32, as `isaaclab train` does with RSL-RL
+    # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and PyTorch in convolutions.
     torch.backends.cuda.matmul.allow_tf32 = True
 
 
@@ -83,9 +85,9 @@ def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, in
     """Return why a driver cannot run a build of torch, or None. Pure.
 
     Args:
-        built_for: the build's CUDA, such as '13.0'; None for a build without
+        built_for: the build's CUDA, such as '13.0'; None for a build without CUDA
         driver: the driver's version
-        newest: the newest CUDA that it runs (major, minor); within a major version older ones run newer builds, too
+        newest: the newest CUDA that the driver runs (major, minor); it also runs later builds of the same major version
     """
     if built_for is None or int(built_for.partition(".")[0]) <= newest[0]:
         return None
@@ -96,7 +98,7 @@ def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, in
 
 
 def gpu_of(device: str) -> Gpu | None:
-    """Return what NVML calls a torch device, or None for the CPU."""
+    """Return NVML's view of a torch device, or None for the CPU."""
     if not device.startswith("cuda"):
         return None
     import torch
@@ -105,7 +107,7 @@ def gpu_of(device: str) -> Gpu | None:
 
 
 def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
-    """Return the facts about this process's machine; `device` is 'cpu' or 'cuda:0', of which a cap uses a part.
+    """Return the environment of this process on `device` ('cpu', 'cuda:0', ...), with at most `memory_cap_gb` of its memory.
 
     Raises:
         UserError: when the cap is more than the device has.
@@ -124,10 +126,10 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
 
 
 def observe_from_outside(gpus: Sequence[Gpu], packages: Mapping[str, str]) -> Environment:
-    """Return the facts about this machine for a program that another Python runs, on `gpus` or the CPU; needs no torch.
+    """Return the environment of another program on this machine. Needs no torch.
 
     Args:
-        gpus: that it may use; none for the CPU
+        gpus: the GPUs that the program may use; none for the CPU
         packages: versions in the program's own environment
     """
     threads = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
@@ -148,12 +150,18 @@ def _environment(device: Device, threads: int, packages: Mapping[str, str]) -> E
         git_dirty=dirty,
         git_branch=branch,
         host_memory_gb=_host_memory_bytes() / 1e9,
-        image=told(os.environ),
+        image=image_inside(os.environ),
     )
 
 
+def image_inside(variables: Mapping[str, str]) -> Image | None:
+    """Return the image of this process by the launcher's variable, or None on the host. Pure."""
+    text = variables.get(IMAGE)
+    return Image.model_validate_json(text) if text else None
+
+
 def _gpu_by_nvml(gpu: Gpu) -> Device:
-    # The same name as CUDA's, without the prefix that torch leaves out.
+    # torch leaves out the prefix.
     uuid = gpu.uuid.removeprefix("GPU-").removeprefix("MIG-")
     return Device(
         type="cuda",
@@ -185,7 +193,7 @@ def _cpu() -> Device:
 
 
 def _host_memory_bytes() -> int:
-    """Return the host's memory, or the control group's limit where that is smaller (a SLURM job, a container)."""
+    """Return the host's memory, or the control group's limit if smaller (a SLURM job, a container)."""
     total = psutil.virtual_memory().total
     limit = control_group.memory_limit_bytes()
     return total if limit is None else min(total, limit)

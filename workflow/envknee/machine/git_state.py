@@ -1,6 +1,6 @@
-"""Which commit the running code is, changed or not.
+"""The commit of the running code.
 
-Input: the checkout that this package lies in, or ENVKNEE_GIT_COMMIT. Output: commit, whether it was changed, branch.
+Input: this package's checkout, or ENVKNEE_GIT_COMMIT. Output: commit, whether files were changed, branch.
 """
 
 import os
@@ -12,9 +12,9 @@ TOLD = "ENVKNEE_GIT_COMMIT"
 
 
 def git_state() -> tuple[str | None, bool | None, str | None]:
-    """Return (commit, whether tracked files differ from it, branch) of the checkout this package lies in, or Nones.
+    """Return (commit, whether tracked files differ from it, branch) of this package's checkout, or three times None.
 
-    A container or a node that got the code without its history is told by ENVKNEE_GIT_COMMIT, such as `4816d1b-dirty`.
+    In a container, or on a node without the history, ENVKNEE_GIT_COMMIT holds the commit, such as `4816d1b-dirty`.
     """
     given = os.environ.get(TOLD)
     if given:
@@ -34,6 +34,6 @@ def git_state() -> tuple[str | None, bool | None, str | None]:
 
 
 def as_told() -> dict[str, str]:
-    """Return the variable that tells this checkout's commit to a process that cannot ask git; none without a commit."""
+    """Return the variable with this checkout's commit, for processes without git; empty without a commit."""
     commit, dirty, _ = git_state()
     return {TOLD: f"{commit}-dirty" if dirty else commit} if commit else {}

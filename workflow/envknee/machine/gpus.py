@@ -1,13 +1,13 @@
-"""Which GPUs a trial gets: of those that CUDA_VISIBLE_DEVICES allows, ones that no other trial on this machine measures.
+"""Reserves GPUs for a trial, among those that CUDA_VISIBLE_DEVICES allows: no two trials on a machine share a GPU.
 
-Input: how many. Output: their UUIDs, locked until the caller is done. Knows no torch, and makes no CUDA context.
+Input: the number of GPUs. Output: their UUIDs, locked until the caller is done. Imports no torch, and creates no CUDA context.
 
-Locks are files in /tmp, whatever TMPDIR says, which all users of a machine see; a container with a /tmp of its own does not. Trials
-on the CPU take turns, too, where they may use the same cores. In a SLURM job CUDA shows the job's own GPUs alone, and cores are
-SLURM's to share out: GPU locks are then free at once, and there are none for the CPU. Where a cluster shares one GPU out to several
-jobs (MPS, shards), trials take turns on it in a shared /tmp.
+Locks are files in /tmp (TMPDIR does not matter), which all users of a machine share; a container with its own /tmp does not. Trials on
+the CPU also take turns if they may use the same cores. In a SLURM job, CUDA shows only the job's own GPUs, whose locks are free, and
+SLURM assigns cores, so there are no locks for the CPU. If a cluster gives one GPU to several jobs (MPS, shards), their trials take
+turns by locks in a shared /tmp.
 
-    python -m envknee.gpus             print how many devices trials can share out here: GPUs, or 1 for the CPU
+    python -m envknee.gpus             print how many trials can run side by side here: a number of GPUs, or 1 for the CPU
 """
 
 import argparse
@@ -32,24 +32,24 @@ from envknee.study.errors import UserError, run_command
 POLL_S = 0.5
 
 NO_GPU_WANTED = ("", "-1", "NoDevFiles")
-"""CUDA_VISIBLE_DEVICES of who hides all GPUs: a person, or SLURM from a job that asked for none."""
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs, set by a user, or by SLURM for a job without GPUs."""
 
 DRIVER = Path("/proc/driver/nvidia/version")
-"""There while NVIDIA's kernel module is loaded, in containers too."""
+"""Exists while NVIDIA's kernel module is loaded, also in containers."""
 
 NVIDIA_SMI_LIMIT_S = 60
-"""It waits for a GPU that does not answer."""
+"""nvidia-smi waits for a GPU that does not answer."""
 
 
 def visible_uuids() -> list[str]:
-    """Return the GPUs that CUDA shows to this process, in its order: `GPU-...`, or `MIG-...` as the scheduler named them.
+    """Return the GPUs that CUDA shows to this process, in CUDA's order: `GPU-...`, or `MIG-...` as the scheduler named them.
 
-    The driver is asked, because an index in CUDA_VISIBLE_DEVICES counts in CUDA's own order, not in NVML's.
+    They come from the driver: an index in CUDA_VISIBLE_DEVICES counts in CUDA's order, which is not NVML's.
     Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2.
     """
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if listed[0].startswith("MIG-"):
-        return listed[:1]  # CUDA shows one MIG instance to a process, whatever the list says
+        return listed[:1]  # CUDA shows only one MIG instance to a process
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -66,7 +66,7 @@ def visible_uuids() -> list[str]:
 
 
 def full_name(given: uuid.UUID) -> str:
-    """Return what to call a GPU by in CUDA_VISIBLE_DEVICES: of one that is split CUDA tells the instance's UUID, a MIG's.
+    """Return the name of a UUID of CUDA's in CUDA_VISIBLE_DEVICES. If the GPU is split, it is the UUID of a MIG instance.
 
     Upstream: CUDA Driver API 12, cuDeviceGetUuid_v2. Kubernetes and `docker --gpus` show an instance without naming it.
     """
@@ -75,9 +75,9 @@ def full_name(given: uuid.UUID) -> str:
 
 
 def unseen_gpu(driver: Path = DRIVER) -> str | None:
-    """Return what tells of an NVIDIA GPU on this machine, for who finds that CUDA shows none; None where nothing does.
+    """Return a sign of an NVIDIA GPU on a machine where CUDA shows none; None without one.
 
-    Nor where CUDA_VISIBLE_DEVICES hides all of them: that is what somebody wanted. `driver` is a file of NVIDIA's module.
+    Also None if CUDA_VISIBLE_DEVICES hides all GPUs on purpose. `driver` is a file of NVIDIA's kernel module.
     """
     if os.environ.get("CUDA_VISIBLE_DEVICES", "unset").strip() in NO_GPU_WANTED:
         return None
@@ -95,7 +95,7 @@ def unseen_gpu(driver: Path = DRIVER) -> str | None:
 
 
 def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
-    """Return the error of a machine with fewer GPUs than asked for; `seen` and `needed` add what else is known."""
+    """Return the error for a machine with too few GPUs. `seen` and `needed` add details."""
     return UserError(
         f"gpus: {wanted} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible here"
         f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}{seen})."
@@ -104,23 +104,23 @@ def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> User
 
 
 LOCKS, OTHER_LOCKS = Path("/tmp"), "ENVKNEE_LOCKS"  # noqa: S108  see _open_lock
-"""Where locks lie, and the variable that names another folder. Only processes that use the same one keep out of each other's way."""
+"""The folder of locks, and the variable that names another folder. Only processes with the same folder respect each other's locks."""
 
 
 def cpu_name() -> str:
-    """Return what the lock of the cores is called that this process may use."""
+    """Return the name of the lock for this process's cores."""
     cores = sorted(os.sched_getaffinity(0))
     return f"cpu-{hashlib.sha256(str(cores).encode()).hexdigest()[:8]}"
 
 
 @contextmanager
 def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterator[list[str]]:
-    """Lock `count` of the devices `uuids`, waiting until that many are free, and give their UUIDs.
+    """Lock `count` of the devices `uuids`, waiting until that many are free, and yield their UUIDs.
 
-    All are taken at once or none, so that two trials never wait for each other's. A process that dies lets go of them.
+    It takes all at once or none, so that two trials never wait for each other. The locks end with the process.
 
     Raises:
-        UserError: when there are not so many, or something else lies where a lock belongs.
+        UserError: when there are too few devices, or a lock's path holds something else.
     """
     if count > len(uuids):
         raise too_few(count, len(uuids))
@@ -148,13 +148,13 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
 
 @contextmanager
 def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[str]]:
-    """Lock the GPUs that an arm's `gpus:` asks for (auto: as many as there are, up to `most`) and give their UUIDs.
+    """Lock the GPUs that an arm's `gpus:` asks for (auto: up to `most` of those visible), and yield their UUIDs.
 
     Raises:
-        UserError: when there are too few; with 'auto', also when CUDA shows none and the machine has one.
+        UserError: when there are too few. With 'auto', also when CUDA shows none although the machine has one.
     """
     visible = visible_uuids()
-    # Here, and not by the trial alone: that is told to use none, and then a hidden GPU is what was asked for.
+    # The launcher checks this, because it hides all GPUs from a trial on the CPU.
     if asked == "auto" and not visible and (sign := unseen_gpu()):
         raise UserError(
             f"gpus: auto finds no GPU that CUDA shows, and this machine seems to have one: {sign}. Repair the driver until"
@@ -174,9 +174,8 @@ def _try_lock(path: Path, held: ExitStack) -> bool:
     descriptor = _open_lock(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_held = path.exists() and os.path.samestat(
-            path.stat(), os.fstat(descriptor)
-        )  # not one that was removed meanwhile
+        # A lock that was removed meanwhile does not count.
+        is_held = path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
     except BlockingIOError:
         is_held = False
     if is_held:
@@ -187,10 +186,10 @@ def _try_lock(path: Path, held: ExitStack) -> bool:
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock that any user may have made, in a folder that all may write to: nothing is ever written to it, and no link followed.
+    """Open a lock that any user may have made, in a folder that all may write to. It is never written to, and links are refused.
 
     Raises:
-        UserError: when what lies there is no plain file, or cannot be opened: waiting would have no end.
+        UserError: when the path is no plain file, or cannot be opened. (Waiting for it would never end.)
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     before = os.umask(0)  # each user must be able to open it
@@ -215,7 +214,7 @@ def _open_lock(path: Path) -> int:
 
 
 def main() -> None:
-    """Print how many devices trials can share out here."""
+    """Print how many trials can run side by side here."""
     argparse.ArgumentParser(description=main.__doc__).parse_args()
     print(max(1, len(visible_uuids())))
 

@@ -1,10 +1,10 @@
-"""What NVIDIA's management library (NVML) says of one GPU, found by its UUID: indices change with CUDA_VISIBLE_DEVICES.
+"""One GPU in NVIDIA's management library (NVML), found by its UUID, because indices change with CUDA_VISIBLE_DEVICES.
 
-Input: the UUID that CUDA gives for a device. Output: memory, load, compute mode, driver. Knows neither torch nor Isaac Lab.
+Input: CUDA's UUID of a device. Output: memory, load, compute mode, driver. Imports neither torch nor Isaac Lab.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from envknee.study.errors import UserError
 GB = 1e9
 
 UNTOLD = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
-"""What NVML raises where a GPU, a MIG instance or an old driver does not tell something."""
+"""NVML's errors for a value that a GPU, a MIG instance or an old driver does not provide."""
 
 THROTTLING = {
     "power cap": pynvml.nvmlClocksEventReasonSwPowerCap,
@@ -25,16 +25,16 @@ THROTTLING = {
     "temperature (hardware)": pynvml.nvmlClocksEventReasonHwThermalSlowdown,
     "power brake": pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown,
 }
-"""Why a clock is held back though the GPU works."""
+"""Reasons for a reduced clock of a working GPU."""
 
 PROHIBITED, EXCLUSIVE = pynvml.NVML_COMPUTEMODE_PROHIBITED, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 
 
 def start() -> None:
-    """Load NVML; calling it again does nothing more.
+    """Load NVML. Calling it again does nothing.
 
     Raises:
-        UserError: when the library is missing or finds no driver, with what to install or mount.
+        UserError: when the library is missing or finds no driver; says what to install or mount.
     """
     try:
         pynvml.nvmlInit()
@@ -53,7 +53,7 @@ def driver_version() -> tuple[str, tuple[int, int]]:
 
 
 def gpu_names() -> list[str]:
-    """Return the names of all GPUs of the host, visible to CUDA or not; none where NVML does not start."""
+    """Return the names of all GPUs of the host, visible to CUDA or not; none if NVML does not start."""
     try:
         start()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -71,9 +71,9 @@ class Gpu:
 
     @staticmethod
     def find(cuda_uuid: str, index: int = 0) -> "Gpu":
-        """Return the GPU of CUDA device `index`; `cuda_uuid` is what torch's properties of it hold, without a prefix.
+        """Return the GPU of CUDA device `index`. `cuda_uuid` is from torch's device properties, without a prefix.
 
-        A MIG instance is named by its own UUID in CUDA_VISIBLE_DEVICES, which alone tells it from its siblings.
+        Only its own UUID in CUDA_VISIBLE_DEVICES tells a MIG instance from the others on its GPU.
 
         Raises:
             UserError: when NVML knows no such GPU.
@@ -91,7 +91,7 @@ class Gpu:
 
     @staticmethod
     def named(uuid: str) -> "Gpu | None":
-        """Return the GPU or MIG instance of a full name (`GPU-...`, `MIG-...`), or None where NVML does not tell."""
+        """Return the GPU or MIG instance of a full name (`GPU-...`, `MIG-...`), or None if NVML does not know it."""
         try:
             start()
             return Gpu(uuid, pynvml.nvmlDeviceGetHandleByUUID(uuid.encode()))
@@ -99,73 +99,64 @@ class Gpu:
             return None
 
     def name(self) -> str:
-        """Return what its maker calls it."""
+        """Return the GPU's name."""
         return _text(pynvml.nvmlDeviceGetName(self.handle))
 
     def compute_capability(self) -> str | None:
-        """Return the version of its instruction set, such as '9.0'; None where NVML does not tell."""
-        try:
-            return "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(self.handle))
-        except UNTOLD:
-            return None
+        """Return the compute capability, such as '9.0'; None if NVML does not know it."""
+        capability = self._told(pynvml.nvmlDeviceGetCudaComputeCapability)
+        return capability and "{}.{}".format(*capability)
 
     def total_gb(self) -> float:
-        """Return the memory that it has."""
+        """Return the size of the memory."""
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
         return memory.total / GB
 
     def used_gb(self) -> float:
-        """Return what all processes use, without what the driver itself reserves."""
+        """Return the memory that all processes use, without the driver's own."""
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
         return memory.used / GB
 
     def process_gb(self, pid: int) -> float | None:
-        """Return what a process uses; None where NVML does not tell: process numbers are the host's, not a container's."""
-        try:
-            processes = pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)
-        except UNTOLD:
-            return None
+        """Return the memory of a process; None if NVML does not know: process numbers are the host's, not a container's."""
+        processes = self._told(pynvml.nvmlDeviceGetComputeRunningProcesses) or []
         used = [process.usedGpuMemory for process in processes if process.pid == pid]
         return used[0] / GB if used and used[0] is not None else None
 
     def busy_percent(self) -> float | None:
-        """Return in how much of the last sampling period some kernel ran; None on a MIG instance."""
-        try:
-            return float(pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu)
-        except UNTOLD:
-            return None
+        """Return the share of the last sampling period in which a kernel ran; None on a MIG instance."""
+        rates = self._told(pynvml.nvmlDeviceGetUtilizationRates)
+        return None if rates is None else float(rates.gpu)
 
     def power_w(self) -> float | None:
-        """Return what the GPU draws, on average over the last second at most; None on a MIG instance."""
-        try:
-            return pynvml.nvmlDeviceGetPowerUsage(self.handle) / 1000  # of milliwatts
-        except UNTOLD:
-            return None
+        """Return the mean power over at most the last second; None on a MIG instance."""
+        milliwatts = self._told(pynvml.nvmlDeviceGetPowerUsage)
+        return None if milliwatts is None else milliwatts / 1000
 
     def energy_j(self) -> float | None:
-        """Return what the GPU has taken since its driver was loaded; None before Volta and on a MIG instance.
+        """Return the energy since the driver was loaded; None before Volta and on a MIG instance."""
+        millijoules = self._told(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        return None if millijoules is None else millijoules / 1000
 
-        Upstream: nvmlDeviceGetTotalEnergyConsumption, which counts millijoules.
-        """
+    def clocks(self) -> dict[str, Any]:
+        """Return clock, temperature and reasons for a reduced clock, by their names in `Shared`, as far as NVML knows them."""
+        reasons = self._told(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
+        readings = {
+            "sm_mhz": self._told(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+            "temperature_c": self._told(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+            "throttled_by": None if reasons is None else [name for name, bit in THROTTLING.items() if reasons & bit],
+        }
+        return {name: reading for name, reading in readings.items() if reading is not None}
+
+    def _told(self, ask: Callable[..., Any], *more: int) -> Any:
+        """Return NVML's answer about this GPU, or None if it has none."""
         try:
-            return pynvml.nvmlDeviceGetTotalEnergyConsumption(self.handle) / 1000
+            return ask(self.handle, *more)
         except UNTOLD:
             return None
 
-    def clocks(self) -> dict[str, Any]:
-        """Return the clock, the temperature and what holds the clock back, by their names in a `Shared`; None for what is not told."""
-        readings: dict[str, Any] = {}
-        with suppress(*UNTOLD):
-            readings["sm_mhz"] = pynvml.nvmlDeviceGetClockInfo(self.handle, pynvml.NVML_CLOCK_SM)
-        with suppress(*UNTOLD):
-            readings["temperature_c"] = pynvml.nvmlDeviceGetTemperature(self.handle, pynvml.NVML_TEMPERATURE_GPU)
-        with suppress(*UNTOLD):
-            reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self.handle)
-            readings["throttled_by"] = [name for name, bit in THROTTLING.items() if reasons & bit]
-        return readings
-
     def check_usable(self) -> None:
-        """Say what would make CUDA fail later, before a simulation is started.
+        """Check, before a simulation starts, that CUDA can use this GPU.
 
         Raises:
             UserError: when the GPU's compute mode forbids every process, or another process has it exclusively.
@@ -181,7 +172,7 @@ class Gpu:
 
 
 def why_not_usable(mode: int, others: Sequence[int]) -> str | None:
-    """Return why CUDA would fail on a GPU in NVML's compute mode `mode`, with the processes `others` on it. Pure."""
+    """Return why CUDA would fail on a GPU in NVML's compute mode `mode` with the processes `others`, or None. Pure."""
     if mode == PROHIBITED:
         return "takes no process (compute mode PROHIBITED). Ask its administrator for another mode"
     if mode == EXCLUSIVE and others:

@@ -1,6 +1,6 @@
-"""Where a trial's temporary files go: a folder of the node's own disk that its user names, made sure to be writable.
+"""The folder for a trial's temporary files, on the node's own disk.
 
-Input: a folder, possibly with environment variables that only the node knows. Output: the folder, resolved.
+Input: a folder, possibly with environment variables that only the node knows. Output: the resolved folder, which is writable.
 """
 
 import os
@@ -11,17 +11,17 @@ from pathlib import Path
 from envknee.study.errors import UserError
 
 TOLD = "ENVKNEE_SCRATCH"
-"""The site's `scratch:`, as it stands there."""
+"""Environment variable with the site's `scratch:`."""
 
 ROOM_BYTES = 100_000_000
 """Trials write little there: lock files, meeting points of ranks, compilers' temporary files."""
 
 
 def scratch_folder(named: str | None) -> Path:
-    """Return the folder for temporary files, made where it is missing.
+    """Return the folder for temporary files, which is made if missing.
 
     Raises:
-        UserError: when a variable in it is not set, or the folder cannot be written to, or is full.
+        UserError: when a variable in it is not set, or the folder is full or cannot be written to.
     """
     place = named or tempfile.gettempdir()
     expanded = os.path.expandvars(place)
@@ -49,7 +49,7 @@ def scratch_folder(named: str | None) -> Path:
 
 
 def use_told() -> None:
-    """Make the folder that ENVKNEE_SCRATCH names the one for temporary files of this process and of those that it starts.
+    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process, and of those that it starts.
 
     Raises:
         UserError: as `scratch_folder`.

@@ -23,7 +23,7 @@ from envknee.record.schema import (
 
 
 def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost | None = None) -> Record:
-    """Return the record of a trial: a pure function of what was asked, measured, how it ended and what it took."""
+    """Return the record of a trial."""
     timed = [row for row in rows if not row.warmup]
     memory_peaks = [memory_peak_gb(row.memory) for row in rows]
     reached = first_reaching(rows, request.target_reward, request.target_episodes)
@@ -68,14 +68,14 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
 
 
 def queue_wait_s(job: SlurmJob) -> float | None:
-    """Return how long a job waited, or None where SLURM did not tell."""
+    """Return how long a job waited; None if SLURM does not know."""
     if job.submitted_unix_s is None or job.started_unix_s is None:
         return None
     return max(0.0, job.started_unix_s - job.submitted_unix_s)
 
 
 def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | None:
-    """Return each rank's speed over `rows`, of `transitions` per rank and row; None where one rank trained alone."""
+    """Return each rank's speed over `rows`, with `transitions` per rank and row; None for a single rank."""
     by_rank: dict[int, list[RankRow]] = {}
     for row in rows:
         for part in row.ranks or []:
@@ -92,7 +92,7 @@ def rank_spreads(rows: Sequence[Row], transitions: int) -> list[RankSpread] | No
 
 
 def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
-    """Return the means over `rows`, which all have the same batches, or None where one rank trained alone."""
+    """Return the means over `rows`, which all have the same batch size; None for a single rank."""
     measured = [row.gradients for row in rows if row.gradients is not None]
     if not measured:
         return None
@@ -103,9 +103,9 @@ def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
 
 
 def metric_spreads(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what a record has of each figure that is recorded (`Metric`): its spread over `rows`, None where not measured.
+    """Return the spread over `rows` of each recorded figure (`Metric`), by the field of the record; None if not measured.
 
-    Those that have no field of their own in a `Record` are in its `metrics`, where they were measured.
+    Measured figures without a field of their own are in the record's `metrics`.
     """
     measured = {
         name: [value for row in rows if (value := getattr(row, name)) is not None]
@@ -118,17 +118,17 @@ def metric_spreads(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def phase_spreads(rows: Sequence[Row]) -> dict[Phase, Spread] | None:
-    """Return each phase's seconds per iteration over the rows that were resolved, or None where none was."""
+    """Return each phase's seconds per iteration over the rows with phases, or None."""
     resolved = [row.phases_s for row in rows if row.phases_s is not None]
     spreads = {phase: spread([phases[phase] for phases in resolved]) for phase in PHASES}
     return {phase: known for phase, known in spreads.items() if known is not None} or None
 
 
 def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
-    """Return the mean return of the latest finished episodes, at least `episodes` of them, or None until then.
+    """Return the mean return of at least the latest `episodes` finished episodes; None while there are fewer.
 
-    Whole iterations are taken, the newest first, each weighted by its number of episodes. RSL-RL's own
-    `Train/mean_reward` is the last 100 episodes, which lags more the fewer environments there are.
+    It averages whole iterations, the newest first, each weighted by its number of episodes. RSL-RL's own `Train/mean_reward`
+    averages the last 100 episodes, and lags more with fewer environments.
     """
     total, count = 0.0, 0
     for row in reversed(rows):
@@ -143,12 +143,12 @@ def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
 
 
 def reward_averages(rows: Sequence[Row], episodes: int) -> list[float | None]:
-    """Return `reward_average` as it stood after each row."""
+    """Return `reward_average` after each row."""
     return [reward_average(rows[:end], episodes) for end in range(1, len(rows) + 1)]
 
 
 def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: int | None) -> Row | None:
-    """Return the first row at which the average reward stands at the target, or None."""
+    """Return the first row at which the average reward is at the target, or None."""
     if target_reward is None or episodes is None:
         return None
     for row, average in zip(rows, reward_averages(rows, episodes), strict=True):
@@ -158,12 +158,12 @@ def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: i
 
 
 def memory_peak_gb(memory: MemoryUse) -> float:
-    """Return the figure that binds: what the GPU reports as used, or the process's peak resident set on a CPU."""
+    """Return the memory that limits a trial: used memory of the GPU, or on a CPU the process's peak resident set."""
     return memory.peak_rss_gb if memory.device_used_gb is None else memory.device_used_gb
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """Return median and quartiles (linear interpolation), or None where nothing was measured."""
+    """Return median and quartiles (linear interpolation), or None without values."""
     return _of_some(values) if values else None
 
 

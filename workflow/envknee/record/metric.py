@@ -1,12 +1,12 @@
-"""What a figure of a row is, declared with its field.
+"""How a figure of a row is combined over ranks and shown. Each field declares its own.
 
-A new figure of each rank is one field of `schema.Load`, and a line where it is measured (`measure.load`, for what NVML tells):
+A new figure of each rank is one field of `schema.Load`, and a line where it is measured (`measure.load` for NVML's figures):
 
     gpu_temperature_c: Annotated[float | None, Metric("largest", system="gpu_{gpu}_temperature_c", recorded=True)] = Field(
         default=None, exclude_if=lambda value: value is None
     )
 
-Rows of earlier versions lack it, and stay the same byte for byte because it is written only where it was measured.
+With `exclude_if`, rows without it stay the same, byte for byte: those of earlier versions, too.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True)
 class Metric:
-    """How a figure of a row comes about and where it is shown. The unit is the end of its name; MLflow draws its curve by that name."""
+    """How a figure of a row is made and shown. Its name ends with the unit, and is also the name of its curve in MLflow."""
 
     ranks: Literal["mean", "sum", "largest", "first", "derived"]
-    """How the ranks' figures make the row's. largest: the slowest rank's seconds, the fullest one's memory. derived: from others."""
+    """How the ranks' figures combine. largest: the slowest rank's seconds, or the most memory. derived: computed from other figures."""
     recorded: bool = False
     """Whether record.json has median and quartiles over the timed iterations, and records.csv the median."""
     system: str | None = None
-    """Name on MLflow's page "System metrics", where a process's add up over ranks; with {gpu} in it, a figure of each rank's GPU."""
+    """Name on MLflow's page "System metrics", with the sum over ranks. A name with {gpu} stands for one figure per GPU."""
 
 
 def metrics_of(model: type[BaseModel]) -> dict[str, Metric]:

@@ -1,4 +1,4 @@
-"""Records in a results folder, read with their rows."""
+"""Reads records and rows of a results folder."""
 
 import argparse
 from collections.abc import Iterable
@@ -6,16 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from envknee.record.build import (
-    build_record,
-)
-from envknee.record.schema import (
-    Cost,
-    Outcome,
-    Record,
-    Request,
-    Row,
-)
+from envknee.record.build import build_record
+from envknee.record.schema import Cost, Outcome, Record, Request, Row
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
@@ -23,7 +15,7 @@ from envknee.study.paths import StudyFolder, TrialFolder, number_of
 
 
 def read_rows(trial: TrialFolder) -> list[Row]:
-    """Read the iterations of a trial, in order; none when the trial ended before its first.
+    """Read the rows of a trial, in order; none if it ended before its first iteration.
 
     Raises:
         UserError: when a line is truncated or does not fit.
@@ -47,7 +39,7 @@ def load_record(trial: TrialFolder) -> Record:
     """
     again = f"`python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
     record, rebuilt = read_model(trial.record, Record, again), rebuild_record(trial)
-    # What a later version has added to records follows from the same measurements.
+    # Fields that a later version added to records are not compared.
     if any(getattr(record, name) != getattr(rebuilt, name) for name in record.model_fields_set):
         raise UserError(
             f"{trial.record} does not follow from the files beside it: it was changed after the measurement. {again}"
@@ -74,7 +66,7 @@ def rebuild_record(trial: TrialFolder) -> Record:
 
 
 def without_skipped(records: Iterable[Record]) -> list[Record]:
-    """Return the records of trials that there was something to learn from: one that was skipped says nothing of its point."""
+    """Return the records without those of skipped trials, which say nothing about their points."""
     return [record for record in records if record.outcome.status != "skipped"]
 
 
@@ -82,8 +74,8 @@ def load_records(folder: StudyFolder) -> list[Record]:
     """Return the records of all finished trials by number, each checked as `load_record` does.
 
     Raises:
-        UserError: when a file is truncated, or was changed after the measurement, or a trial is another study's, or lies where
-            another belongs.
+        UserError: when a file is truncated or was changed after the measurement, or when a trial belongs to another study or
+            another folder.
     """
     if not folder.trials.is_dir():
         raise UserError(f"{folder.root} holds no trials. Expected the folder of a study, such as results/cartpole-cpu")

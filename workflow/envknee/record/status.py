@@ -1,11 +1,11 @@
-"""Which endings of a trial belong together. Pure."""
+"""How a trial ended, and groups of such endings. Pure."""
 
 from typing import Literal
 
 from envknee.study.rules import Kind
 
 Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped", "invalid"]
-"""How a trial ended. Each is a result:
+"""Every status is a result:
 
 ok              a throughput trial timed all its iterations
 target_reached  a learning trial's mean episode reward reached the target
@@ -14,23 +14,23 @@ nan             a state, observation, reward or loss became NaN or infinite, or 
 diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
 refused         not run, because it cannot fit the memory of the device
-invalid         it ran to its end, and its own log says that the simulation was not what was asked for (fast but wrong)
-skipped         not run, because what was measured before it decides already (sampler: adaptive)
+invalid         it ran to its end, but the simulation was wrong (fast but wrong)
+skipped         not run, because earlier trials already decide
 """
 
 SUCCESS: dict[Kind, Status] = {"throughput": "ok", "learning": "target_reached"}
-"""What each kind of trial is started for."""
+"""The intended end of each kind of trial."""
 
 SUCCEEDED: tuple[Status, ...] = ("ok", "target_reached")
 
 TRAINED: tuple[Status, ...] = (*SUCCEEDED, "timeout")
-"""The policy at the end is worth keeping: it trained as long as it was asked to, or as its budget lasted."""
+"""Training came to its end, so that the policy is worth keeping."""
 
 DID_NOT_FIT: tuple[Status, ...] = ("oom", "refused")
-"""The point is infeasible on its device: measured, or foretold by the memory model."""
+"""The point does not fit its device: measured, or predicted."""
 
 BROKE: tuple[Status, ...] = ("nan", "diverged", "invalid")
-"""The simulation or the learner left the range of useful numbers, or of what it was asked to simulate."""
+"""The simulation or the learner went wrong."""
 
 CRASHED: tuple[Status, ...] = ("oom", "nan", "diverged")
-"""Training could not go on. One rank that ends so ends its trial for all ranks."""
+"""Training could not go on. One such rank ends the trial for all ranks."""

@@ -5,7 +5,13 @@ In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May 
 
 launch       the launcher: time limit, exit status, record
 process      the trial's own process
-prepare      what is checked before the first trial
+foreign      the process of a trial with `trainer: command`
+block        several trials in one process
+prepare      checks before the first trial
 nodes        a trial on several machines
+attempts     attempts at a trial, and what lost ones cost
+ends         outcomes of trials whose process wrote none
+cost         GPUs, time and energy of a trial
 container/   how a trial enters its image
+knee         `envknee knee`: a study from a command line
 """

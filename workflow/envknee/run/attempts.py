@@ -1,10 +1,10 @@
-"""Attempts at a trial: which is the newest, how long lost ones held its GPUs.
+"""Attempts at a trial: the number of the newest, and how long lost ones held the trial's GPUs.
 
-Input: the trial's folder. Output: attempts.json, there while a trial runs and after an attempt that was lost. Whatever kills a
-process asks it for nothing: a running attempt writes how long it has lived.
+Input: the trial's folder. Output: attempts.json, which exists while a trial runs and after a lost attempt. A killed process cannot
+write anything, so a running attempt writes regularly how long it has lived.
 
-Attempts are numbered. One on a node that was lost from sight may still run while the next has begun elsewhere: only the newest
-writes what it found, and its outcome holds its number.
+Attempts are numbered. When a node loses its network, its attempt may still run while the next one begins elsewhere. Only the newest
+attempt may write a result, and its outcome holds its number.
 """
 
 import os
@@ -18,28 +18,28 @@ from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
 
 SIGN_OF_LIFE_S = 20.0
-"""How often a running attempt marks that it is alive: what is counted of a lost one is short by so much at most."""
+"""Between two signs of life of a running attempt. The time of a lost attempt is short by at most this."""
 
 TOLD = "ENVKNEE_ATTEMPT"
-"""Tells a trial's processes which attempt they are."""
+"""Environment variable with the number of a process's attempt."""
 
 
 class Attempts(Frozen):
-    """The attempt that runs, and those before it."""
+    """The running attempt, and the lost ones before it."""
 
     began_unix_s: float
     lost: Lost
     lived_s: float = 0.0
-    """Of the running attempt, as far as it was seen alive (by a clock that nobody sets)."""
+    """Seconds until the running attempt's latest sign of life, by the monotonic clock."""
 
     @property
     def number(self) -> int:
-        """Of the running attempt: 1, 2, ..."""
+        """Number of the running attempt: 1, 2, ..."""
         return self.lost.attempts + 1
 
 
 def own_number() -> int:
-    """Return which attempt this process belongs to; 1 where no launcher counts."""
+    """Return the number of this process's attempt; 1 without a launcher."""
     return int(os.environ.get(TOLD, "1"))
 
 
@@ -47,7 +47,7 @@ def check_newest(trial: TrialFolder) -> None:
     """Make sure that no later attempt at this trial has begun.
 
     Raises:
-        UserError: when one has: what this one found is not written.
+        UserError: when one has; this attempt must then write nothing.
     """
     if TOLD in os.environ and (not trial.attempts.exists() or _read(trial).number != own_number()):
         raise UserError(
@@ -58,10 +58,9 @@ def check_newest(trial: TrialFolder) -> None:
 
 @contextmanager
 def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
-    """Count the time inside as an attempt, lost unless it comes to an outcome.
+    """Count the time inside as an attempt, which is lost unless it comes to an outcome.
 
-    Yields what attempts before it have lost, and a function to be called often, which marks that this one is alive (and raises
-    as `check_newest` does).
+    Yields the lost attempts before it, and a function to call often: it writes a sign of life, and raises as `check_newest` does.
     """
     before = _ended(_read(trial)) if trial.attempts.exists() else Lost()
     this, began_s = Attempts(began_unix_s=time.time(), lost=before), time.monotonic()
@@ -92,9 +91,9 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
 
 
 def settle(trial: TrialFolder, gpus: int) -> None:
-    """Write what is known of the cost of a trial that came to an outcome and whose launcher was stopped before it wrote the cost.
+    """Write the cost of a trial with an outcome whose launcher was stopped before it wrote the cost.
 
-    That is neither energy nor the job. `gpus` is how many took part.
+    Energy and job are unknown then. `gpus` is the number of GPUs that took part.
     """
     if not trial.attempts.exists():
         return
@@ -106,7 +105,7 @@ def settle(trial: TrialFolder, gpus: int) -> None:
 
 
 def why_again(trial: TrialFolder, outcome: Outcome) -> str | None:
-    """Return why a trial that has an outcome must be measured again, or None: a power cut took rows, or it came too late."""
+    """Return why a trial with an outcome must be measured again, or None. A power cut may have taken rows, or it came too late."""
     if trial.attempts.exists() and outcome.attempt < _read(trial).number:
         return f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
     if outcome.metrics_sha256 is None:
@@ -118,7 +117,7 @@ def why_again(trial: TrialFolder, outcome: Outcome) -> str | None:
 
 
 def forget_torn(trial: TrialFolder) -> str | None:
-    """Remove the record of a trial that must be measured again, so that the sweep does, and return why; None for all others."""
+    """If a trial must be measured again, remove its record, so that the sweep does so, and return why; else None."""
     outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
     why = why_again(trial, outcome)
     if why is not None:

@@ -1,7 +1,7 @@
-"""A block: one process, or one for each rank, that measures one trial after the other, until one ends badly or leaves memory behind.
+"""A block: one process, or one for each rank, measures its trials one after the other, until one ends badly or leaves memory behind.
 
-Input: the block's trials. Output: a way to measure each (`Worker.measure`), with the outcome and the cost of its own. Locks, attempts,
-time limits and records are each trial's, as where it has a process of its own: so nothing is lost, and nothing measured twice.
+Input: the block's trials. Output: `Worker.measure`, which writes outcome and cost of one trial. Each trial has its own lock, attempts,
+time limit and record, as if it had its own process: nothing is lost, and nothing is measured twice.
 """
 
 import subprocess
@@ -29,27 +29,27 @@ POLL_S = 0.05
 
 @dataclass
 class _Running:
-    """The process that is there now."""
+    """The process that measures the block now."""
 
     process: subprocess.Popen[bytes]
     meeting: Path
     others: frozenset[int] | None
-    """This process's children before it, which stay when it ends."""
+    """The launcher's earlier children, which must not be ended with this process."""
     turns: int = 0
-    """How many it was given."""
+    """Number of turns so far."""
 
 
 class Worker:
     """Measures the trials of a block. Its GPUs are reserved from the first measurement to the end of the block."""
 
     def __init__(self, trials: Sequence[TrialFolder]) -> None:
-        """Take the folders of all trials that may be measured; nothing is started yet."""
+        """Take the folders of the block's trials; nothing starts yet."""
         self._trials = trials
         self._reserved: list[str] | None = None
         self._job = cost.Shared()
         self._stack = ExitStack()
         self._own = ExitStack()
-        """Of the process that is there now."""
+        """Resources of the running process."""
         self._running: _Running | None = None
 
     def __enter__(self) -> "Worker":
@@ -59,12 +59,12 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process, and let go of the GPUs."""
+        """End the process, and release the GPUs."""
         self._end()
         self._stack.close()
 
     def measure(self, trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
-        """Measure a trial in the block's process, or in a fresh one where there is none, and write its cost.
+        """Measure a trial in the block's process (a fresh one if none runs), and write its cost.
 
         Raises:
             UserError: when the trial ended without a result.
@@ -113,7 +113,7 @@ class Worker:
         ends.conclude(trial, request, ends.End(returncode, hang, is_late, killed, started, started_unix_s))
 
     def _start(self, trial: TrialFolder, request: Request, entrance: Entrance | None) -> _Running:
-        """Start a fresh process; what it prints before its first turn goes to the log of `trial`."""
+        """Start a fresh process. Until its first turn it prints into the log of `trial`."""
         meeting = Path(self._own.enter_context(tempfile.TemporaryDirectory(prefix="envknee-block-")))
         if entrance is not None:
             self._own.callback(leave, entrance, meeting)
@@ -127,14 +127,11 @@ class Worker:
         return self._running
 
     def _end(self) -> None:
-        """End the process that is there, if one is, and all that it has started."""
+        """End the running process, if any, and all that it started."""
         if self._running is not None:
             running, self._running = self._running, None
             # Between two turns it has nothing to save.
-            end_all(running.process, 0.0 if self._is_idle(running) else GRACE_S, running.others)
+            is_idle = running.turns == 0 or (running.meeting / f"ended-{running.turns - 1}").exists()
+            end_all(running.process, 0.0 if is_idle else GRACE_S, running.others)
         self._own.close()
         self._own = ExitStack()
-
-    @staticmethod
-    def _is_idle(running: _Running) -> bool:
-        return running.turns == 0 or (running.meeting / f"ended-{running.turns - 1}").exists()

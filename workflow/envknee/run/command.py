@@ -1,4 +1,4 @@
-"""What runs the processes of a trial, or of a block, on one machine: a command line with its environment."""
+"""Command line and environment of the processes of a trial, or of a block, on one machine."""
 
 import sys
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ def command_of(
     entrance: Entrance | None,
     shared_meeting: Path | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what runs a trial's processes on this machine: (command, environment variables).
+    """Return the command that runs a trial's processes on this machine, and its environment variables.
 
     Args:
-        trial: where its files lie
+        trial: the trial's folder
         request: what it runs
         gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, for its ranks and, in an image, for all that it writes besides
-        entrance: the image that they run in; None for the host
-        shared_meeting: of several machines, the folder where those meet
+        meeting: an empty folder on this machine's own disk, where its ranks meet; in an image also for its temporary files
+        entrance: the image; None for the host
+        shared_meeting: a folder that all machines of the trial share; None for one machine
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
     module = "envknee.run.process" if request.command is None else "envknee.run.foreign"
@@ -50,14 +50,14 @@ def command_of_block(
     meeting: Path,
     entrance: Entrance | None,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what runs the process of a block, or its ranks: (command, environment variables).
+    """Return the command that runs the process of a block, or its ranks, and its environment variables.
 
     Args:
-        trials: those that it may be told to measure
-        request: of any of them: they have an arm in common
+        trials: the folders of all its trials
+        request: of any of them: they have the same arm
         gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, where its turns are named (`run.turns`)
-        entrance: the image that it runs in; None for the host
+        meeting: an empty folder on this machine's own disk, for `run.turns`
+        entrance: the image; None for the host
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
     command = [sys.executable, "-m", "envknee.run.process", "--meeting", str(meeting)]

@@ -1,40 +1,41 @@
-"""What a trial takes: GPUs, seconds, joules, time in a queue.
+"""The cost of a trial: GPUs, seconds, joules, time in a queue.
 
-Input: the trial's GPUs. Output: a `Cost`. Asked from outside the trial's processes, before and after them.
+Input: the trial's GPUs. Output: a `Cost`. Read outside the trial's processes, before and after them.
 """
 
 import os
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Cost, SlurmJob
+from envknee.slurm import facts
 from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.study.errors import UserError
 
 ASK_S = 10
-"""A controller that is busy or away may cost a trial so long for each question, and no more."""
+"""Time limit of each question to SLURM, whose controller may be busy or away."""
 
 OWN = ("rule_trial", "rule_block")
-"""The comment of a job that a trial or a block has for itself begins so (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
+"""Start of a job's comment, if one trial or block has the job for itself (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
 
 NO_VALUE = 2**63
-"""SLURM's numbers for unknown and infinite are the largest of 64 bits."""
+"""SLURM's numbers for unknown and infinite are the largest of 64 bits, above this."""
 
 
 @dataclass
 class Shared:
-    """A job that measures several trials: what its first trial and those so far were charged with."""
+    """A job of several trials, and the costs that its earlier trials have."""
 
     began_unix_s: float | None = None
     """When its first trial began."""
     charged: int = 0
-    """Trials that have a cost."""
+    """Number of trials with a cost."""
     energy_j: float = 0.0
 
     def share(self, job: SlurmJob) -> SlurmJob:
-        """Return what the trial that has just ended is charged with: the first one waited, and energy counts once."""
+        """Return the part of the newest trial: the first one has the waiting time, and each its own energy."""
         first, self.charged = self.charged == 0, self.charged + 1
         energy_j = job.energy_j and max(0.0, job.energy_j - self.energy_j)
         self.energy_j = max(self.energy_j, job.energy_j or 0.0)
@@ -43,9 +44,9 @@ class Shared:
 
 
 def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[], Cost]:
-    """Note the time and the counters of a trial's GPUs; the returned function tells the cost since then.
+    """Read the time and the energy counters of a trial's GPUs. The returned function returns the cost since then.
 
-    `shared` is what trials before it in the same job were charged with; None where the trial has its job for itself.
+    `shared` holds the costs of earlier trials in the same job; None for a job of one trial.
     """
     began, began_unix_s = time.monotonic(), time.time()
     shared = shared or Shared()
@@ -58,7 +59,7 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
     def end() -> Cost:
         held_s = time.monotonic() - began
         after = [gpu.energy_j() if gpu else None for gpu in known]
-        job = slurm_job(os.environ)
+        job = slurm_job()
         job = job and shared.share(job)
         if job and job.started_unix_s:
             held_s += max(0.0, first_unix_s - job.started_unix_s)
@@ -73,46 +74,37 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
 
 
 def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:
-    """Return what all GPUs took between two readings; None where there is none, or one of them is missing. Pure."""
+    """Return the energy of all GPUs between two readings; None without GPUs, or if a reading is missing. Pure."""
     pairs = list(zip(before, after, strict=True))
     if not pairs or any(first is None or last is None for first, last in pairs):
         return None
     return sum(last - first for first, last in pairs if first is not None and last is not None)
 
 
-def slurm_job(environment: Mapping[str, str]) -> SlurmJob | None:
-    """Return the job that this process runs in, or None; what SLURM does not answer is None in it.
+def slurm_job() -> SlurmJob | None:
+    """Return this process's SLURM job, or None. Fields that SLURM does not answer are None.
 
-    Energy is asked of sstat: sacct knows it, from the same counters, only once the job with this process has ended.
+    Energy comes from sstat. sacct reads the same counters, but only after the job's end.
     """
-    job_id = environment.get("SLURM_JOB_ID")
+    job_id = os.environ.get("SLURM_JOB_ID")
     if not job_id:
         return None
-    steps = _ask(
-        environment, "sstat", "--allsteps", "--noheader", "--parsable2", "--format=JobID,ConsumedEnergyRaw", f"--jobs={job_id}"
-    )  # fmt: skip
-    return parse_job(job_id, _ask(environment, "scontrol", "--oneliner", "show", "job", job_id), steps)
+    sstat = ["sstat", "--allsteps", "--noheader", "--parsable2", "--format=JobID,ConsumedEnergyRaw", f"--jobs={job_id}"]
+    return parse_job(job_id, _ask(["scontrol", "--oneliner", "show", "job", job_id]), _ask(sstat))
 
 
-def _ask(environment: Mapping[str, str], *command: str) -> str:
-    """Run one of SLURM's commands; nothing where it is missing, fails or does not answer."""
+def _ask(command: Sequence[str]) -> str:
+    """Return the output of a SLURM command; "" if it is missing, fails or does not answer."""
     try:
-        return subprocess.run(
-            command,
-            env=dict(environment) | {"SLURM_TIME_FORMAT": "standard"},
-            capture_output=True,
-            text=True,
-            timeout=ASK_S,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        return facts.ask(command, ASK_S)
+    except (UserError, OSError):
         return ""
 
 
 def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
-    """Read one line of `scontrol --oneliner show job`, whose times are the node's local ones, and lines STEP|JOULES of sstat.
+    """Read one line of `scontrol --oneliner show job` (times are the node's local ones), and lines STEP|JOULES of sstat.
 
-    In a job that a person has started, and sweeps in, no single trial waited or took what all of it did.
+    Waiting time and energy are left out for a job in which a user runs a whole sweep: they belong to no single trial.
     """
     fields = fields_of(line)
     own = fields.get("Comment", "").startswith(OWN)
@@ -127,9 +119,9 @@ def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
 
 
 def parse_energy_j(steps: str) -> float | None:
-    """Return the joules of a job from lines STEP|JOULES; None where no step tells: 0 stands for nodes without a sensor, too.
+    """Return the joules of a job from lines STEP|JOULES; None if no step knows them (0 may also mean nodes without a sensor).
 
-    The steps of a job lie in each other, the first (`batch`) on its first node alone: the largest is the job's.
+    The steps of a job overlap, and the first one (`batch`) runs only on the first node: the largest value is the job's.
     """
     joules_of_steps = [
         int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()

@@ -1,6 +1,6 @@
-"""How a trial ended whose process did not say so itself: the outcome, or the error, that its end stands for.
+"""The end of a trial whose own process wrote no outcome.
 
-Input: exit status, time limit, hang, kernel's kills. Output: outcome.json, or a `UserError` after which the trial may be tried again.
+Input: exit status, time limit, hang, the kernel's kills. Output: outcome.json, or a `UserError`; the trial may then be tried again.
 """
 
 import shutil
@@ -20,15 +20,15 @@ POLL_S = 0.2
 """Between two looks at whether the ranks of other machines have written how they ended."""
 
 FULL_DISK_BYTES = 100_000
-"""With less room than this a trial cannot have written its rows."""
+"""With less free space, a trial cannot write its rows."""
 
 
 class End(NamedTuple):
-    """What was seen of the end of a trial's processes."""
+    """The end of a trial's processes, as the launcher saw it."""
 
     returncode: int | None
     hang: str | None
-    """Which of several ranks hung."""
+    """Which of several ranks hung, as a sentence."""
     is_late: bool
     """Whether `limit_s` was over."""
     killed: bool
@@ -39,7 +39,7 @@ class End(NamedTuple):
 
 
 def conclude(trial: TrialFolder, request: Request, end: End) -> None:
-    """Write the outcome that an end stands for, unless the trial's own process wrote one.
+    """Write a trial's outcome from its end, unless its own process wrote one.
 
     Raises:
         UserError: when it ended without a result.
@@ -76,7 +76,7 @@ def merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
 def finish(
     trial: TrialFolder, status: Status, reason: str, started_unix_s: float | None = None, started: float | None = None
 ) -> None:
-    """Write the outcome of a trial whose own process could not, which began at `started` (monotonic), or never."""
+    """Write the outcome of a trial whose own process did not. It began at `started` (monotonic); None: never."""
     machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
     iteration = len(read_rows(trial))
     failure = Failure(iteration=iteration, tensor=None, env_indices=[], dump=None) if status == "oom" else None
@@ -88,9 +88,9 @@ def finish(
 
 
 def outcome_of(trial: TrialFolder, started: float | None, started_unix_s: float | None, **fields: Any) -> Outcome:
-    """Return the outcome of a trial that ends now, and began at `started` (monotonic), or never; `fields` are its others.
+    """Return the outcome of a trial that ends now. It began at `started` (monotonic); None: never. `fields` are the other fields.
 
-    Its rows are on the disk by then: nothing says that they are whole before.
+    Rows are synced to the disk first: the outcome says that they are complete.
     """
     if trial.metrics.exists():
         sync(trial.metrics)
@@ -111,7 +111,7 @@ def last_words(trial: TrialFolder, request: Request, returncode: int | None) -> 
         return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
     lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
-    if said:  # the last thing that a trial says, over as many lines as it takes
+    if said:  # the trial's last error, which may have several lines
         return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
     tail = "\n    ".join(line for line in lines[-5:] if line.strip())
     again = "Run the sweep again to try once more."

@@ -1,10 +1,10 @@
-"""The process of a trial with `trainer: command`: starts the program, follows its log, and says how it ended.
+"""The process of a trial with `trainer: command`: it starts the program, follows its log, and decides how it ended.
 
 Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and the program's own files
 in run/. Started by `envknee.run.launch`, which adds the time limit. Imports neither torch nor Isaac Lab.
 
-Enough rows are a success, whatever the exit status: some programs hang at their end (Isaac Sim's Kit), and some exit with 0 after an
-exception. All that it has started is ended then.
+A program with enough rows is a success, whatever its exit status: some programs hang at their end (Isaac Sim's Kit), and some exit
+with 0 after an exception. Then all its processes are ended.
 """
 
 import argparse
@@ -44,9 +44,9 @@ SETTLED_S = 1.0
 FLUSH_S = 150.0
 """Some writers of TensorBoard's events keep them back for two minutes (flush_secs=120), or the rest of a row."""
 MEDIANS = 10
-"""A hang is no row for so many median intervals, and for `hang_s`."""
+"""A program hangs if it logs no row for this many median intervals, and for `hang_s`."""
 OOM_GRACE_S = 15.0
-"""A program that said that memory ran out, and has told nothing since for so long, will not go on."""
+"""A program that logged an out-of-memory error, and then nothing for this time, will not go on."""
 
 PACKAGES = (
     *environment.PACKAGES,
@@ -94,15 +94,15 @@ class Follower:
         self.kills = control_group.oom_kills(anywhere=False)
 
     def to_its_end(self) -> End:
-        """Follow the program until it has done enough, breaks, hangs or ends.
+        """Follow the program until it has logged enough, breaks, hangs or ends.
 
         Raises:
-            UserError: when it ended, or told nothing, in a way that is no result.
+            UserError: when it ended, or logged nothing, without a result.
         """
         while True:
             has_ended = self.process.poll() is not None
             if has_ended:
-                self._drain(GRACE_S)  # the last lines say why
+                self._drain(GRACE_S)  # the last lines tell why
             end = self._look(has_ended)
             if end is not None:
                 return end
@@ -114,7 +114,7 @@ class Follower:
             time.sleep(POLL_S)
 
     def _look(self, is_last: bool) -> End | None:
-        """Take what is new, and tell whether it ends the trial."""
+        """Read new events; return how they end the trial, or None."""
         self._drain(0.0)
         whole = self.builder.add(self._events())
         quiet_s = time.monotonic() - self.newest_s
@@ -133,7 +133,7 @@ class Follower:
         return events
 
     def _drain(self, wait_s: float) -> None:
-        """Take what was printed; with `wait_s` until its end, at most so long."""
+        """Read the printed lines, waiting at most `wait_s` for the last one."""
         deadline_s = time.monotonic() + wait_s
         while True:
             try:
@@ -147,7 +147,7 @@ class Follower:
                 self.source.take(*line)
 
     def _take(self, entry: Told) -> End | None:
-        """Write a row; return how it ends the trial, if it does."""
+        """Write a row; return how it ends the trial, or None."""
         row = self._row(entry)
         if row is None:
             return None
@@ -164,7 +164,7 @@ class Follower:
         return self._enough()
 
     def _row(self, entry: Told) -> Row | None:
-        """Return the row of what the log told; None where it does not count on from the one before."""
+        """Return a row from a log entry; None if its step or time does not follow the entry before."""
         request, figure = self.request, self.builder.figure
         rollout = request.num_envs * request.horizon * request.world_size
         total_envs = request.num_envs * request.world_size
@@ -220,7 +220,7 @@ class Follower:
         )
 
     def _set_origin(self, entry: Told, rollout: int) -> None:
-        """Let training begin before its first row, where that tells how long it took; else with it."""
+        """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
         seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
         self.origin_is_known = len(known) == len(seconds)
@@ -243,7 +243,7 @@ class Follower:
         return None
 
     def _of_silence(self) -> End | None:
-        """Return how a program ended that runs and tells nothing more; None while it may."""
+        """Return the end of a running program that hangs; None while it may go on."""
         now_s = time.monotonic()
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
         if self.said.oom_line is not None and since_s > OOM_GRACE_S:
@@ -267,7 +267,7 @@ class Follower:
         return None
 
     def _of_ended(self) -> End:
-        """Return how a program ended that has no more to tell, and has not told enough."""
+        """Return the end of a program that ended by itself before it logged enough."""
         if self.said.oom_line is not None:
             return self._out_of_memory(self.said.oom_line)
         if control_group.oom_kills(anywhere=False) > self.kills:
@@ -304,7 +304,7 @@ class Follower:
         return End("oom", f"memory ran out: {line}", failure)
 
     def checked(self, end: End) -> End:
-        """Return an end as it is, or as invalid where the program's own log says that it did not simulate what was asked."""
+        """Return an end, or the end "invalid" if the program's log shows that its simulation was wrong."""
         lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
         wrong = validity.sentences(self.said.invalid_lines)
         wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
@@ -313,7 +313,7 @@ class Follower:
         return End("invalid", "; ".join(wrong), validity.FAILURE)
 
     def warnings(self) -> list[str]:
-        """Return what a reader of the figures should know."""
+        """Return the limits of the figures, as sentences."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
         notes = [SAMPLED, unlike_clock(self.told_fps, clock)]
         if self.request.kind == "learning" and not self.origin_is_known:
@@ -326,12 +326,12 @@ class Follower:
 
 
 def _finite(value: float | None) -> float | None:
-    """Return a number; None for what JSON does not know."""
+    """Return a finite number; None for NaN and infinity, which JSON does not have."""
     return value if value is not None and abs(value) < float("inf") else None
 
 
 def run(trial: TrialFolder) -> Outcome:
-    """Run the command of the request that lies in `trial`; return how it ended.
+    """Run the command of the request in `trial`; return how it ended.
 
     Raises:
         UserError: when it cannot be run, or ended without a result.
@@ -372,7 +372,7 @@ def run(trial: TrialFolder) -> Outcome:
 
 
 def _fresh(folder: Path) -> Path:
-    """Make an empty folder for the command; what an earlier attempt left there is kept beside it."""
+    """Make an empty folder for the command, and rename the folder of an earlier attempt."""
     if folder.exists():
         number = next(n for n in count(1) if not folder.with_name(f"{folder.name}.interrupted-{n}").exists())
         folder.rename(folder.with_name(f"{folder.name}.interrupted-{number}"))
@@ -381,7 +381,7 @@ def _fresh(folder: Path) -> Path:
 
 
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
-    """Return the variables of the command: the user's own, not those that envknee's Python was started with."""
+    """Return the environment of the command: the user's own, without the settings of envknee's Python."""
     inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
     for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
         inherited.pop(name, None)
@@ -389,7 +389,7 @@ def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
 
 
 def _read(process: "subprocess.Popen[bytes]", printed: "SimpleQueue[tuple[float, str] | None]") -> None:
-    """Hand on each line with the time at which it came, and write it to the trial's log. A progress bar's CR ends a line, too."""
+    """Queue each printed line with its time, and write it to the trial's log. A progress bar's CR also ends a line."""
     assert process.stdout is not None, "the command prints into a pipe"
     waiting = b""
     while chunk := os.read(process.stdout.fileno(), 65536):

@@ -1,7 +1,7 @@
-"""Finds the rank that hangs, with where it does.
+"""Finds the rank that hangs, and its stage.
 
-Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes; of several machines,
-what each has read there (see nodes). Output: words.
+Input: the files in which ranks note their progress (`ranks.Heart`), and the CPU time of their processes. With several machines, each
+reads its own (see `nodes`). Output: a sentence.
 """
 
 import time
@@ -14,42 +14,42 @@ import psutil
 from envknee.record.schema import Beat, StartUp
 
 HANG_S = 30.0
-"""Without progress of any rank for so long, one of them hangs: a rollout's step or an optimizer step takes seconds at most."""
+"""After this time without progress of any rank, one hangs: an environment step or optimizer step takes seconds at most."""
 
 STARTING = tuple(StartUp.model_fields)
-"""Stages in which a rank may be busy for minutes (kernels) without a sign of progress."""
+"""Stages in which a rank may work for minutes (kernels) without a sign of progress."""
 
 
 @dataclass
 class Pulse:
-    """What the launcher last saw of one rank."""
+    """The latest sign of life of one rank."""
 
     rank: int
     text: str = ""
     changed_s: float = 0.0
     """When the text last changed (monotonic)."""
     busy_s: float = 0.0
-    """CPU seconds of the process when last looked at."""
+    """CPU seconds of the process at the latest look."""
     worked_s: float = 0.0
-    """When those last grew (monotonic)."""
+    """When `busy_s` last grew (monotonic)."""
 
     @property
     def stage(self) -> str:
-        """What the rank is doing."""
+        """The rank's current step."""
         return self.text.split()[1] if self.text else STARTING[0]
 
     @property
     def count(self) -> int:
-        """How often it has told of progress."""
+        """How often the rank has noted progress."""
         return int(self.text.split()[2]) if self.text else 0
 
 
 @dataclass
 class HangWatch:
-    """Tells when ranks that should train do not."""
+    """Watches the progress of ranks."""
 
     read: Callable[[], Mapping[int, Beat]]
-    """Returns the newest beat of each rank that has begun."""
+    """Returns the newest beat of each rank that has started."""
     world_size: int
     hang_s: float = HANG_S
     pulses: list[Pulse] = field(init=False)
@@ -60,7 +60,7 @@ class HangWatch:
         self.pulses = [Pulse(rank, changed_s=now, worked_s=now) for rank in range(self.world_size)]
 
     def look(self) -> str | None:
-        """Read every rank's beat; return which rank hangs and where, or None."""
+        """Read every rank's beat; return a sentence about the rank that hangs, or None."""
         now = time.monotonic()
         beats = self.read()
         for pulse in self.pulses:
@@ -83,10 +83,10 @@ def beats_here(folder: Path) -> dict[int, Beat]:
 
 
 def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
-    """Return which rank holds up the others, in words, or None while any of them gets on. Pure.
+    """Return a sentence about the rank that holds up the others, or None while any of them makes progress. Pure.
 
-    While a rank starts it may compile kernels for minutes: then it hangs when it does not even use the CPU. It may also
-    wait for another trial that compiles them, or import from a slow disk: `limit_s` is for these.
+    A starting rank may compile kernels for minutes, so it only hangs if it uses no CPU. It may also wait for another trial that
+    compiles them, or import from a slow disk; then `limit_s` ends the trial.
     """
     if min(now_s - pulse.changed_s for pulse in pulses) < hang_s:
         return None
@@ -95,7 +95,7 @@ def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
         return None
     if last.stage in STARTING and now_s - last.worked_s < hang_s:
         return None
-    # One that stopped while they exchanged something has come as far as those that wait for it.
+    # A rank that stopped in an exchange is as far as the ranks that wait for it, so all of them are named.
     named = " or ".join(str(pulse.rank) for pulse in pulses if _progress(pulse) == _progress(last))
     return f"rank {named} hangs ({last.stage}): no rank made progress for {hang_s:g} s"
 

@@ -1,10 +1,10 @@
-"""Kernels are compiled once: of the processes that need the same ones, the first compiles while the others wait.
+"""Kernels are compiled once: the first process that needs them compiles, and others wait.
 
-Input: what decides which kernels a trial needs. Output: two small files beside Warp's cache, KEY.lock and KEY.ready.
+Input: everything that the kernels of a trial depend on. Output: two small files beside Warp's cache, KEY.lock and KEY.ready.
 
-The cache itself is Warp's, and safe: it compiles into a folder of its own and renames that (warp-lang 1.17, build.py). But
-of N processes that start together each would compile the same kernels, for a minute. WARP_CACHE_PATH names another place
-for it, such as a disk that all nodes of a cluster share.
+Warp's cache is safe without it: Warp compiles into a new folder and then renames it (warp-lang 1.17, build.py). But N processes that
+start together would each compile the same kernels, for a minute. WARP_CACHE_PATH moves the cache, for example to a disk that all nodes
+of a cluster share.
 """
 
 import fcntl
@@ -18,23 +18,23 @@ import warp
 
 
 def key_of(decisive: dict[str, Any]) -> str:
-    """Return a short name for a set of kernels; `decisive` is everything that they depend on (plain data)."""
+    """Return a short name for a set of kernels. `decisive` is everything that they depend on (plain data)."""
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class OneCompiles:
-    """Holds the right to compile one set of kernels, from `wait` to `done`. A process that ends lets go of it."""
+    """The right to compile one set of kernels, held from `wait` to `done`, or to the end of the process."""
 
     def __init__(self, key: str, folder: Path | None = None) -> None:
-        """Take the key; `folder` is Warp's cache unless given."""
+        """Take the key, and the folder (default: Warp's cache)."""
         self._key = key
         self._folder = folder
         self._lock: IO[str] | None = None
 
     def wait(self) -> None:
-        """Return at once when the kernels are compiled, else once no other process compiles them.
+        """Return once the kernels are compiled, or no other process compiles them.
 
-        A disk without locks, or one that cannot be written to, only costs the waiting: then each compiles for itself.
+        On a disk without locks, or without permission to write, nobody waits and each process compiles for itself.
         """
         if self._folder is None:
             warp.init()  # resolves the folder
@@ -58,7 +58,7 @@ class OneCompiles:
             self._lock = lock
 
     def done(self) -> None:
-        """Note that the kernels are compiled, and let the others go on. Calling it again does nothing."""
+        """Note that the kernels are compiled, so that others go on. Calling it again does nothing."""
         if self._lock is not None:
             self._ready.touch()
             self._lock.close()

@@ -1,10 +1,10 @@
-"""`envknee knee`: measure a command that people already run, without writing a study by hand.
+"""`envknee knee`: measure a training command, without writing a study by hand.
 
-Input: sizes, a preset and the command behind `--`. Output: results/<name>/knee.yaml, a study like any other, and its verdict.
+Input: sizes, a preset and the command after `--`. Output: results/<name>/knee.yaml, a study like any other, and its verdict.
 
     envknee knee --num-envs 512..16384 --preset mjlab -- train Mjlab-Cartpole-Balance
 
-The same call again goes on where it stopped. `snakemake --configfile results/<name>/knee.yaml` does the same in a checkout.
+The same call again continues where it stopped. `snakemake --configfile results/<name>/knee.yaml` does the same in a checkout.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def sizes(text: str) -> Any:
 
 
 def name_for(preset: str, argv: list[str]) -> str:
-    """Return a name for a study, from what is measured. Pure."""
+    """Return a name for a study, from the preset and the command's last word. Pure."""
     words = [Path(preset).stem, *(Path(word).name for word in argv[-1:])]
     name = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:64].strip("-")
     return name if STUDY_NAME.fullmatch(name) else "knee"
@@ -76,20 +76,11 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     return study
 
 
-def absolute(argv: list[str], start: Path) -> list[str]:
-    """Return a command as it can be run from anywhere: its program and files by their whole paths.
-
-    Raises:
-        UserError: when there is no such program.
-    """
-    return program.located(argv, program.users_path(os.environ), start)
-
-
 def write(study: dict[str, Any], folder: Path) -> Path:
-    """Write a study into its folder of results, unless the same one lies there.
+    """Write a study into its folder of results, unless it is there already.
 
     Raises:
-        UserError: when another one does.
+        UserError: when another study is there.
     """
     path = folder / "knee.yaml"
     text = yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
@@ -104,11 +95,11 @@ def write(study: dict[str, Any], folder: Path) -> Path:
 
 
 def snakemake_command(config: Path, slots: int) -> list[str]:
-    """Return what runs a study. Pure.
+    """Return the Snakemake command that runs a study. Pure.
 
     Args:
         config: the study file
-        slots: devices that trials can share out
+        slots: most trials side by side
     """
     own = Path(sys.executable).with_name("snakemake")
     return [
@@ -158,7 +149,8 @@ def main() -> int:
     given.name = given.name or name_for(given.preset, argv)
     if presets.is_file(given.preset):
         given.preset = str(Path(given.preset).resolve())
-    study = study_of(given, absolute(argv, Path.cwd()), preset.horizon)
+    # With whole paths the command can be run from anywhere.
+    study = study_of(given, program.located(argv, program.users_path(os.environ), Path.cwd()), preset.horizon)
     parse_study(study, "the study that these options make")
     path = write(study, Path("results") / given.name)
     print(f"envknee: wrote {path}", flush=True)

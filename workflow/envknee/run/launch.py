@@ -1,17 +1,17 @@
-"""One trial, or a block of them = one fresh process group: time limit, exit status, record, and a line of progress.
+"""The launcher of a trial, or of a block: a fresh process group, time limit, exit status, record, and a line of progress.
 
-Input: request.json in a trial's folder. Output: record.json. A result already measured is taken as it is.
+Input: request.json in a trial's folder. Output: record.json. A trial that has a result is not measured again.
 
     python -m envknee.launch results/<study>/trials/0007
-    python -m envknee.launch results/<study>/trials/0007 results/<study>/trials/0008     in one process, as far as that goes well
+    python -m envknee.launch results/<study>/trials/0007 results/<study>/trials/0008     in one process, if all goes well
     python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
     python -m envknee.launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
 
-The image is entered here, around the trial's process alone, and not by Snakemake around the launcher: locks on GPUs, the time
-limit and the ends of all processes stay on the host, where nothing needs Snakemake's option --sdm to be right.
+Only the trial's process runs in the image; the launcher runs on the host. So locks on GPUs, the time limit and the end of all processes
+stay on the host, and Snakemake's option --sdm is not needed.
 
-Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log)
-and may be tried again. Exit 130 or 143: interrupted.
+Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log) and
+may be tried again. Exit 130 or 143: interrupted.
 """
 
 import argparse
@@ -58,26 +58,26 @@ class Interrupted(Exception):
     """A signal asked the launcher to stop."""
 
     def __init__(self, signal_number: int) -> None:
-        """Take the signal's number, from which the exit status follows."""
+        """Take the signal's number; the exit status is 128 + number."""
         super().__init__(signal.Signals(signal_number).name)
         self.signal_number = signal_number
 
 
 Measure = Callable[[TrialFolder, Request, Entrance | None], None]
-"""Measures a trial on this machine: an outcome and its cost are there, or an error was raised."""
+"""Measures a trial on this machine, and writes its outcome and cost, or raises."""
 
 
 def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | None = None) -> Record:
-    """Measure the trial unless that was done before, and write its record.
+    """Measure the trial unless it has an outcome, and write its record.
 
     Args:
         trial: its folder
-        given: the image of other runtimes than host
-        measure: how, where it has no process of its own
+        given: the image, if the runtime is not host
+        measure: how to measure a trial of a block; None: in a process of its own
 
     Raises:
-        UserError: when the request is missing or broken, the image is missing or another than the measured one, or the
-            trial ended without a result.
+        UserError: when the request is missing or broken, the image is missing or differs from that of an existing result, or
+            the trial ended without a result.
         Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
@@ -111,7 +111,7 @@ def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | Non
 
 
 def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
-    """Say when a learning trial that came to its end could not export its policy: its figures count all the same."""
+    """Print a line if a learning trial came to its end, but could not export its policy. Its figures count all the same."""
     outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
     ended_by_itself = (
         request.command is None
@@ -123,7 +123,7 @@ def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
 
 
 def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image | None) -> None:
-    """Make sure that a result already there was measured in the same image: results of two images are no one study's."""
+    """Make sure that an existing result was measured in the same image: one study needs one image."""
     measured = outcome.environment.image if outcome.environment else None
     if measured and this_image and measured.content_sha256 != this_image.content_sha256:
         raise UserError(
@@ -134,7 +134,7 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
 
 
 def _set_aside(trial: TrialFolder) -> None:
-    """Keep rows and log of an interrupted attempt under other names: nothing measured is lost, nothing is mixed."""
+    """Rename rows and log of an interrupted attempt, so that nothing measured is lost or mixed."""
     attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}.*")))
     for left in (trial.metrics, trial.log, trial.outcome, trial.cost):
         if left.exists():
@@ -142,7 +142,7 @@ def _set_aside(trial: TrialFolder) -> None:
 
 
 def _set_aside_unusable(trial: TrialFolder) -> None:
-    """Make room for another attempt where the outcome of this one cannot be used, and say why."""
+    """If a trial's outcome cannot be used, rename its files for another attempt, and print why."""
     if trial.outcome.exists() and (why := attempts.forget_torn(trial)):
         print(f"{trial.root}: measured again: {why}. What was there is kept beside it", file=sys.stderr, flush=True)
         _set_aside(trial)
@@ -163,17 +163,17 @@ def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | Non
         finally:
             if entrance is not None:
                 leave(entrance, meeting)
-        # Collectors in a cluster have GPUs of other machines, whose counters are not read.
+        # Collectors in a cluster use GPUs of other machines, whose energy counters are not read.
         elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
         write_atomically(trial.cost, canonical_json(spent().model_copy(update={"lost": lost, **elsewhere})))
 
 
 def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
-    """Measure a trial on all nodes of this SLURM job, and write what it cost on all of them."""
+    """Measure a trial on all nodes of this SLURM job, and write its cost on all of them."""
     with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
         spent = cost.start([])
         watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
-        # srun hands a SIGTERM on to every node; killed at once it would leave them alone.
+        # srun passes a SIGTERM to every node; if srun were killed at once, their processes would run on.
         _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, alive, grace_s=GRACE_S)
         whole = nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
         write_atomically(trial.cost, canonical_json(whole))
@@ -187,20 +187,20 @@ def _measure(
     alive: Callable[[], None],
     grace_s: float,
 ) -> None:
-    """Run the trial's processes to its outcome, or write the outcome that their end stands for.
+    """Run the trial's processes until it has an outcome.
 
     Args:
-        trial: where its files lie
+        trial: its folder
         request: what it runs
         started_by: command and environment variables
-        watch: tells whether one of several ranks hangs
+        watch: finds a rank that hangs; None for one rank
         alive: called while it runs
-        grace_s: how long processes of which one hangs may take to end
+        grace_s: how long the processes may take to end if one hangs
     """
     command, variables = started_by
     started, started_unix_s = time.monotonic(), time.time()
     others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
-    # Docker and Podman give a container a group of its own, and so does srun what it starts.
+    # A container of Docker or Podman has its own control group, and so does each step of srun.
     anywhere = request.runtime == "docker" or request.nodes > 1
     kernel_kills = KernelKills(anywhere)
     for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
@@ -230,7 +230,7 @@ def _measure(
 
 
 def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
-    """Write the outcome of ranks that had all come to their end when their launcher was stopped: it was about to."""
+    """Write the trial's outcome if all ranks wrote theirs before the launcher was stopped."""
     if request.processes == 1 or trial.outcome.exists() or not trial.attempts.exists():
         return
     outcomes = ranks.read_outcomes(trial, request.processes)
@@ -240,16 +240,16 @@ def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
 
 
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
-    """Print the line for a finished trial, or for as many `alike` that were skipped.
+    """Print the line for a finished trial, or for `alike` trials that were skipped for one reason.
 
-    Without the study's file beside the trials that is only the trial's own part.
+    Without study.json, the line leaves out the study's progress.
     """
     if folder.study.exists():
         study = read_study(folder.study)
         slots = space.plan(study)
         outcomes = {}
         for path in folder.trial_files("outcome.json"):
-            with suppress(UserError):  # one that is damaged is told by what needs it
+            with suppress(UserError):  # whoever needs a damaged outcome reports it
                 outcomes[int(path.parent.name)] = read_model(path, Outcome, "")
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
@@ -289,7 +289,7 @@ def main() -> int:
                 print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
                 return 128 + interrupted.signal_number
             except UserError as error:
-                tell(error)  # the others of its block are measured
+                tell(error)  # and measure the other trials of the block
                 status = EXIT_USER_ERROR
             else:
                 if skipped and record.outcome.reason != skipped[-1].outcome.reason:
@@ -305,7 +305,7 @@ def main() -> int:
 
 
 def _link(link: Path, log: Path) -> None:
-    """Let `link` name a trial's own log. Snakemake removes a rule's log before each run, and a link alone can be lost."""
+    """Make `link` a link to a trial's log. Snakemake removes a rule's log before each run, but only the link is lost."""
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(log, link.parent))
 

@@ -1,6 +1,6 @@
-"""The line on a terminal that says what the running trial does. Nothing where no person looks.
+"""The line on a terminal that shows what the running trial does. Printed only on a terminal.
 
-Input: the trial's newest row. Output: one line of standard error, written over and over.
+Input: the trial's newest row. Output: one line on standard error, updated in place.
 """
 
 import os
@@ -12,7 +12,7 @@ from envknee.study.paths import TrialFolder
 
 
 def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
-    """Say how far a trial is."""
+    """Show the progress of a trial."""
     if not sys.stderr.isatty():
         return
     line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
@@ -27,7 +27,7 @@ def clear() -> None:
 
 
 def _whole_rows(trial: TrialFolder) -> list[Row]:
-    """Return the newest row of a trial that still writes, as a list of at most one."""
+    """Return the newest whole row of a running trial, as a list of at most one."""
     if not trial.metrics.exists():
         return []
     *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]

@@ -1,12 +1,12 @@
 """A trial on several machines of a SLURM job: one srun starts this module on each, for its part of the ranks.
 
-Input: a trial whose request says `nodes: 2`, inside a job that has as many. Output: as of every trial; until it ends, in a folder
-that all nodes see, what each node knows of its ranks (a line a second) and what they cost there.
+Input: a trial with `nodes: 2`, inside a job with as many nodes. Output: that of every trial. While it runs, each node writes the beats
+of its ranks (every second) and its cost into a folder that all nodes share.
 
     python -m envknee.nodes results/<study>/trials/0007 MEETING [IMAGE]           started by envknee.run.launch, through srun
 
-Ranks train over the network that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, or the one that NCCL and Gloo choose; their ports
-are open on that network alone while the trial runs.
+Ranks communicate over the network that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, or that NCCL and Gloo choose. Their ports are
+open only on that network, while the trial runs.
 """
 
 import argparse
@@ -35,40 +35,40 @@ from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
 
 RELAY_S = 1.0
-"""Between two reports of a node on its ranks."""
+"""Between two reports of a node."""
 
 END_S = 5.0
-"""Processes of a node may take so long to end: less than the launcher gives srun."""
+"""Time for a node's processes to end: less than the launcher gives srun."""
 
 LATE_S = 60.0
-"""A file written on another node may show here so late: network file systems keep what they know of a folder."""
+"""How late a file of another node may show here: network file systems cache folders."""
 
 
 class Report(BaseModel):
-    """What a node says of its ranks."""
+    """A node's report on its ranks."""
 
     beats: dict[int, Beat]
 
 
 @contextmanager
 def meeting(trial: TrialFolder) -> Iterator[Path]:
-    """Give an empty folder that all nodes see, as they see the trial's own."""
-    for left in trial.root.glob("meeting-*"):  # by a launcher that was killed
+    """Yield an empty folder in the trial's own, which all nodes share."""
+    for left in trial.root.glob("meeting-*"):  # left by a killed launcher
         shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix="meeting-", dir=trial.root))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # a node that was killed may just have written there
+        shutil.rmtree(folder, ignore_errors=True)  # a killed node may just have written there
 
 
 def command_of(
     trial: TrialFolder, request: Request, shared: Path, image: Path | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what starts a trial on all nodes of this job: (command, environment variables).
+    """Return the command that starts a trial on all nodes of this job, and its environment variables.
 
     Raises:
-        UserError: when this is no job of that many nodes.
+        UserError: outside a SLURM job.
     """
     job_id = os.environ.get("SLURM_JOB_ID")
     if not job_id:
@@ -85,19 +85,19 @@ def command_of(
 
 
 def beats(shared: Path) -> dict[int, Beat]:
-    """Return what all nodes have last said of their ranks."""
+    """Return the newest beats of the ranks on all nodes."""
     by_rank: dict[int, Beat] = {}
     for path in shared.glob("node-*.json"):
-        with suppress(UserError, OSError):  # replaced while it was read: a network file system may say that it is stale
+        with suppress(UserError, OSError):  # replaced while it was read, which a network file system reports as stale
             by_rank |= read_model(path, Report, "").beats
     return by_rank
 
 
 def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
-    """Return what a trial took on all of its nodes, from what each has told; `here` is what the launcher knows: time and job."""
+    """Return the cost of a trial on all its nodes. `here` is the launcher's own: its time and job."""
     costs = [read_model(path, Cost, "") for path in shared.glob("cost-*.json")]
     joules = [cost.energy_j for cost in costs]
-    # The step with a task on each node is gone when the launcher looks. Whoever looked first has seen it on all of them.
+    # The launcher cannot ask for the energy of the step on all nodes, which has ended by then. A node that asked earlier could.
     job_joules = [cost.slurm.energy_j for cost in costs if cost.slurm and cost.slurm.energy_j is not None]
     job = here.slurm and here.slurm.model_copy(update={"energy_j": max(job_joules, default=None)})
     return Cost(

@@ -1,7 +1,7 @@
-"""Finds whatever can be wrong before the first trial. Compiles kernels before anything is timed.
+"""Checks a study before its first trial, and compiles kernels before anything is timed.
 
-Input: a study's folder with study.json. Output: resolved.yaml, every field of every arm's environment and agent, and one
-tiny real trial per arm under prepare/ (its first run on a machine compiles Warp's kernels, about a minute).
+Input: a study's folder with study.json. Output: resolved.yaml (every field of each arm's environment and agent), and a tiny real trial
+per arm under prepare/. Its first run on a machine compiles Warp's kernels, which takes about a minute.
 
     python -m envknee.prepare results/<study>
 """
@@ -30,7 +30,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.space import Point, Slot, legal_points, plan
+from envknee.study.space import Slot, legal_points, plan
 from envknee.trainers.command import program
 
 
@@ -58,7 +58,7 @@ def resolve_arms(study: Study) -> dict[str, Any]:
 
 
 def _resolved_command(request: Request) -> dict[str, Any]:
-    """Return what a foreign command is at the smallest point. Raises UserError when there is no such program here."""
+    """Return a foreign command at the smallest point. Raises UserError if its program is not on this machine."""
     run_dir, gpus = Path("run"), 0 if request.gpus == 0 else min(request.world_size, len(visible_uuids()))
     argv = program.arguments(request, run_dir, gpus)
     return {
@@ -68,24 +68,19 @@ def _resolved_command(request: Request) -> dict[str, Any]:
 
 
 def smallest_requests(study: Study, arm: str) -> list[Request]:
-    """Return a request at the smallest legal point of each kind of trial, as `ask` would make it."""
+    """Return a request at the smallest legal point of each kind of trial."""
     requests = []
     for kind in ("throughput", "learning"):
-        sweep = study.sweep(kind)
-        if sweep is not None:
+        if sweep := study.sweep(kind):
+            points = legal_points(sweep, study.world_sizes)
+            smallest = min(points, key=lambda point: (point.num_envs * point.horizon, point))
             slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
-            requests.append(
-                ask.request_for(study, slot, _smallest(legal_points(sweep, study.world_sizes)), refusal=None)
-            )
+            requests.append(ask.request_for(study, slot, smallest, refusal=None))
     return requests
 
 
-def _smallest(points: list[Point]) -> Point:
-    return min(points, key=lambda point: (point.num_envs * point.horizon, point))
-
-
 def _plain(value: Any) -> Any:
-    """Return a configuration as data that YAML can hold; what is neither data nor a configuration becomes its text."""
+    """Return a configuration as data for YAML. Other objects become their text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -100,17 +95,17 @@ def _plain(value: Any) -> Any:
 
 
 def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> None:
-    """Run one iteration of every arm's smallest point in a process of its own, as trials do (in `image`, where they do).
+    """Run one iteration of each arm's smallest point, as a trial of its own (in `image`, if the study has one).
 
     Raises:
-        UserError: when it does not end well: then no trial of that arm would.
+        UserError: when it does not end well, because then no trial of that arm would.
     """
     for arm in study.arms:
         trial = TrialFolder(folder.root / "prepare" / arm)
         shutil.rmtree(trial.root, ignore_errors=True)
         trial.root.mkdir(parents=True)
         request = smallest_requests(study, arm)[0]
-        # Of several nodes, what one of them does: those compile the same kernels.
+        # With several nodes, prepare one of them: all compile the same kernels.
         batch_size = None if request.batch_size is None else request.batch_size // request.nodes
         request = request.model_copy(
             update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
@@ -148,7 +143,7 @@ def main() -> None:
     resolved = resolve_arms(study)
     prepared = TrialFolder(folder.root / "prepare")
     prepared.root.mkdir(exist_ok=True)
-    with claim.only_launcher_of(prepared):  # a preparation outlives a sweep that is killed
+    with claim.only_launcher_of(prepared):  # the preparation of a killed sweep may still run
         warm_up(study, folder, arguments.image)
     write_atomically(folder.resolved, yaml.safe_dump(resolved, sort_keys=True, allow_unicode=True))
 

@@ -1,15 +1,14 @@
-"""The process of a trial, or of a block of them: trainer and meter put together on a device.
+"""The process of a trial, or of a block: it runs a trainer with a meter on a device.
 
-Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and once that
-is there, what `envknee.measure.keepsakes` leaves; of several ranks, each has a process and an outcome of its own (rank-N.json). A
-bad outcome (memory, NaN, divergence, a spent budget) ends with an outcome that says so and exit 0 (a rank among several:
-`ranks.BROKEN`, which ends the others); everything else ends with a traceback and without one. Started by `envknee.run.launch`,
-which adds the time limit:
+Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and then the files of
+`envknee.measure.keepsakes`. Each of several ranks has its own process and outcome (rank-N.json). A bad result (memory, NaN, divergence,
+a spent budget) is an outcome with that status and exit 0 (a rank among several: `ranks.BROKEN`, which ends the others). Any other error
+ends with a traceback and no outcome. Started by `envknee.run.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 
-In a block the launcher names one trial after the other in files of a folder (`run.turns`), and this process measures each until one
-ends badly or leaves memory behind: then the launcher starts a fresh one.
+In a block the launcher names one trial after the other in files of a folder (`run.turns`). This process measures them until one ends
+badly or leaves memory behind; then the launcher starts a fresh process.
 """
 
 import argparse
@@ -42,22 +41,23 @@ from envknee.study.paths import TrialFolder
 from envknee.trainers.common import determinism
 
 LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
-"""Compiled besides Isaac Lab's for `observations: lean`."""
+"""Kernels of `observations: lean`, compiled besides Isaac Lab's."""
 
 TOO_SMALL = "Kernel size can't be greater than actual input size"
-"""What PyTorch says of it, whichever library makes the network: before the first step, and so before the first trial."""
+"""PyTorch's error for images that are too small for a network, whichever library makes it. It comes before the first step, so
+`envknee.run.prepare` meets it."""
 
 
 def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[Outcome, Meter]:
-    """Run the trial whose request lies in `trial`, as the rank that `this` says; return how it ended, and its meter.
+    """Run the trial of the request in `trial`, as rank `this`; return how it ended, and its meter.
 
-    In a `block` it may not be the first of its process.
+    In a `block`, the process may have measured other trials before.
 
     Raises:
         UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
     is_first = block is None or block.process is None
-    lived_s = age_s() if is_first else 0.0  # imports take seconds, of the device's time too
+    lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
@@ -81,12 +81,14 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         trainer = trainers.load(request.trainer)
         config = trainer.resolve(request, device, this.rank)
         meter.begin("kernels")
-        if this.rank == 0:  # for all of them: one that waited here would keep the others from their first step
+        if this.rank == 0:  # one wait is enough: ranks meet in their first step
             kernels.wait()
         trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
-        end = TrialDone(done.status, done.reason, done.failure)  # without the frames that hold the simulation
+        end = TrialDone(
+            done.status, done.reason, done.failure
+        )  # `done` has a traceback that keeps the simulation alive
     except Exception as error:
         if TOO_SMALL in str(error):
             raise UserError(
@@ -135,8 +137,8 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
 
 
 def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
-    """Return what makes a trial that trained to its end fast, but wrong."""
-    ctypes.CDLL(None).fflush(None)  # what kernels printed: it waits in the C library's buffer
+    """Return why the simulation of a trial that trained to its end was wrong."""
+    ctypes.CDLL(None).fflush(None)  # kernels print into the C library's buffer
     printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
     lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
     wrong = validity.sentences(validity.told(printed, validity.patterns({})))
@@ -153,7 +155,7 @@ def _apart(meter: Meter) -> str | None:
 
 
 class Block:
-    """What trials of one process have in common."""
+    """The process that trials of a block share."""
 
     def __init__(self, world_size: int) -> None:
         """Begin before the first trial, as one of `world_size` ranks."""
@@ -168,10 +170,7 @@ class Block:
 
 
 def measure_block(meeting: Path, this: Ranks) -> None:
-    """Measure one trial after the other, as the launcher names them in `meeting`, until one must be this process's last.
-
-    Of several ranks each does so. They go on together, and end together.
-    """
+    """Measure the trials that the launcher names in `meeting`, until one must be this process's last; ranks all stop at the same one."""
     block = Block(this.world_size)
     for turn in turns.named(meeting):
         trial = TrialFolder(turn.trial)
@@ -194,7 +193,7 @@ def measure_block(meeting: Path, this: Ranks) -> None:
 
 
 def _keep(trial: TrialFolder, path: Path, outcome: Outcome, meter: Meter) -> None:
-    """Write how a trial ended, and then what it leaves for a person to look at."""
+    """Write the outcome, and then the files of `keepsakes`."""
     attempts.check_newest(trial)
     write_atomically(path, canonical_json(outcome))
     if meter.ranks.rank == 0:
@@ -202,7 +201,7 @@ def _keep(trial: TrialFolder, path: Path, outcome: Outcome, meter: Meter) -> Non
 
 
 def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
-    """Return what decides which Warp kernels a trial needs: device, versions, task and its settings, but no size."""
+    """Return everything that a trial's Warp kernels depend on: device, versions, task and its settings, but no size."""
     compilers = ("warp-lang", "newton", "mujoco-warp", "isaaclab")
     return {
         "device": machine.device.compute_capability or machine.cpu_model,
@@ -228,7 +227,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="how many machines train together (default: this one)")
     parser.add_argument("--shared-meeting", type=Path, help="with --nodes: an empty folder that all of them share")
     arguments = parser.parse_args()
-    # A launcher that is killed must not leave a simulation behind on the GPU.
+    # When the launcher is killed, no simulation may stay on the GPU.
     die_with_parent()
     if arguments.trial is None:
         if arguments.meeting is None:

@@ -1,6 +1,6 @@
-"""How far a study is, in one line: trials done of planned, what the last one gave, time left.
+"""Progress of a study in one line: trials done of planned, the latest result, time left.
 
-Input: the study's folder. Output: text. Pure but for the `Follower`, which reads records as they appear.
+Input: the study's folder. Output: text. Pure, except for the `Follower`, which reads records as they appear.
 """
 
 import statistics
@@ -44,7 +44,7 @@ def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
 
 
 def result(record: Record) -> str:
-    """Return what a trial gave: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    """Return the result of a trial: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
     if record.outcome.status == "skipped":
         return f"skipped: {record.outcome.reason}"
     parts = []
@@ -61,7 +61,7 @@ def result(record: Record) -> str:
 
 
 def told(record: Record) -> str:
-    """Return which trial gave what: `throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    """Return a trial and its result: `throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s`."""
     return f"{parameters(record.request)} → {result(record)}"
 
 
@@ -69,11 +69,11 @@ def line(record: Record, done: int, planned: int, left_s: float | None, alike: i
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
 
     Args:
-        record: of the trial
-        done: how many have ended
-        planned: how many the study has at most
-        left_s: seconds that the rest is expected to take
-        alike: how many trials one after the other, this one the last, were skipped for one reason
+        record: the trial's
+        done: finished trials of the study
+        planned: most trials of the study
+        left_s: expected seconds until the end
+        alike: how many successive trials, this one the last, were skipped for one reason
     """
     left = rough_time(left_s if done < planned else None)
     trials = f" · {alike} trials" if alike > 1 else ""
@@ -82,12 +82,12 @@ def line(record: Record, done: int, planned: int, left_s: float | None, alike: i
 
 
 class Follower:
-    """Says what preparing prints, and a line for each trial that ends: on a cluster jobs print into their own logs."""
+    """Prints the preparation's lines and a line for each trial that ends: on a cluster, jobs print into their own logs."""
 
     POLL_S = 5.0
 
     def __init__(self, folder: StudyFolder, planned: int, say: Callable[[str], None]) -> None:
-        """Remember what is done already; `say` prints a line."""
+        """Note the trials that have ended already; `say` prints a line."""
         self.folder = folder
         self.planned = planned
         self.say = say
@@ -102,7 +102,7 @@ class Follower:
         threading.Thread(target=self._keep_looking, name="progress", daemon=True).start()
 
     def look(self) -> None:
-        """Say what has ended since the last look."""
+        """Print what is new since the last look."""
         with self._looking:
             before, self._prepared = self._prepared, self._preparing()
             for said in self._prepared[len(before) if self._prepared[: len(before)] == before else 0 :]:
@@ -117,11 +117,11 @@ class Follower:
     def _keep_looking(self) -> None:
         while True:
             time.sleep(self.POLL_S)
-            with suppress(UserError, OSError):  # a file system that is away for a moment: the next look tells
+            with suppress(UserError, OSError):  # the file system may be away for a moment; the next look tells
                 self.look()
 
     def _preparing(self) -> list[str]:
-        """Return the whole lines that preparing has printed."""
+        """Return the whole lines that the preparation has printed."""
         log = self.folder.root / "logs" / "prepare.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
@@ -139,10 +139,10 @@ def time_left_s(
         slots: the whole plan
         seconds_by_number: duration of each finished trial
         side_by_side: how many trials run at once
-        skipped: finished trials that were not needed; where that holds for a whole repeat, it is expected of the later ones
+        skipped: finished trials that were not needed; if a whole repeat was skipped, later ones are expected to be skipped, too
 
     Returns:
-        None when no trial of any kind was measured. A kind without a measured trial counts like the other one.
+        None without a measured trial. A kind without a measured trial gets the mean of the other one.
     """
     durations: dict[Kind, list[float]] = {}
     newest: dict[tuple[str, Kind], dict[int, bool]] = {}
@@ -162,7 +162,7 @@ def time_left_s(
 
 
 def rough_time(seconds: float | None) -> str:
-    """Return a duration in the precision a person wants: `about 4 min left`."""
+    """Return a duration with little precision: `about 4 min left`."""
     if seconds is None:
         return ""
     if seconds < 90:

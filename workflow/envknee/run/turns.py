@@ -1,7 +1,7 @@
-"""Turns: how a launcher names the trials of a block, one after the other, to the process that measures them.
+"""Turns: the launcher of a block names its trials, one after the other, to the process that measures them.
 
-Input and output: files in an empty folder on the machine's own disk, which an image has, too. The launcher writes `turn-0`, then
-waits for `ended-0`, and so on; the process does the opposite.
+Input and output: files in an empty folder on the machine's own disk, which is mounted in an image, too. The launcher writes `turn-0`,
+waits for `ended-0`, and so on. The process waits for `turn-0` and writes `ended-0`.
 """
 
 import os
@@ -15,23 +15,23 @@ from envknee.study.errors import UserError
 from envknee.study.files import read_model, write_atomically
 
 POLL_S = 0.02
-"""Between two looks for the next turn: a launcher writes it within a few milliseconds."""
+"""Between two looks for the next turn, which the launcher writes within milliseconds."""
 
 
 class Turn(Frozen):
-    """What to measure next."""
+    """The next trial to measure."""
 
     number: int
-    """In this process: 0, 1, ..."""
+    """Number of the turn in this process: 0, 1, ..."""
     trial: Path
     attempt: int
 
 
 class Ended(Frozen):
-    """That a turn is over, and the device free again."""
+    """The end of a turn; the device is free again."""
 
     last_because: str | None
-    """Why its process ends now; None where it can measure another."""
+    """Why the process ends now; None if it can measure another trial."""
 
 
 def name(meeting: Path, turn: Turn) -> None:
@@ -40,7 +40,7 @@ def name(meeting: Path, turn: Turn) -> None:
 
 
 def named(meeting: Path) -> Iterator[Turn]:
-    """Give each turn as soon as it is named; its launcher ends this process where there is none any more."""
+    """Yield each turn as soon as it is named. After the last one, the launcher ends this process."""
     for number in count():
         path = meeting / f"turn-{number}"
         while not path.exists():
@@ -49,7 +49,7 @@ def named(meeting: Path) -> Iterator[Turn]:
 
 
 def end(meeting: Path, turn: Turn, last_because: str | None) -> None:
-    """Say that a turn is over."""
+    """Write that a turn is over."""
     write_atomically(meeting / f"ended-{turn.number}", Ended(last_because=last_because).model_dump_json())
 
 
@@ -62,7 +62,7 @@ def ended(meeting: Path, turn: Turn) -> Ended | None:
 
 
 def write_to(log: Path) -> None:
-    """Let all that this process prints go to the end of `log` from now on."""
+    """Append everything that this process prints from now on to `log`."""
     stream = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for printed in (1, 2):
         os.dup2(stream, printed)

@@ -1,4 +1,4 @@
-"""The answer of a study: what to run of each arm, what that gives, why, and what to do next. Pure: it repeats what a verdict says."""
+"""The answer of a study: for each arm a recommendation, its FPS or seconds, evidence, and the next step. Pure: it repeats a verdict."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,20 +9,20 @@ from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import percent
+from envknee.verdict.words.learning import saving_evidence
 from envknee.verdict.words.states import what_decides
-from envknee.verdict.words.throughput import repeats
+from envknee.verdict.words.throughput import gain_evidence
 
 
 class Answer(NamedTuple):
-    """What an arm's study says, each part short enough for a line."""
+    """The answer for an arm, each part short enough for a line."""
 
     run: str
-    """How many environments are recommended, as in `1,024 per GPU`."""
+    """The recommended number of environments, such as `1,024 per GPU`."""
     series: str
-    """At which horizon and batch."""
+    """Horizon and batch size of the recommendation."""
     gives: str
-    """FPS, and in parentheses their share of the best; or the seconds to the target."""
+    """FPS, with their share of the best in parentheses; or the seconds to the target."""
     limit: str
     """The threshold with its interval, or what is missing to decide it."""
     limited_by: str
@@ -31,14 +31,10 @@ class Answer(NamedTuple):
 
 
 def answer(arm: ArmVerdict) -> Answer:
-    """Return the answer for an arm: what to run, what that gives, why, and what to do next."""
+    """Return the answer for an arm."""
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
-    soonest = []
-    if best is not None:
-        series = Series(arm.arm, best.horizon, best.batch_size)
-        where = f"{words.environments(arm, best.num_envs)}, {series}"
-        soonest = [f"soonest to the target: {where}, in {best.seconds_to_target.value:,.1f} s{best.caveat}"]
+    soonest = [] if best is None else [f"soonest to the target: {words.soonest(arm, best)}"]
     if arm.headline is not None:
         headline = arm.headline
         series = Series(arm.arm, headline.horizon, headline.batch_size)
@@ -70,7 +66,7 @@ def answer(arm: ArmVerdict) -> Answer:
 
 
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
-    """Return what to run of each arm, a line each; horizon and batch stand there where arms differ in them."""
+    """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
     answers = [(arm.arm, answer(arm)) for arm in arms]
     rows = [
@@ -87,7 +83,7 @@ def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
 
 
 def answered_series(verdict: Verdict) -> Series | None:
-    """Return horizon and batch of all recommended points, where they are the same."""
+    """Return horizon and batch size of all recommended points, if they are the same."""
     learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
     timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
     series = timed or learned
@@ -103,44 +99,3 @@ def _short(limit: ThroughputLimit | LearningLimit, ends: Headline | ThroughputLi
         return f"over {limit.largest_num_envs:,}"
     missing = what_decides(limit)
     return f"{limit.state} ({missing or 'no doubling measured'})"
-
-
-def gain_evidence(limit: ThroughputLimit) -> list[str]:
-    """Return what the doubling gains that decides, or else the last one, with what it rests on."""
-    if not limit.gains:
-        return []
-    gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
-    bounds = {
-        "reached": "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}, ",
-        "still pays": "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}, ",
-    }
-    both = (
-        ""
-        if gain.gain_lower is None or gain.gain_upper is None
-        else f"{percent(gain.gain_lower)} to {percent(gain.gain_upper)}, "
-    )
-    bound = bounds.get(limit.state, both)
-    return [
-        f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({bound}{repeats(gain.repeats)}; cut-off {limit.delta:.0%})"
-    ]
-
-
-def saving_evidence(limit: LearningLimit) -> list[str]:
-    """Return what the doubling saves that decides, or else the last one, with what it rests on."""
-    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), None)
-    saving = saving or (limit.savings[-1] if limit.savings else None)
-    if saving is None or saving.saving is None:
-        return []
-    most, lower, upper = saving.saving_upper_one_sided, saving.saving_lower, saving.saving_upper
-    bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
-    if limit.state == "reached" and most is not None:
-        bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
-    elif limit.state == "still pays" and limit.still_saves is not None:
-        bound = f"at least {percent(limit.still_saves)}, "
-    said = (
-        f"saves {percent(saving.saving)} of the time"
-        if saving.saving >= 0.0
-        else f"takes {percent(-saving.saving)} longer"
-    )
-    seeds = f"{saving.seeds} seed{'' if saving.seeds == 1 else 's'}"
-    return [f"doubling {saving.num_envs:,} {said} ({bound}{seeds}; cut-off {limit.delta:.0%})"]

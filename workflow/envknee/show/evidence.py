@@ -1,4 +1,4 @@
-"""What figures, report and terminal read: verdict.json, the records, and the rows of a trial. They decide nothing again."""
+"""Input of figures, report and terminal: verdict.json, the records, and the rows of a trial. They decide nothing again."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,26 +12,22 @@ from envknee.verdict.schema.study import Verdict
 
 
 class Evidence(NamedTuple):
-    """What a study's figures are drawn from."""
+    """The data of a study's figures."""
 
     verdict: Verdict
     records: Sequence[Record]
-    """Of the trials that ran, were refused or broke; not of those that were skipped."""
+    """Records without those of skipped trials."""
     rows: Callable[[Record], Sequence[Row]]
-    """Returns the iterations of a trial."""
+    """Returns the rows of a trial."""
 
 
 def read_verdict(folder: StudyFolder) -> Verdict:
-    """Return what verdict.json says.
-
-    Raises:
-        UserError: when it is missing or broken.
-    """
+    """Return verdict.json. Raises UserError when it is missing or broken."""
     return read_model(folder.verdict, Verdict, _remedy(folder))
 
 
 def read_evidence(folder: StudyFolder) -> Evidence:
-    """Return the verdict of a study with the trials that it was decided from.
+    """Return the verdict of a study, with its trials.
 
     Raises:
         UserError: when the verdict is missing or older than a trial, or a file was changed after its measurement.
@@ -40,7 +36,7 @@ def read_evidence(folder: StudyFolder) -> Evidence:
 
 
 def evidence_of(folder: StudyFolder, records: Sequence[Record]) -> Evidence:
-    """Return the same where all records are read already."""
+    """Like `read_evidence`, with records that were read before."""
     verdict, records = read_verdict(folder), without_skipped(records)
     if verdict.trials_measured != len(records):
         raise UserError(

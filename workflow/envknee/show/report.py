@@ -1,8 +1,8 @@
-"""The report of a study for a person: one HTML file with all figures in it, readable offline.
+"""The report of a study: one HTML file with all figures in it, readable offline.
 
-Input: results/<study>/ with records, verdict.json, figures and, where it was published, published.json; templates and captions in
-workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once they are published, to its run
-in MLflow. Text from files is escaped, and the page may load nothing from anywhere.
+Input: results/<study>/ with records, verdict.json, figures and, if it was published, published.json; templates and captions in
+workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once published, to its run in MLflow.
+Text from files is escaped, and the page may not load anything.
 
     envknee report results/<study>
 """
@@ -25,9 +25,8 @@ from envknee.record.schema import Record
 from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.plain import printable
 from envknee.show.trials import COLUMNS, Link, trial_rows
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError, printable, run_command
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.study.project import ROOT
@@ -37,14 +36,14 @@ from envknee.verdict.schema.study import Verdict
 TEMPLATES = ROOT / "workflow/report"
 
 LOCAL_UI = "http://127.0.0.1:5000"
-"""Where `make ui` opens a store that is a file or a database."""
+"""Address of `make ui` for a store that is a file or a database."""
 
 FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
-"""What a trial links to, where it is there."""
+"""Files that a trial links to, if they exist."""
 
 
 class Published(BaseModel):
-    """What of published.json leads to a run."""
+    """The part of published.json that leads to runs."""
 
     tracking_uri: str
     experiment_id: str
@@ -60,17 +59,17 @@ def page(
     """Return the report.
 
     Args:
-        verdict: of the study
-        records: of its trials
-        figures: SVG by the name of its file
-        links: of a trial
+        verdict: the study's
+        records: its trials
+        figures: SVGs by file name
+        links: returns the links of a trial
     """
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )
     templates.filters["linked"] = linked
     shown = [entry for entry in registry.FIGURES if entry.svg in figures]
-    # What is kept with the measurements shows the answer best.
+    # A figure that is kept with the measurements shows the answer best.
     first = next((entry for entry in shown if entry.is_kept), next(iter(shown), None))
     sections = {
         section[2:]: [_figure(e, figures[e.svg]) for e in shown if e is not first and e.section == section]
@@ -89,7 +88,7 @@ def page(
 
 
 def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
-    """Return what the page shows of a figure; the first paragraph of its caption is the heading."""
+    """Return a figure for the template; the first paragraph of its caption is the heading."""
     first, _, rest = _html_of(entry.caption).partition("</p>")
     heading = " ".join(html.unescape(re.sub(r"<[^>]*>", "", first)).split())
     return {"name": entry.name, "heading": heading, "caption": Markup(rest), "data": base64.b64encode(svg).decode()}  # noqa: S704 - made by docutils from a file of this project
@@ -111,14 +110,14 @@ def _plain(value: Any) -> Any:
 
 
 def linked(text: str) -> Markup:
-    """Return text with its http and https addresses as links, and everything else in it escaped."""
+    """Return escaped text in which http and https addresses are links."""
     address = Markup('<a href="{0}" rel="noreferrer">{0}</a>')
     parts = re.split(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)])", printable(text))
     return Markup("").join(address.format(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def links_of(folder: StudyFolder, published: Published | None) -> Callable[[Record], list[Link]]:
-    """Return what gives a trial's links: its files, from the report's own folder, and its run."""
+    """Return a function that gives a trial's links: its files, relative to the report, and its run."""
 
     def links(record: Record) -> list[Link]:
         trial = folder.trial(record.request.number).root
@@ -133,7 +132,7 @@ def links_of(folder: StudyFolder, published: Published | None) -> Callable[[Reco
 
 
 def run_address(published: Published, key: str) -> str:
-    """Return the page that finds a run by its key: the run's own identity changes when it is published anew."""
+    """Return the page that finds a run by its key: publishing a run again changes its ID."""
     is_server = urlsplit(published.tracking_uri).scheme in ("http", "https")
     server = published.tracking_uri.rstrip("/") if is_server else LOCAL_UI
     wanted = quote(f'tags.`envknee.key` = "{key}"', safe="")
@@ -141,7 +140,7 @@ def run_address(published: Published, key: str) -> str:
 
 
 def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
-    """Return the report of a study; without runs it holds no address of a tracking store.
+    """Return the report of a study. Without runs it holds no tracking address.
 
     Raises:
         UserError: when the verdict or a figure is missing, or a file was changed after its measurement.
@@ -159,7 +158,7 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
 
 
 def write(folder: StudyFolder) -> Path:
-    """Write the report of a study, as `page_of` has it."""
+    """Write the report of a study (see `page_of`) and return its path."""
     write_atomically(folder.report, page_of(folder))
     return folder.report
 

@@ -1,10 +1,10 @@
-"""The verdict of a study in the terminal: the answer, its evidence and the next step in a few lines; all of it if asked for.
+"""The verdict of a study in the terminal: answer, evidence and next step in a few lines, or all details.
 
-Input: verdict.json (and, for --where, study.json and the records' names). Output: text, without colours when piped.
+Input: verdict.json (for --where, study.json and the names of records). Output: text, without colours when piped.
 
     envknee summary results/<study>             at most 12 lines of 100 characters
     envknee summary results/<study> --all       every limit, phase, prediction and note
-    envknee summary results/<study> --where     one line: how far the study is, and where its results are
+    envknee summary results/<study> --where     one line: progress of the study, and the path of its results
 """
 
 import argparse
@@ -20,9 +20,8 @@ from rich.table import Table
 from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
-from envknee.show.plain import printable
 from envknee.study import space
-from envknee.study.errors import run_command
+from envknee.study.errors import printable, run_command
 from envknee.study.paths import StudyFolder
 from envknee.verdict.learning import best_of
 from envknee.verdict.read import load_study
@@ -32,21 +31,20 @@ from envknee.verdict.series import Series
 from envknee.verdict.words.numbers import percent
 
 Lines = list[tuple[str, str]]
-"""What a line is about, and its text."""
-
+"""(name, text) of each line."""
 
 MOST_LINES, MOST_WIDTH = 12, 100
-"""Of the answer."""
+"""Size of the answer."""
 
 
 def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print what to run of each arm, why, and what to do next; at most `MOST_LINES` lines, cut where they would wrap."""
+    """Print the answer for each arm in at most `MOST_LINES` lines, which are cut where they would wrap."""
     width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
     advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
-    # Beside the arms: title, heads, a rule, the report, and what says more.
+    # Other lines: title, column heads, a rule, report, more.
     most = MOST_LINES - 5 - 2 * len(advice)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
@@ -65,14 +63,14 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
 
 
 def _unwrapped(table: words.Table, width: int) -> list[str]:
-    """Return a table in lines, cut where they would wrap."""
+    """Return a table as lines, which are cut where they would wrap."""
     stream = io.StringIO()
     Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
     return [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
 
 
 def _why(answers: dict[str, Answer], room: int, width: int) -> list[str]:
-    """Return evidence and next steps, as many of them as there is room for: one line of each arm before more of any."""
+    """Return evidence and next steps in `room` lines: first one line for each arm, then more."""
 
     def told(word: str, arm: str, text: str) -> str:
         return f"{word:<8} {arm}: {text}" if len(answers) > 1 else f"{word:<8} {text}"
@@ -96,7 +94,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the verdict of a study: thresholds and recommendations as a table, then each arm's limits in a line each."""
+    """Print the verdict of a study: a table of answers, then a line for each limit of each arm."""
     if verdict.drill:
         _print(verdict.drill, console)
     _print(
@@ -124,21 +122,20 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
         )
     console.print()
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
-        # A path is for copying: never broken into lines.
+        # A path must not be broken into lines: users copy it.
         console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
 
 
 def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
-    """Print (name, text) pairs, the texts wrapped beside their names."""
+    """Print (name, text) pairs, with the texts wrapped beside their names."""
     for name, text in lines:
-        # An address is for copying, too.
         width = max(console.width - 14, 26)
         wrapped = textwrap.wrap(printable(text), width, break_on_hyphens=False, break_long_words=False)
         console.print(f"  {printable(name):<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
 
 
 def where(folder: StudyFolder) -> str:
-    """Return one line: how many trials are measured, and where the results are."""
+    """Return one line: the number of measured trials, and the path of the results."""
     if not folder.study.exists():  # after a dry-run
         return f"nothing is measured yet; results will be in {folder.root}"
     study = load_study(folder)
@@ -161,7 +158,7 @@ def _table(content: words.Table, wrap: bool = True) -> Table:
 
 
 def _lines(arm: ArmVerdict, verdict: Verdict) -> Lines:
-    """Return a line per limit of an arm, what would move the one that binds, what it cost, and what broke."""
+    """Return a line per limit of an arm, and lines on the next step, cost and failures."""
     headline = arm.headline
     lines = _throughput(arm)
     if headline is not None and headline.phases:
@@ -191,7 +188,7 @@ def _throughput(arm: ArmVerdict) -> Lines:
 
 
 def _broken(broken: Broken) -> Lines:
-    """Return what broke first, where its dump is, and what may help."""
+    """Return the first failure with its dump, and hints."""
     first = broken.trials[0]
     trials = f"trial {first}" if len(broken.trials) == 1 else f"{len(broken.trials)} trials, as in {first}"
     dump = f"; last good state in {broken.dump}" if broken.dump else ""
@@ -199,7 +196,7 @@ def _broken(broken: Broken) -> Lines:
 
 
 def _cards(arm: ArmVerdict, series: Series) -> Lines:
-    """Return how many environments fit cards of other sizes, at the recommended horizon and batch."""
+    """Return the numbers of environments that fit other cards, at the recommended horizon and batch size."""
     cards = arm.memory.cards if arm.memory else []
     cards = [card for card in cards if (card.horizon, card.batch_size) == series[1:]]
     if not cards:
@@ -210,14 +207,14 @@ def _cards(arm: ArmVerdict, series: Series) -> Lines:
 
 
 def _scaling(scaling: Scaling, arm: ArmVerdict) -> str:
-    """Return the efficiency of an arm's ranks, and how far apart they are."""
+    """Return the efficiency of an arm's ranks, and the ratio of the slowest to the fastest."""
     share, word = scaling.slowest_rank_share, arm.rank_word
     apart = f"; the slowest {word} collects at {percent(share, 0)} of the fastest {word}'s FPS" if share else ""
     return scaling.statement + apart
 
 
 def _learning(arm: ArmVerdict) -> list[str]:
-    """Return what the learning trials say: the decision where there is one, and the soonest point."""
+    """Return the findings of the learning trials: the decision if there is one, and the soonest point."""
     limits = arm.learning
     ran = [limit for limit in limits if limit.state != "no data"]
     if not ran:
@@ -230,13 +227,12 @@ def _learning(arm: ArmVerdict) -> list[str]:
         parts.append(f"{why}; {reached} of {seeds} trials reached the target")
     best = best_of(limits)
     if best is not None:
-        point = f"{words.environments(arm, best.num_envs)}, {Series(arm.arm, best.horizon, best.batch_size)}"
-        parts.append(f"soonest {point} in {best.seconds_to_target.value:,.1f} s{best.caveat}")
+        parts.append(f"soonest {words.soonest(arm, best)}")
     return parts
 
 
 def _critical_batch(arm: ArmVerdict) -> list[str]:
-    """Return B_noise with its interval, once for each num_envs and horizon at which it is known."""
+    """Return B_noise with its interval, for each num_envs and horizon at which it is known."""
     return [
         f"critical batch {words.with_interval(law.b_noise, law.b_noise_lower, law.b_noise_upper)}"
         + ("" if law.num_envs is None else f" at {law.num_envs:,} envs, horizon {law.horizon}")
@@ -246,7 +242,7 @@ def _critical_batch(arm: ArmVerdict) -> list[str]:
 
 
 def _noise_scale(arm: ArmVerdict) -> list[str]:
-    """Return the gradient noise scale of the point where most trials measured it."""
+    """Return the gradient noise scale at the point with the most samples."""
     known = [noise for noise in arm.noise_scales if noise.scale.transitions is not None]
     if not known:
         return []

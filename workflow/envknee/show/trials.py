@@ -1,4 +1,4 @@
-"""All trials as the rows of a table: what ran, how it ended, what it gave. Pure."""
+"""All trials as rows of a table: point, status and results. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,18 +11,18 @@ COLUMNS = (
     ("#", "n"), ("arm", ""), ("kind", ""), ("envs", "n"), ("horizon", "n"), ("batch", "n"), ("repeat", "n"), ("status", "s"),
     ("FPS total", "n"), ("peak GB", "n"), ("seconds to target", "n"), ("best reward", "n"), ("took s", "n"), ("reason", "r"),
 )  # fmt: skip
-"""Heads, and the classes that lay out their cells."""
+"""Column heads, and the CSS classes of their cells."""
 
 
 class Link(NamedTuple):
-    """A word, and the address that it leads to."""
+    """A link: its text, and its address."""
 
     word: str
     address: str
 
 
 class TrialRow(NamedTuple):
-    """One trial, a cell for each of `COLUMNS`; empty where nothing was measured."""
+    """One trial, with a cell for each of `COLUMNS`; an empty cell was not measured."""
 
     name: str
     has_value: bool

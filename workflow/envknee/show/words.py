@@ -1,15 +1,17 @@
-"""Phrases that figures, report and terminal share. Pure: they repeat what a verdict says."""
+"""Phrases and tables that figures, report and terminal share. Pure: they repeat a verdict."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from envknee.verdict.schema.learning import Cost, LearningLimit
+from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import Series
 from envknee.verdict.words.numbers import shown_batch
+from envknee.verdict.words.remedies import trials_show
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -33,25 +35,25 @@ class Table(NamedTuple):
 
 
 def progress(verdict: Verdict) -> str:
-    """Return how many trials there are, and how they ended."""
+    """Return the number of trials, and their statuses."""
     statuses = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in verdict.statuses.items()) or "none yet"
     return f"{verdict.trials_measured} of {verdict.trials_planned} trials: {statuses}"
 
 
 def hardware_of(verdict: Verdict) -> list[str]:
-    """Return what the trials ran on, each once."""
+    """Return the hardware of all trials, each once."""
     return sorted({device for arm in verdict.arms for device in arm.hardware})
 
 
 def task_and_hardware(verdict: Verdict) -> str:
-    """Return the line below a title: what was trained, on what, with what all arms share, and in which study."""
+    """Return the line below a title: task, hardware, shared horizon and batch size, and study."""
     hardware = hardware_of(verdict) or ["hardware unknown: nothing ran"]
     known = [verdict.drill, verdict.task_id, *hardware, shared_series(verdict), f"study {verdict.study}"]
     return " · ".join(word for word in known if word)
 
 
 def shared_series(verdict: Verdict) -> str | None:
-    """Return horizon and batch where several arms were measured at the same ones: a figure says them once, below its title."""
+    """Return horizon and batch size if several arms have the same: a figure names them once, below its title."""
     series = {str(limit.series) for arm in verdict.arms for limit in arm.throughput}
     series |= {
         f"{limit.series}" + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
@@ -66,6 +68,12 @@ def environments(arm: ArmVerdict, num_envs: int) -> str:
     return f"{num_envs:,} envs{arm.ranks.each}"
 
 
+def soonest(arm: ArmVerdict, best: BestPoint) -> str:
+    """Return `512 envs per GPU, horizon 16, batch 128 in 12.3 s`."""
+    series = Series(arm.arm, best.horizon, best.batch_size)
+    return f"{environments(arm, best.num_envs)}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+
+
 def threshold_interval(limit: Headline | ThroughputLimit | LearningLimit) -> str:
     """Return `512 to 2,048`, `512 alone` or `512 or more`."""
     if limit.threshold_lowest is None:
@@ -78,16 +86,13 @@ def threshold_interval(limit: Headline | ThroughputLimit | LearningLimit) -> str
 
 
 def with_interval(value: float, lower: float | None, upper: float | None) -> str:
-    """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` where no interval is known."""
-    return f"{value:,.0f}" + ("" if lower is None else f" ({lower:,.0f} to {_or_open(upper)})")
-
-
-def _or_open(upper: float | None) -> str:
-    return "no upper end" if upper is None else f"{upper:,.0f}"
+    """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` without an interval."""
+    end = "no upper end" if upper is None else f"{upper:,.0f}"
+    return f"{value:,.0f}" + ("" if lower is None else f" ({lower:,.0f} to {end})")
 
 
 def cards_tables(verdict: Verdict) -> list[Table]:
-    """Return how many environments are predicted to fit cards: a table per arm, or one where all arms share their series."""
+    """Return tables of the environments that are predicted to fit cards: one per arm, or one if all arms share their series."""
     arms = {arm.arm: arm.memory.cards for arm in verdict.arms if arm.memory and arm.memory.cards}
     series = {_series_of(card) for cards in arms.values() for card in cards}
     if len(arms) > 1 and len(series) == 1:
@@ -115,12 +120,12 @@ def _series_of(card: CardPrediction) -> str:
 
 
 def fitting(card: CardPrediction) -> str:
-    """Return `788 (721 to 843)`: the environments that are predicted to fit a card."""
+    """Return `788 (721 to 843)`, the environments that are predicted to fit a card."""
     return with_interval(card.largest_num_envs, card.largest_num_envs_lower, card.largest_num_envs_upper)
 
 
 def remedies_table(remedies: Remedies) -> Table:
-    """Return what each arm changes against the baseline, the best first."""
+    """Return each arm's changes against the baseline, the best first."""
     columns = ("remedy", "differs in", "environments that fit", "ratio", "FPS at equal num_envs", "GB there")
     rows = [
         (
@@ -139,7 +144,7 @@ def remedies_table(remedies: Remedies) -> Table:
 
 
 def rules_table(rules: Rules) -> Table:
-    """Return what each rule makes of each size, and what reaching the target costs there."""
+    """Return the values of each rule at each size, and the cost of the target there."""
     columns = (
         "rule", "environments", "horizon", "batch", "learning rate", "reached", "seconds to target", "GPU-seconds", "frames",
         "s per million frames",
@@ -178,11 +183,7 @@ def _ratio(remedy: Remedy) -> str:
             interval = f" ({1 + lower:.2f} to {'open' if upper is None else f'{1 + upper:.2f}'})"
         beyond = ", far beyond what was measured" if remedy.extrapolated else ""
         ratio = f"{1 + remedy.fits.value:.2f}{interval}{beyond}"
-    if remedy.shown_at is None:
-        return ratio
-    if remedy.room == "more":
-        return f"{ratio}; {remedy.shown_at:,} fit where the baseline ran out of memory"
-    return f"{ratio}; ran out of memory with {remedy.shown_at:,}, which fit the baseline"
+    return ratio if remedy.shown_at is None else f"{ratio}; {trials_show(remedy)}"
 
 
 def _fps_change(remedy: Remedy) -> str:

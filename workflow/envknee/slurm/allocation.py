@@ -1,7 +1,7 @@
-"""Nodes that a person already has (salloc, sbatch): trials and blocks run there as steps, side by side, each on devices of its own.
+"""Trials as steps on the nodes of a user's own job (salloc, sbatch), side by side, each on its own devices.
 
-Input: the job that this process runs in, as the controller describes it. Output: how many devices there are, what starts a step, and
-whether time is left for another one.
+Input: this process's job, as the controller describes it. Output: the number of devices, the command that starts a step, and whether
+time is left for another trial.
 """
 
 import os
@@ -22,43 +22,43 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 
 OPTIONS = "ENVKNEE_STEP"
-"""What `run.nodes` adds to its srun: the launcher of a trial on several nodes runs beside the steps, and starts one itself."""
+"""Variable with options that `run.nodes` adds to its srun: a trial on several nodes is launched outside of steps, and starts its own."""
 
 NODES = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
-"""What `scontrol show job --details` says of nodes that are alike."""
+"""A group of equal nodes in the output of `scontrol show job --details`."""
 
 KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME")
 
 POLL_S, SIGNAL_POLL_S = 30.0, 0.5
-"""Between two looks at when the job ends, which an administrator may change, and at whether a signal came."""
+"""Between two looks at the job's end, which an administrator may change, and between two looks for a signal."""
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """A job of somebody's, with nodes on which steps can run."""
+    """A user's job, with nodes for steps."""
 
     job_id: str
     nodes: tuple[Node, ...]
     threads_per_core: int = 1
-    """SLURM shares out whole cores: a step that asks for a part of one would take what the last step needs."""
+    """SLURM gives steps whole cores: a step that asks for a part of a core would take the last step's share."""
 
     @property
     def devices(self) -> int:
-        """How many trials of one device can run at once: the GPUs, or one for each node's CPU."""
+        """Number of GPUs, plus one for each node without: as many trials of one device can run at once."""
         return sum(_devices(node) for node in self.nodes)
 
     def shape_of(self, study: Study, arm: str) -> Shape:
-        """Return what a trial of an arm runs on: 'auto' is a GPU if there is any, else the CPU."""
+        """Return the devices of a trial of an arm: 'auto' is a GPU if there is any, else the CPU."""
         shape = jobs.shape_of(study, arm)
         has_gpus = any(node.count(None) for node in self.nodes)
         return shape if has_gpus or study.arms[arm].gpus != "auto" else replace(shape, gpus=0)
 
     def shape_of_prepare(self, study: Study) -> Shape:
-        """Return what all arms are prepared on, one after another: one node, with as many GPUs as the largest needs."""
+        """Return the devices that prepare all arms, one after another: one node, with the most GPUs of any arm."""
         return Shape(max(self.shape_of(study, arm).gpus for arm in study.arms))
 
     def prefix(self, shape: Shape) -> str:
-        """Return what stands before a command that needs `shape`, for a shell.
+        """Return the shell words before a command that needs `shape`.
 
         Each of a step's devices comes with an equal share of its node's cores and memory.
         """
@@ -69,11 +69,11 @@ class Allocation:
         options = [
             "--exact", f"--cpus-per-task={cpus_each * share}", "--mpi=none",
             f"--gres=gpu:{shape.gpus}" if shape.gpus else "--gres=none",  # without it, a step gets all GPUs of the job
-            *([f"--mem={mem_mb * share}M"] if mem_mb else []),  # 0: the cluster does not share memory out
+            *([f"--mem={mem_mb * share}M"] if mem_mb else []),  # 0: the cluster does not manage memory
         ]  # fmt: skip
         if shape.nodes > 1:
             return shlex.join(["env", f"{OPTIONS}={shlex.join(options)}"])
-        # Without --disable-status the first Ctrl-C makes srun tell how its step is, and no more.
+        # Without --disable-status, the first Ctrl-C makes srun only print the state of its step.
         return shlex.join(
             [
                 "srun",
@@ -93,10 +93,10 @@ def _devices(node: Node) -> int:
 
 
 def observe(environment: Mapping[str, str]) -> Allocation:
-    """Ask what the job has that this process runs in.
+    """Ask the controller about this process's job.
 
     Raises:
-        UserError: when it runs in none, or the controller does not answer.
+        UserError: outside a job, or when the controller does not answer.
     """
     job_id = environment.get("SLURM_JOB_ID")
     if not job_id:
@@ -123,7 +123,7 @@ def _node(name: str, cpu_ids: str, mem_mb: str, gres: str) -> Node:
 
 
 def problems(study: Study, allocation: Allocation) -> list[str]:
-    """Return what of a study cannot run on these nodes. Pure."""
+    """Return why arms of a study cannot run on these nodes, a sentence each. Pure."""
     most = max(node.count(None) for node in allocation.nodes)
     messages = []
     for arm in sorted(study.arms):
@@ -143,13 +143,13 @@ def problems(study: Study, allocation: Allocation) -> list[str]:
 
 
 def enter(environment: MutableMapping[str, str]) -> None:
-    """Forget how the allocation was asked for: srun would take that for what a step asks for."""
+    """Remove the job's own options from the environment: srun would use them for each step."""
     for name in [name for name in environment if name.startswith("SLURM_") and name not in KEPT]:
         del environment[name]
 
 
 def left_s(job_id: str) -> float | None:
-    """Return the seconds until a job's time is over; None without a limit, or where the controller does not answer."""
+    """Return the seconds until a job's end; None without a limit, or if the controller does not answer."""
     try:
         ends_unix_s = unix_s_of(fields_of(_asked(job_id)).get("EndTime"))
     except UserError:
@@ -158,16 +158,16 @@ def left_s(job_id: str) -> float | None:
 
 
 class Closing:
-    """Ends a sweep in time: once little of its allocation is left, or at SIGUSR1, which `sbatch --signal=B:USR1@600` sends.
+    """Ends a sweep shortly before its allocation ends, or at SIGUSR1, which `sbatch --signal=B:USR1@600` sends.
 
-    Then no trial begins, here or in a block, and those that run go on.
+    From then on no trial begins, here or in a block; running trials go on.
     """
 
     def __init__(
         self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None],
         left: Callable[[str], float | None] = left_s,
     ) -> None:  # fmt: skip
-        """Take what is to be called once, from a thread, when the time has come."""
+        """Take `close`, which a thread calls once when the time has come."""
         self._folder = folder
         self._job_id = job_id
         self._margin_s = margin_s
@@ -175,13 +175,13 @@ class Closing:
         self._left = left
         self._is_told = False
         self.why: str | None = None
-        """Why no further trial begins; None while trials may."""
+        """Why no further trial begins; None while trials may begin."""
 
     def start(self) -> None:
-        """Look from now on.
+        """Begin to watch.
 
         Raises:
-            UserError: when there is too little time for anything.
+            UserError: when too little time is left for any trial.
         """
         self._folder.closing.unlink(missing_ok=True)
         left = self._left(self._job_id)
@@ -216,7 +216,7 @@ class Closing:
 
 
 def is_closing(folder: StudyFolder) -> bool:
-    """Tell whether no further trial is to begin in the job that this process runs in."""
+    """Tell whether no further trial may begin in this process's job."""
     try:
         return folder.closing.read_text(encoding="ascii") == os.environ.get("SLURM_JOB_ID")
     except OSError:

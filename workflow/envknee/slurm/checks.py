@@ -1,6 +1,6 @@
-"""What would go wrong on a cluster, known before anything is submitted. Pure.
+"""Problems on a cluster that are known before anything is submitted. Pure.
 
-Input: a site, a study, what the cluster says. Output: sentences: value, what was expected, what to do next.
+Input: a site, a study, the cluster's facts. Output: sentences with the value, what was expected, and what to do next.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from envknee.study.model import Study
 
 
 def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
-    """Return what makes a study impossible as it stands; none when jobs can be submitted."""
+    """Return why a study's jobs cannot run; nothing if they can be submitted."""
     unknown = [name for name in site.partition.split(",") if name not in cluster.partitions]
     if unknown:
         return [
@@ -31,10 +31,7 @@ def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
 
 def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
     """Return what a user should know beforehand."""
-    return [
-        *_cut_blocks(study, site, cluster),
-        *_ended_for_good(site, cluster),
-    ]
+    return [*_cut_blocks(study, site, cluster), *_ended_for_good(site, cluster)]
 
 
 def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
@@ -47,7 +44,7 @@ def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
 
 
 def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
-    """A block that is cut off goes on where it was: its trials together may take longer than a partition allows."""
+    """Trials of a block together may take longer than a partition allows; the block then goes on in another job."""
     longest: dict[str, list[space.Slot]] = {}
     for block in space.jobs(space.plan(study)):
         kind = block[0].kind

@@ -1,4 +1,4 @@
-"""What a SLURM cluster says of itself: partitions, nodes with their GPUs, accounts.
+"""Partitions, nodes with their GPUs, and accounts of a SLURM cluster.
 
 Input: scontrol, sinfo and sacctmgr, run once. Output: a `Cluster`. Parsing is pure.
 """
@@ -15,7 +15,7 @@ from envknee.slurm.fields import fields_of
 from envknee.study.errors import UserError
 
 ASK_S = 60
-"""How long a controller may take to answer: a busy one takes seconds."""
+"""Time limit for an answer of the controller; a busy one takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -25,40 +25,40 @@ class Partition:
     name: str
     is_up: bool
     max_minutes: int | None
-    """The longest job it takes; None without a limit."""
+    """The longest job that it takes; None without a limit."""
     preempt_mode: str
-    """What happens to jobs that must give way: OFF, REQUEUE, CANCEL, SUSPEND, GANG."""
+    """Fate of preempted jobs: OFF, REQUEUE, CANCEL, SUSPEND, GANG."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine in the partitions that a site names."""
+    """One machine in the site's partitions."""
 
     name: str
     gpus: tuple[tuple[str | None, int], ...]
-    """(kind, how many); kind None where SLURM was told none."""
+    """(kind, number); kind None if SLURM's configuration names none."""
     cpus: int
     mem_mb: int
 
     def count(self, gpu_type: str | None) -> int:
-        """Return how many GPUs of one kind it has, or of any kind."""
+        """Return the number of GPUs of one kind; None: of any kind."""
         return sum(count for kind, count in self.gpus if gpu_type in (None, kind))
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a cluster says."""
+    """A cluster's facts."""
 
     partitions: dict[str, Partition]
     nodes: tuple[Node, ...]
     accounts: frozenset[str] | None
-    """The user's; None where the cluster keeps no accounts, and takes any."""
+    """The user's accounts; None if the cluster keeps no accounts, and takes any."""
     qos: frozenset[str] | None
-    """The user's, over all accounts; None where the cluster keeps no accounts."""
+    """The user's qualities of service over all accounts; None if the cluster keeps no accounts."""
 
 
 def observe(partition: str) -> Cluster:
-    """Ask the cluster; `partition` is the site's, possibly several with commas.
+    """Ask the cluster. `partition` is the site's, possibly several with commas.
 
     Raises:
         UserError: when this machine has no SLURM commands, or the controller does not answer.
@@ -71,25 +71,14 @@ def observe(partition: str) -> Cluster:
         nodes = ask(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", "--format=%N|%G|%c|%m"])
     accounts = qos = None
     if has_accounts:
-        accounts, qos = parse_associations(
-            ask(
-                [
-                    "sacctmgr",
-                    "--noheader",
-                    "--parsable2",
-                    "show",
-                    "associations",
-                    f"user={getpass.getuser()}",
-                    "format=account,qos",
-                ]
-            )
-        )
+        show = ["sacctmgr", "--noheader", "--parsable2", "show", "associations"]
+        accounts, qos = parse_associations(ask([*show, f"user={getpass.getuser()}", "format=account,qos"]))
     return Cluster(partitions, parse_nodes(nodes), accounts, qos)
 
 
 @functools.cache
 def longest_minutes(partition: str) -> int | None:
-    """Return the longest job that every one of the site's partitions takes; None without a limit, or where none answers."""
+    """Return the longest job that each of the site's partitions takes; None without a limit or an answer."""
     try:
         partitions = _partitions()
     except UserError:
@@ -100,7 +89,7 @@ def longest_minutes(partition: str) -> int | None:
 
 @functools.cache
 def _partitions() -> dict[str, Partition]:
-    """Ask once for the check of the cluster and for the time of every job."""
+    """Ask once, for the checks and for the time limit of every job."""
     return parse_partitions(ask(["scontrol", "--oneliner", "show", "partition"]))
 
 
@@ -129,7 +118,7 @@ def minutes_of(text: str) -> int | None:
 
 
 def parse_nodes(text: str) -> tuple[Node, ...]:
-    """Read lines NAME|GRES|CPUS|MEMORY of sinfo; a node in two partitions stands there twice."""
+    """Read lines NAME|GRES|CPUS|MEMORY of sinfo. A node in two partitions has two lines."""
     nodes = {}
     for line in text.splitlines():
         name, gres, cpus, memory = line.split("|")
@@ -149,20 +138,20 @@ def parse_gpus(gres: str) -> tuple[tuple[str | None, int], ...]:
 
 
 def parse_associations(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Read lines ACCOUNT|QOS,QOS of sacctmgr: (accounts, qualities of service)."""
+    """Read lines ACCOUNT|QOS,QOS of sacctmgr; return (accounts, qualities of service)."""
     rows = [line.split("|") for line in text.splitlines() if line]
     return frozenset(row[0] for row in rows), frozenset(name for row in rows for name in row[1].split(",") if name)
 
 
-def ask(command: Sequence[str]) -> str:
-    """Run one of SLURM's commands and return what it prints, times as ISO 8601.
+def ask(command: Sequence[str], limit_s: float = ASK_S) -> str:
+    """Run a SLURM command and return its output, with times as ISO 8601.
 
     Raises:
-        UserError: when it is missing, fails, or gives no answer.
+        UserError: when it is missing, fails, or does not answer within `limit_s`.
     """
     variables = os.environ | {"SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=ASK_S, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=limit_s, check=False)
     except FileNotFoundError as error:
         raise UserError(
             f"{command[0]} is not on PATH, and --profile slurm or allocation needs SLURM's commands. Run it on a login node of the"
@@ -170,7 +159,7 @@ def ask(command: Sequence[str]) -> str:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
-            f"`{' '.join(command)}` gave no answer for {ASK_S} s. Ask whether the cluster is in maintenance, and try again"
+            f"`{' '.join(command)}` gave no answer for {limit_s:g} s. Ask whether the cluster is in maintenance, and try again"
         ) from error
     if done.returncode:
         raise UserError(

@@ -1,7 +1,6 @@
-"""What a job asks SLURM for: GPUs, cores, memory, time. Pure.
+"""The resources of a SLURM job: GPUs, cores, memory, time. Pure.
 
-Input: a site, a study, which trial and which attempt. Output: a `Job`; its resources under the names that Snakemake's executor
-plugin knows.
+Input: a site, a study, the trial and the attempt. Output: a `Job`, and its resources under the names of Snakemake's executor plugin.
 """
 
 import math
@@ -14,26 +13,26 @@ from envknee.study.model import Study
 from envknee.study.space import Slot
 
 TIME_FACTOR = 1.1
-"""Of a trial's limit_s: what else its job waits for grows with it (a busy file system, a slow node)."""
+"""Factor on a trial's limit_s: other waiting of its job grows with it (a busy file system, a slow node)."""
 
 GROWTH = 0.5
-"""Each attempt gets so much more of the first one's time."""
+"""Extra time of each further attempt, as a share of the first one's."""
 
 PREPARE_MINUTES_PER_ARM = 15
-"""Preparing takes about a minute per arm where kernels are compiled; a cold shared disk was seen to take ten times that."""
+"""Preparing takes about a minute per arm to compile kernels; with a cold shared disk, ten times that was seen."""
 
 COMPUTED = ("gres", "nodes", "cpus_per_task", "mem_mb", "runtime", "mpi", "tasks", "tasks_per_gpu")
-"""Resources that follow from the study, beside those that lines of the site name."""
+"""Resources that follow from the study; lines of the site name the others."""
 
 
 def resource_names() -> tuple[str, ...]:
-    """Return every resource that a rule may tell the executor plugin."""
+    """Return every resource that a rule may give to the executor plugin."""
     return (*Site.resources(), *COMPUTED)
 
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """What the trials of an arm run on."""
+    """The devices of an arm's trials."""
 
     gpus: int
     """On each node."""
@@ -41,24 +40,20 @@ class Shape:
 
     @property
     def devices(self) -> int:
-        """How many devices of the cluster's it takes: GPUs, or one for a node's CPU."""
+        """Number of GPUs, or one for each node's CPU."""
         return max(1, self.gpus) * self.nodes
 
     def __str__(self) -> str:
         """Return `the CPU`, `1 GPU`, `4 GPUs` or `2 nodes of 4 GPUs`."""
-        each = "the CPU" if self.gpus == 0 else "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
-        return (
-            each
-            if self.nodes == 1
-            else f"{self.nodes} nodes' CPUs"
-            if self.gpus == 0
-            else f"{self.nodes} nodes of {each}"
-        )
+        if self.gpus == 0:
+            return "the CPU" if self.nodes == 1 else f"{self.nodes} nodes' CPUs"
+        each = "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+        return each if self.nodes == 1 else f"{self.nodes} nodes of {each}"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one job is submitted with; GPUs, cores and memory are those of each node."""
+    """Resources of one job; GPUs, cores and memory are per node."""
 
     gpus: int
     cpus: int
@@ -67,7 +62,7 @@ class Job:
     nodes: int = 1
 
     def resources(self, site: Site) -> dict[str, int | str]:
-        """Return what the executor plugin is told (its own names; snakemake-executor-plugin-slurm 2.8.0, further.md)."""
+        """Return the executor plugin's resources (names as in snakemake-executor-plugin-slurm 2.8.0, further.md)."""
         asked: dict[str, int | str | None] = {
             "gres": gres(self.gpus, site),
             "nodes": self.nodes,
@@ -76,33 +71,33 @@ class Job:
             "runtime": self.minutes,
         }
         if self.nodes > 1:
-            # The launcher starts a task on each node by itself (see nodes); 0: `tasks` is not meant for each GPU.
+            # The launcher itself starts a task on each node (see run.nodes). 0: `tasks` is not per GPU.
             asked |= {"mpi": "srun", "tasks": self.nodes, "tasks_per_gpu": 0}
         return site.asked() | {name: value for name, value in asked.items() if value is not None}
 
 
 def gres(gpus: int, site: Site) -> str | None:
-    """Return the generic resources of a job, per node: with `--gpus` SLURM could spread them over several nodes."""
+    """Return the generic resources of a job, per node: with `--gpus`, SLURM could spread them over several nodes."""
     if gpus == 0:
         return None
     return f"gpu:{site.gpu_type}:{gpus}" if site.gpu_type else f"gpu:{gpus}"
 
 
 def shape_of(study: Study, arm: str) -> Shape:
-    """Return what a trial of an arm asks for: 'auto' is one GPU, as a cluster is asked for something definite."""
+    """Return the devices of a trial of an arm. 'auto' is one GPU, because a job needs a definite number."""
     gpus = study.arms[arm].gpus
     return Shape(1 if gpus == "auto" else gpus, study.arms[arm].nodes)
 
 
 def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job of something that takes up to `seconds`.
+    """Return a job of up to `seconds`.
 
     Args:
-        shape: on what
-        seconds: what it may take at most
+        shape: its devices
+        seconds: the most that its work may take
         site: the cluster
         attempt: 1 for the first one; each further one gets more time
-        most_minutes: what the partition allows; None where that is not known or unlimited
+        most_minutes: the partition's limit; None if unknown or unlimited
     """
     minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
     share = max(1, shape.gpus)
@@ -116,33 +111,27 @@ def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minu
 
 
 def _whole(minutes: float) -> int:
-    """Round up, but not what only floating point has added."""
+    """Round up, but ignore floating-point noise."""
     return math.ceil(round(minutes, 6))
-
-
-def trial_job(study: Study, slot: Slot, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job of a trial."""
-    return block_job(study, [slot], site, attempt, most_minutes)
 
 
 def block_job(
     study: Study, block: Sequence[Slot], site: Site, attempt: int = 1, most_minutes: int | None = None
 ) -> Job:
-    """Return the job of trials of one arm that run one after the other: it has the time of all of them."""
-    sweep = study.sweep(block[0].kind)
-    assert sweep is not None, "a plan has only kinds that the study has"
-    return job_of(shape_of(study, block[0].arm), sweep.limit_s * len(block), site, attempt, most_minutes)
+    """Return the job of trials of one arm that run one after the other, with the time of all of them."""
+    seconds = study.section(block[0].kind).limit_s * len(block)
+    return job_of(shape_of(study, block[0].arm), seconds, site, attempt, most_minutes)
 
 
 def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job that prepares all arms, one after another, on one node with as many GPUs as the largest needs."""
+    """Return the job that prepares all arms, one after another, on one node with the most GPUs of any arm."""
     seconds = PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
     gpus = max(shape_of(study, arm).gpus for arm in study.arms)
     return job_of(Shape(gpus), seconds, site, attempt, most_minutes)
 
 
 def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
-    """Return the arms for each shape that some trial asks for, the smallest first."""
+    """Return the arms by their trials' devices, the smallest first."""
     arms: dict[Shape, list[str]] = {}
     for arm in sorted(study.arms):
         arms.setdefault(shape_of(study, arm), []).append(arm)
@@ -150,7 +139,7 @@ def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
 
 
 def check_one_node(study: Study) -> None:
-    """Make sure that no arm needs several machines, where there is no cluster.
+    """Make sure, without a cluster, that no arm needs several machines.
 
     Raises:
         UserError: names the arm.
@@ -164,7 +153,7 @@ def check_one_node(study: Study) -> None:
 
 
 def check_cap(study: Study, site: Site) -> None:
-    """Make sure that every arm fits under the cap on simultaneous GPUs: Snakemake would shrink its request silently.
+    """Make sure that every arm fits the site's `max_gpus`: Snakemake would silently reduce its request.
 
     Raises:
         UserError: names the arm.

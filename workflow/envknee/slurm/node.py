@@ -1,6 +1,6 @@
-"""What a job's node shows: host, GPUs with their driver, room for temporary files.
+"""Host, GPUs, driver and free disk space of a job's node.
 
-In: this process's environment, NVML. Out: a line for the log, and a warning where CUDA does not show what SLURM gave.
+In: this process's environment, NVML. Out: a line for the log, and a warning if CUDA shows fewer GPUs than SLURM gave.
 """
 
 import os
@@ -12,7 +12,7 @@ from envknee.machine import nvml
 from envknee.machine.gpus import visible_uuids
 
 GIVEN = "SLURM_GPUS_ON_NODE"
-"""How many GPUs SLURM gave this job on this node; not set where it gave none, or where there is no SLURM."""
+"""Number of GPUs that SLURM gave this job on this node; not set without GPUs or without SLURM."""
 
 
 def described() -> str:
@@ -24,7 +24,7 @@ def described() -> str:
 
 
 def missing_gpus() -> str | None:
-    """Return a warning where CUDA shows fewer GPUs than SLURM gave: an arm with `gpus: auto` then trains on the CPU."""
+    """Return a warning if CUDA shows fewer GPUs than SLURM gave: an arm with `gpus: auto` would then train on the CPU."""
     given, seen = int(os.environ.get(GIVEN) or 0), len(visible_uuids())
     if seen >= given:
         return None

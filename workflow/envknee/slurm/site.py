@@ -1,8 +1,9 @@
 """A cluster as its user describes it in site.yaml, parsed once.
 
-Input: workflow/profiles/slurm/site.yaml, or another file in its place. Output: a `Site`.
+Input: workflow/profiles/slurm/site.yaml, or another such file. Output: a `Site`.
 """
 
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -12,16 +13,17 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
+from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import OneOfEach, explain
 from envknee.study.model import Strict
 from envknee.study.rules import Positive
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
-"""Of a partition (or several, with commas), an account, a quality of service: they end on sbatch's command line."""
+"""Names of partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
 
 GPU_TYPE = re.compile(r"[A-Za-z0-9_.]+")
-"""What the executor plugin takes in `gres` (snakemake-executor-plugin-slurm 2.8.0, utils.py)."""
+"""Kinds of GPUs that the executor plugin accepts in `gres` (snakemake-executor-plugin-slurm 2.8.0, utils.py)."""
 
 CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=&|,*\[\]()-]+")
 
@@ -55,7 +57,7 @@ def _constraint(value: Any) -> Any:
 
 
 def _extra(value: Any) -> Any:
-    """The executor plugin passes these on to a shell: plain options only."""
+    """Accept plain options only, because the executor plugin passes them to a shell."""
     words = shlex.split(value) if isinstance(value, str) else [""]
     wrong = [word for word in words if not OPTION.fullmatch(word)]
     if wrong:
@@ -68,22 +70,22 @@ def _extra(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Slurm:
-    """What a line of site.yaml is for SLURM: a resource of the executor plugin, or an option of sbatch such as `--reservation`.
+    """SLURM's name of a line of site.yaml: a resource of the executor plugin, or an option of sbatch such as `--reservation`.
 
-    A line that has one needs nothing else: jobs ask for it, rules pass it on, and `slurm_extra` may not name it.
+    A line with such a name needs nothing else: jobs ask for it, rules pass it on, and `slurm_extra` may not name it.
     """
 
     name: str
 
 
 EXTRA = "slurm_extra"
-"""The executor plugin's resource for options that it has no resource for."""
+"""The executor plugin's resource for other options of sbatch."""
 
 Name = Annotated[str, BeforeValidator(_name)]
 
 
 class Site(Strict):
-    """One cluster, or one partition of it. Each line is explained in workflow/profiles/slurm/site.yaml."""
+    """One cluster, or one partition of it. workflow/profiles/slurm/site.yaml explains each line."""
 
     partition: Annotated[Name, Slurm("slurm_partition")]
     account: Annotated[Name | None, Slurm("slurm_account")] = None
@@ -100,7 +102,7 @@ class Site(Strict):
 
     @classmethod
     def slurm_names(cls) -> dict[str, str]:
-        """Return key -> what SLURM calls it, of the lines that are passed on as they stand."""
+        """Return key -> SLURM's name, for the lines that are passed on unchanged."""
         return {
             key: mark.name
             for key, field in cls.model_fields.items()
@@ -110,11 +112,11 @@ class Site(Strict):
 
     @classmethod
     def resources(cls) -> tuple[str, ...]:
-        """Return the executor plugin's resources among these."""
+        """Return those of SLURM's names that are resources of the executor plugin."""
         return tuple(name for name in cls.slurm_names().values() if not name.startswith("--"))
 
     def asked(self) -> dict[str, int | str]:
-        """Return what the lines of this site ask for: resource -> value."""
+        """Return this site's own resources: name -> value."""
         given = {name: value for key, name in self.slurm_names().items() if (value := getattr(self, key)) is not None}
         options = [f"{name}={value}" for name, value in given.items() if name.startswith("--")]
         resources = {name: value for name, value in given.items() if not name.startswith("--")}
@@ -145,3 +147,16 @@ def load(path: Path) -> Site:
         raise UserError(
             f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in workflow/profiles/slurm/site.yaml."
         ) from error
+
+
+def enter(site: Site, path: Path) -> None:
+    """Set the environment of this process, which SLURM passes on to jobs; `path` is the site's file.
+
+    PATH begins with bin/ beside that file: its sacct keeps a sweep going when the accounting database does not answer. Scratch is a
+    variable, because as a parameter of rules it would make finished trials look out of date.
+    """
+    here = str((path.parent / "bin").resolve())
+    others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != here]
+    os.environ["PATH"] = os.pathsep.join([here, *others])
+    if site.scratch:
+        os.environ[scratch.TOLD] = site.scratch

@@ -10,7 +10,7 @@ remedies/ what an arm can do when memory is short: a module for each key of `mem
 sweep     points and trials of one section
 strategies how collecting and learning share time and devices
 choices   what may be chosen, read from a folder's file names
-load      study files, and what is wrong in one
+load      reads study files; errors name the wrong key
 space     legal points, the plan, every size derived from a point
 designs   fixed orders of points, and the seeds of everything
 overrides fields of Isaac Lab's configurations that a study sets
@@ -18,5 +18,5 @@ claim     a results folder belongs to one study, and to one sweep at a time
 lock      a lock on a file: the second process waits
 paths     where everything lies
 files     how files are written
-errors    what a user is told when something is wrong
+errors    messages for users, and exit statuses
 """

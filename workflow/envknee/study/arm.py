@@ -19,14 +19,14 @@ class Memory(WITH_REMEDIES):
 
 
 class Arm(Strict):
-    """One thing under test. Thresholds belong to an arm; two arms are what a reader compares."""
+    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
 
     trainer: Annotated[str, NameIn("trainers")] = Field(
-        default="rsl_rl", description="Which library learns; 'command': a program of your own."
+        default="rsl_rl", description="The training library; 'command': a program of your own."
     )
     command: Command | None = Field(
         default=None,
-        description="With trainer: command, the program to measure and where its rows come from (docs/commands.md).",
+        description="With trainer: command, the program to measure and the source of its rows (docs/commands.md).",
         exclude_if=lambda value: value is None,
     )
     gpus: Gpus = Field(
@@ -38,50 +38,55 @@ class Arm(Strict):
     )
     nodes: Positive = Field(
         default=1,
-        description="Machines of a SLURM cluster that train together, each with as many GPUs (or cpu_ranks) as stand here.",
+        description="Machines of a SLURM cluster that train together, each with the arm's number of GPUs (or cpu_ranks).",
         exclude_if=lambda value: value == 1,
     )
     observations: Observations = Field(
         default="stock",
-        description="How camera frames become observations: Isaac Lab's own way; 'lean': uint8 until the network reads them,"
-        " each kept once; or 'per_frame': each normalized to float32 and stacked then, as an earlier Isaac Lab did.",
+        description="How camera frames become observations. 'stock': as in Isaac Lab; 'lean': uint8 until the network"
+        " reads them, each frame stored once; 'per_frame': each frame normalized to float32 and then stacked, as in an"
+        " earlier Isaac Lab.",
         exclude_if=lambda value: value == "stock",
     )
     frontend: Frontend = Field(
         default="torch",
-        description="Which of Isaac Lab's frontends steps environments: 'torch', or 'warp': a step without PyTorch's kernels,"
-        " captured on a GPU, whose resets wait for nothing; for tasks that have a Warp twin.",
+        description="Isaac Lab's frontend that steps environments: 'torch', or 'warp': steps without PyTorch's kernels,"
+        " captured on a GPU, and resets without waiting. Only for tasks with a Warp version.",
         exclude_if=lambda value: value == "torch",
     )
     deterministic: bool = Field(
         default=False,
-        description="The same request gives the same training, bit for bit: slower, and on a CPU with one thread.",
+        description="The same request gives the same training, bit for bit. Slower, and with one thread on a CPU.",
         exclude_if=lambda value: not value,
     )
     strategy: StrategyName = Field(
         default="in_turns",
-        description="'in_turns': a rollout, then learning; 'async2' (trainer: torchrl): the next rollout is collected on one GPU"
-        " while another learns from the last. gpus: auto takes two if they are there, else one device for both. 'ray' (trainer:"
-        " torchrl): collectors in processes of Ray gather rollouts, one per GPU (or cpu_ranks), and the trial's own learns.",
+        description="'in_turns': a rollout, then learning. 'async2' (trainer: torchrl): one GPU collects the next"
+        " rollout while another learns from the last one; gpus: auto takes two GPUs if available, else one device for"
+        " both. 'ray' (trainer: torchrl): Ray's processes collect rollouts, one per GPU (or cpu_ranks), and the trial's"
+        " own process learns.",
         exclude_if=lambda value: value == "in_turns",
     )
     sync_every: Positive = Field(
         default=1,
-        description="With strategy: async2, updates after which the weights that act become those that were learned.",
+        description="With strategy: async2, copy the learned weights to the acting policy after this many updates.",
         exclude_if=lambda value: value == 1,
     )
     scaling: Scaling | None = Field(
         default=None,
-        description="What else changes with num_envs: a rule and its base point (docs/learning-rules.md). Without it nothing does.",
+        description="Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without"
+        " it, none change.",
         exclude_if=lambda value: value is None,
     )
     staggered: bool | None = Field(
         default=None,
-        description="true: the first episodes start spread over their length; false: all at their beginning. Without it as the"
-        " library does: RSL-RL and TorchRL spread them, the others do not.",
+        description="true: first episodes start at different steps; false: all at step 0. Without it, the library"
+        " decides: RSL-RL and TorchRL spread them, the others do not.",
         exclude_if=lambda value: value is None,
     )
-    overrides: Overrides = Field(default={}, description="Like the task's overrides, for this arm alone; these win.")
+    overrides: Overrides = Field(
+        default={}, description="Like the task's overrides, for this arm only, and with priority."
+    )
     memory: Memory = Memory()
 
     @model_validator(mode="after")

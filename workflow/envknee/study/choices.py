@@ -1,4 +1,4 @@
-"""What a study may choose among, read from a folder's file names: whoever adds a file adds a choice."""
+"""Legal values that are file names in a folder: a new file is a new value."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1]
 def names_in(folder: str) -> tuple[str, ...]:
     """Return the modules and packages of a folder of this package, sorted, without importing any.
 
-    Names that begin with `_` are no choices, and neither is `common`, which holds what the others share.
+    Names that begin with `_` are left out, and so is `common`, which the other modules share.
 
     Args:
         folder: below `envknee`, such as "ask/samplers"
@@ -27,13 +27,10 @@ def names_in(folder: str) -> tuple[str, ...]:
 
 
 class NameIn:
-    """The type of a field that takes one of these names: `trainer: Annotated[str, NameIn("trainers")]`.
-
-    Pydantic and the JSON schema treat it as a `Literal` of them.
-    """
+    """A `Literal` of the names in some folders: `trainer: Annotated[str, NameIn("trainers")]`."""
 
     def __init__(self, *folders: str) -> None:
-        """Take the names of one folder, or of several."""
+        """Collect the names."""
         self.names = sorted(name for folder in folders for name in names_in(folder))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:

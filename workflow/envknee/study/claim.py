@@ -1,6 +1,6 @@
-"""A results folder belongs to one study, one sweep at a time.
+"""A results folder belongs to one study. One sweep at a time may work in it.
 
-Input: a study and its folder. Output: study.json in it, and a lock held until the process ends (even by SIGKILL).
+Input: a study and its folder. Output: study.json in it, and a lock that ends with the process, even after SIGKILL.
 """
 
 import fcntl
@@ -23,10 +23,10 @@ RAISE = " For more repeats of a measured study leave `repeats` as it was, and se
 
 
 def check(study: Study, folder: StudyFolder) -> None:
-    """Make sure that the folder can be written to, and that trials already in it were asked for by this study.
+    """Make sure that the folder is writable, and that trials already in it belong to this study.
 
     Raises:
-        UserError: names the folder, or lists the keys that differ with the value measured with and the value now.
+        UserError: names the folder, or lists the keys that differ: the measured value, and the value now.
     """
     if folder.root.exists() and not os.access(folder.root, os.W_OK):
         raise UserError(
@@ -54,7 +54,7 @@ def check(study: Study, folder: StudyFolder) -> None:
 
 
 def take(study: Study, folder: StudyFolder) -> IO[str]:
-    """Write study.json and lock the folder; the lock lasts as long as the returned file stays open.
+    """Write study.json and lock the folder. The lock lasts as long as the returned file stays open.
 
     Raises:
         UserError: when the folder belongs to another study, another sweep works in it, or its file system has no locks.
@@ -83,7 +83,7 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
 
 
 def write_study(study: Study, folder: StudyFolder) -> None:
-    """Write study.json where it is missing or another; only its owner may read one whose tracking address holds a password."""
+    """Write study.json if it is missing or different. If the tracking address may hold a password, only the owner may read it."""
     text, is_secret = canonical_json(study), study.tracking.may_hold_password
     if not folder.study.exists() or folder.study.read_text(encoding="utf-8") != text:
         write_atomically(folder.study, text, SECRET if is_secret else READABLE)
@@ -93,13 +93,13 @@ def write_study(study: Study, folder: StudyFolder) -> None:
 
 @contextmanager
 def only_launcher_of(trial: TrialFolder) -> Iterator[None]:
-    """Hold the trial's lock; wait while another launcher (of a sweep that was killed, say) still measures it."""
+    """Hold the trial's lock. Wait while another launcher still measures the trial, such as one of a killed sweep."""
     with locked(trial.lock, f"{trial.root}: still running under an earlier sweep; waiting for its result"):
         yield
 
 
 def wait_for_trials(folder: StudyFolder) -> None:
-    """Wait for trials of this study that still run here under a sweep that was killed: others beside them would be measured wrongly."""
+    """Wait for trials that a killed sweep left running on this machine: they would slow down new trials beside them."""
     for path in folder.trial_files(".lock"):
         trial = TrialFolder(path.parent)
         if not trial.record.exists():

@@ -1,6 +1,6 @@
-"""A foreign command: the program of an arm with `trainer: command`, and where the rows of its log come from.
+"""A foreign command: the program of an arm with `trainer: command`, and how its log is read.
 
-Input: an arm's `command:` section. Output: `Command`, complete: what a preset says has been filled in. Pure but for presets' files.
+Input: an arm's `command:` section. Output: `Command`, with the preset's values filled in. Pure, except that presets are files.
 """
 
 import re
@@ -14,7 +14,7 @@ from envknee.study.errors import nearest
 from envknee.study.rules import Positive, Seconds, Strict
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
-"""`{num_envs}`; braces that stand twice are braces. Any other brace is itself, as in JSON."""
+"""`{num_envs}`. Doubled braces stand for single ones; any other brace is kept, as in JSON."""
 
 PLACEHOLDERS = {
     "num_envs": "environments on each GPU",
@@ -33,16 +33,16 @@ PLACEHOLDERS = {
     "gpu_ids": "'all', or 'None' on a CPU (mjlab's words)",
     "run_dir": "the folder that the command runs in",
 }
-"""What may stand in an argument or a variable, and what it becomes."""
+"""Placeholders in arguments and environment variables, and their values."""
 
 OF_A_BATCH = frozenset({"batch_size", "batch_envs", "num_mini_batches"})
-"""Those that `batch_size: library` has no value for."""
+"""Placeholders without a value under `batch_size: library`."""
 
 Told = Literal[
     "fps", "fps_env_step", "fps_env_step_inference", "env_step_s", "collect_s", "learn_s",
     "reward", "episode_length", "learning_rate", "action_std",
 ]  # fmt: skip
-"""What a program may tell of an iteration. Seconds are those of one iteration."""
+"""Quantities that a program may log in each iteration. Seconds are per iteration."""
 
 
 def _words(value: Any) -> Any:
@@ -57,56 +57,57 @@ def _pattern(text: str) -> str:
     return text
 
 
-def unknown_placeholders(texts: Iterable[str]) -> list[str]:
-    """Return what stands in braces in `texts` and has no meaning, each once. Pure."""
-    named = {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
-    return sorted(named - PLACEHOLDERS.keys())
+def placeholders(texts: Iterable[str]) -> set[str]:
+    """Return the names in braces in `texts`."""
+    return {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
 
 
 ELSEWHERE = "elsewhere"
-"""Validation context of a study that somebody else made."""
+"""Validation context for a study made on another machine: no preset file is read."""
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
 
 
 class Rows(Strict):
-    """Where the rows of a foreign command come from."""
+    """Source of the rows of a foreign command."""
 
     source: Literal["tensorboard", "jsonl", "csv", "regex"] = Field(
-        description="TensorBoard's events, a file of JSON lines, a CSV file, or what the command prints."
+        description="TensorBoard's events, a file of JSON lines, a CSV file, or the command's output."
     )
     path: str = Field(
         default="**/events.out.tfevents.*",
         min_length=1,
-        description="The file, or a pattern of files, below the folder that the command runs in.",
+        description="The file, or a pattern of files, below the command's working folder.",
     )
     patterns: list[Pattern] = Field(
         default=[],
         description="With source: regex, expressions with named groups (step, time, fps, reward, ...). The first one begins a row.",
     )
     step: Literal["iterations", "frames", "env_steps"] = Field(
-        description="What the log counts: rollouts, transitions of all environments, or steps of each environment."
+        description="Unit of the log's steps: rollouts, transitions of all environments, or steps of each environment."
     )
     step_name: str = Field(default="step", description="With jsonl and csv, the field that holds the step.")
     time_name: str | None = Field(
         default=None,
-        description="With jsonl and csv, the field with the time in seconds; without it, when the line appears.",
+        description="With jsonl and csv, the field with the time in seconds; without it, the time at which the line"
+        " appears.",
     )
     row: Names | None = Field(
         default=None,
-        description="With tensorboard, the tag that comes once per row; without it, the first of `names` that is told.",
+        description="With tensorboard, the tag that appears once per row; without it, the first of `names` in the log.",
     )
     names: dict[Told, Names] = Field(
         default={},
-        description="What the log calls fps, collect_s, learn_s, reward, ...; of several names the first that is told.",
+        description="The log's names for fps, collect_s, learn_s, reward, ...; of several names, the first in the log"
+        " counts.",
     )
     losses: dict[str, str] = Field(
-        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's."
+        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's name."
     )
     reward_is: Literal["average", "episode"] = Field(
         default="average",
-        description="Whether the reward is the program's own running average, or the return of one episode each.",
+        description="Whether the reward is the program's running average, or the return of a single episode.",
     )
 
     @model_validator(mode="after")
@@ -128,44 +129,46 @@ class Rows(Strict):
         return self
 
     def tells(self, what: Told) -> bool:
-        """Tell whether the log is said to hold something."""
+        """Tell whether the log holds a quantity, according to this section."""
         return what in self.names or any(what in re.compile(pattern).groupindex for pattern in self.patterns)
 
 
 class Command(Strict):
-    """A program that somebody else wrote, to be measured unchanged."""
+    """A program of somebody else's, measured unchanged."""
 
     preset: str | None = Field(
-        default=None, description="A preset (`envknee presets`), which fills what does not stand here."
+        default=None, description="A preset (`envknee presets`), which supplies the keys that are not set here."
     )
     argv: Annotated[list[str], Field(min_length=1)] = Field(
         description="The program and its arguments, without a shell. {num_envs} and the like are filled in."
     )
-    arguments: list[str] = Field(default=[], description="Arguments behind argv; as a rule the preset's.")
-    batch_arguments: list[str] = Field(default=[], description="More of them, left out with batch_size: library.")
-    env: dict[str, str] = Field(default={}, description="Environment variables, placeholders included.")
+    arguments: list[str] = Field(default=[], description="Arguments after argv, usually from the preset.")
+    batch_arguments: list[str] = Field(default=[], description="More arguments, omitted with batch_size: library.")
+    env: dict[str, str] = Field(default={}, description="Environment variables; they may hold placeholders.")
     rows: Rows
-    oom: list[Pattern] = Field(
-        default=[], description="Lines that tell of lack of memory, besides those that every trial knows."
-    )
+    oom: list[Pattern] = Field(default=[], description="Further texts in the output that mean out of memory.")
     invalid: dict[Pattern, str] = Field(
-        default={}, description="Lines that tell of a simulation that is fast but wrong, and what each means."
+        default={}, description="Texts in the output that mean a fast but wrong simulation, each with its meaning."
     )
-    first_row_s: Seconds = Field(default=900.0, description="Without a first row for so long the trial is given up.")
+    first_row_s: Seconds = Field(
+        default=900.0, description="The trial is ended if it has no row after this many seconds."
+    )
     hang_s: Seconds = Field(
         default=60.0,
-        description="Without a row for so long, and for ten median intervals, the command hangs and is ended.",
+        description="The command counts as hanging, and is ended, without a row for this long and for ten median"
+        " intervals.",
     )
     learning_iterations: Positive = Field(
-        default=100_000, description="{iterations} of a learning trial, which its target or its budget ends before."
+        default=100_000,
+        description="{iterations} of a learning trial, so many that its target or budget ends it first.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _with_preset(cls, value: Any, info: ValidationInfo) -> Any:
-        """Fill in what a preset says: the whole command is in the results, and a preset that changes later changes nothing.
+        """Fill in the preset's values. Results hold the whole command, so a later change of the preset changes nothing.
 
-        A file is not named there: elsewhere it is missing, or another. A study of somebody else (`ELSEWHERE`) reads none.
+        The path of a preset's copy is dropped: on another machine that file is missing or different.
         """
         name = value.get("preset") if isinstance(value, dict) else None
         if not isinstance(name, str):
@@ -181,7 +184,7 @@ class Command(Strict):
 
     @model_validator(mode="after")
     def _placeholders_exist(self) -> "Command":
-        for name in unknown_placeholders(self.texts):
+        for name in sorted(placeholders(self.texts) - PLACEHOLDERS.keys()):
             raise ValueError(
                 f"{{{name}}} is no placeholder{nearest(name, PLACEHOLDERS)}. Legal: {', '.join(PLACEHOLDERS)}. Write {{{{{name}}}}} for"
                 " the braces themselves"
@@ -193,12 +196,7 @@ class Command(Strict):
         """Everything in which placeholders are filled."""
         return [*self.argv, *self.arguments, *self.batch_arguments, *self.env.values()]
 
-    @staticmethod
-    def placeholders(texts: Iterable[str]) -> set[str]:
-        """Return the placeholders that stand in texts."""
-        return {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
-
     @property
     def needs_batch_size(self) -> list[str]:
-        """Placeholders that always stand in it and have no value with batch_size: library."""
-        return sorted(self.placeholders([*self.argv, *self.arguments, *self.env.values()]) & OF_A_BATCH)
+        """Placeholders of this command without a value under `batch_size: library`."""
+        return sorted(placeholders([*self.argv, *self.arguments, *self.env.values()]) & OF_A_BATCH)

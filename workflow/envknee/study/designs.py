@@ -1,7 +1,7 @@
-"""Seeds that depend on their keys alone, as do shuffles.
+"""Seeds and shuffles that depend on a key alone.
 
-Input: words that say what a seed is for. Output: seeds, points in order. Pure; sha256 throughout, so that nothing depends on
-the version of Python or the order of a set.
+Input: words that say what a seed is for. Output: seeds, points in order. Pure. They come from sha256, so they do not depend on
+Python's version or on the order of a set.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ def shuffled(points: Iterable[Point], *key: int | str | None) -> list[Point]:
 
 
 def block_order(points: Iterable[Point], study: Study, arm: str, kind: Kind, repeat: int) -> list[Point]:
-    """Return the points of repeat 0 in the order in which a later repeat of an arm runs them: a randomized block."""
+    """Return the points of repeat 0 in a later repeat's order: a randomized block."""
     return shuffled(points, study.seed, "block", arm, kind, repeat)
 
 
 def williams(points: Sequence[Point], row: int, *key: int | str | None) -> list[Point]:
-    """Return `points` in one order of a Williams design: over all its rows each point follows each other one equally often.
+    """Return `points` in the order of one row of a Williams design: over all rows, each point follows each other one equally often.
 
-    So that what a size leaves behind in a process meets every other size alike. Which row comes when, and which point stands where
-    in the design, depend on `key` alone.
+    So what a size leaves behind in a process affects every other size alike. `key` alone decides the order of the rows and the
+    place of each point.
 
     Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects of treatments, 1949. For an even
     number of points it has as many rows; for an odd number each is followed by its reverse.

@@ -1,6 +1,6 @@
-"""Errors that a user can act on, printed in one place.
+"""Errors that a user can act on.
 
-Input: exceptions raised anywhere in a command. Output: one message on stderr and an exit status.
+Input: exceptions raised anywhere in a command. Output: one message on stderr, and an exit status.
 """
 
 import difflib
@@ -8,17 +8,20 @@ import os
 import select
 import signal
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 
 EXIT_USER_ERROR = 2
-"""Exit status of a command that was stopped by something its user can mend."""
-
+"""Exit status after a `UserError`."""
 
 STANDARD_OUTPUT = 1
 
+CONTROL = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+"""Unicode's categories of control, format, private and surrogate characters, and of line separators."""
+
 
 class UserError(Exception):
-    """Something the user can mend. The text states the value, what was expected, and what to do next."""
+    """An error that the user can fix. The text states the value, what was expected, and what to do next."""
 
 
 def nearest(word: str, legal: Iterable[str]) -> str:
@@ -27,18 +30,32 @@ def nearest(word: str, legal: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def tell(error: UserError) -> None:
-    """Print an error; what it quotes of files cannot steer the terminal."""
-    text = "".join(character if character.isprintable() or character in "\n\t" else "?" for character in str(error))
-    print(f"envknee: {text}", file=sys.stderr, flush=True)
+def printable(text: str, kept: str = "") -> str:
+    """Return text that cannot move a terminal's cursor, change its colours or reverse text: without control characters.
+
+    Line breaks and tabs become spaces, except those in `kept`.
+    """
+    return "".join(
+        character
+        if character in kept or unicodedata.category(character) not in CONTROL
+        else " "
+        if character in "\n\r\t"
+        else ""
+        for character in text
+    )
+
+
+def tell(error: object) -> None:
+    """Print an error on stderr, without the control characters of files that it quotes."""
+    print("envknee:", printable(str(error), kept="\n\t"), file=sys.stderr, flush=True)
 
 
 def run_command(main: Callable[[], int | None], program: str | None = None) -> None:
-    """Run a command's `main` and exit: a `UserError` or a failed file operation becomes a message, not a traceback.
+    """Run a command's `main` and exit. A `UserError` or a failed file operation becomes a message, not a traceback.
 
     `program` is what a user typed, for argparse's usage line.
     """
-    # Before Python 3.14 argparse took the file's name, which nobody types.
+    # Before Python 3.14, argparse shows the file's name, which nobody types.
     if program is not None:
         sys.argv[0] = program
     elif spec := sys.modules["__main__"].__spec__:
@@ -53,17 +70,16 @@ def run_command(main: Callable[[], int | None], program: str | None = None) -> N
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             sys.exit(128 + signal.SIGPIPE)
         what = f"{error.filename}: " if error.filename else ""
-        print(
-            f"envknee: {what}{error.strerror or error}. Finished trials are untouched;"
-            " mend the cause (space, permissions, path) and run the same command again.",
-            file=sys.stderr,
+        tell(
+            f"{what}{error.strerror or error}. Finished trials are untouched;"
+            " mend the cause (space, permissions, path) and run the same command again."
         )
         status = EXIT_USER_ERROR
     sys.exit(status)
 
 
 def _nobody_reads() -> bool:
-    """Tell whether whoever read what this process prints has gone (`| head`), and let nothing more be said about that."""
+    """Tell whether the reader of standard output has gone (`| head`). If so, discard what Python still prints."""
     printed = select.poll()
     printed.register(STANDARD_OUTPUT, 0)
     if not any(events & select.POLLERR for _, events in printed.poll(0)):

@@ -1,4 +1,4 @@
-"""How files are written: whole or not at all, the same bytes for the same content."""
+"""Files are written whole or not at all. The same content gives the same bytes."""
 
 import errno
 import hashlib
@@ -16,10 +16,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def canonical_json(value: Any) -> str:
-    """Return `value` (a pydantic model or plain data) as JSON text that is the same bytes for the same content.
+    """Return `value` (a pydantic model or plain data) as JSON text with sorted keys.
 
     Raises:
-        ValueError: when a number is NaN or infinite: a measurement that is missing must be None, never NaN.
+        ValueError: when a number is NaN or infinite; a missing measurement must be None.
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
@@ -27,17 +27,18 @@ def canonical_json(value: Any) -> str:
 
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 READABLE, SECRET = 0o666, 0o600
-"""Modes of a file for whomever the umask lets read it, and of one for its owner alone."""
+"""Modes of new files: for everyone whom the umask admits, and for the owner alone."""
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = READABLE) -> None:
-    """Write `content` to `path` so that a reader, a crash or a power cut leaves the old file or the new one, whole.
+    """Write `content` to `path`. A reader, a crash or a power cut meets the old file or the new one, never a part.
 
-    The process's umask takes from `mode`, as from that of every other new file.
+    The umask applies to `mode`.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -54,7 +55,7 @@ def write_atomically(path: Path, content: str | bytes, mode: int = READABLE) -> 
 
 
 def sync(path: Path) -> None:
-    """Wait until what was written to a file, or named in a folder, is on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -69,7 +70,7 @@ def read_model(path: Path, model: type[Model], remedy: str) -> Model:
     """Read the JSON file `path` into the frozen `model`.
 
     Raises:
-        UserError: when the file is missing, truncated or does not fit; it ends with `remedy`, what to do about it.
+        UserError: when the file is missing, truncated or does not fit. It ends with `remedy`: what to do.
     """
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))

@@ -4,32 +4,17 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from envknee.study.command import Command, Rows
 from envknee.study.errors import UserError, nearest, run_command
-from envknee.study.model import (
-    Adaptive,
-    Arm,
-    Decide,
-    Inject,
-    Learning,
-    Memory,
-    Replay,
-    Study,
-    Task,
-    Throughput,
-    Tracking,
-)
-from envknee.study.scaling_rule import Scaling
-from envknee.study.sweep import UntilDecided
+from envknee.study.model import Study
 
 
 def parse_study(data: Any, source: str = "the study", context: str | None = None) -> Study:
-    """Return the study described by plain data; with context `ELSEWHERE`, of one that somebody else made, no file is read.
+    """Return the study described by plain data. With `context=ELSEWHERE` (a study of another machine) no file is read.
 
     Raises:
         UserError: names each wrong key with its value, what was expected, and the nearest legal key.
@@ -46,17 +31,17 @@ def parse_study(data: Any, source: str = "the study", context: str | None = None
 
 
 MOST_BYTES = 1_000_000
-"""Of a study file; those in config/studies have 2,000."""
+"""Largest study file; those in config/studies have 2,000 bytes."""
 
 MOST_NODES = 10_000
-"""Keys and values of a study file, each alias counted with all that it stands for."""
+"""Most keys and values of a study file, with aliases written out."""
 
 
 class OneOfEach(yaml.SafeLoader):
-    """YAML in which no key may stand twice (PyYAML would take the last one silently), and aliases do not grow without end."""
+    """YAML that refuses a repeated key (PyYAML silently takes the last one) and aliases that expand without end."""
 
     def get_single_node(self) -> Any:
-        """Read the file's one document."""
+        """Read the document, and count its keys and values."""
         document = super().get_single_node()
         if document is not None and _expanded(document, {}) > MOST_NODES:
             raise yaml.MarkedYAMLError(
@@ -79,9 +64,9 @@ class OneOfEach(yaml.SafeLoader):
 
 
 def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many nodes there are with each alias written out."""
+    """Return the number of nodes with aliases written out, at most MOST_NODES + 1."""
     if id(node) not in known:
-        known[id(node)] = MOST_NODES + 1  # of a node within itself, which never ends
+        known[id(node)] = MOST_NODES + 1  # for a node that contains itself
         children = [child for item in node.value for child in (item if isinstance(item, tuple) else [item])]
         inner = sum(_expanded(child, known) for child in children if isinstance(child, yaml.Node))
         known[id(node)] = min(1 + inner, MOST_NODES + 1)
@@ -117,7 +102,7 @@ def json_schema() -> str:
 
 
 def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
-    """Turn one of pydantic's errors into a line: the key, what is wrong, what is legal.
+    """Return one of pydantic's errors as a line: the key, what is wrong, what is legal.
 
     Args:
         problem: an item of `ValidationError.errors()`
@@ -135,7 +120,7 @@ def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
         message = f"expected keys with values: {', '.join(legal_keys(location))}"
     elif problem["type"] == "too_short":
         message = "expected at least one"
-    # What a whole section does wrong names its values itself.
+    # The error of a whole section names the values itself.
     is_section = location in (["throughput"], ["learning"]) or (
         location[:1] == ["arms"] and (len(location) == 2 or location[2:] == ["scaling"])
     )
@@ -147,24 +132,17 @@ def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
 def _legal_keys(location: list[str]) -> list[str]:
     """Return the keys that are legal at a place in the study."""
     model: type[BaseModel] = Study
-    sections: dict[str, type[BaseModel]] = {
-        "task": Task, "throughput": Throughput, "learning": Learning, "decide": Decide, "tracking": Tracking,
-        "replay": Replay,
-    }  # fmt: skip
-    parts: dict[str, type[BaseModel]] = {
-        "inject": Inject,
-        "memory": Memory,
-        "adaptive": Adaptive,
-        "until_decided": UntilDecided,
-        "scaling": Scaling,
-        "command": Command,
-        "rows": Rows,
-    }
-    if location:
-        # An arm may be called like a part: its own parts stand one place further on.
-        within = location[2:] if location[0] == "arms" else location[1:]
-        model = parts[within[-1]] if within else sections.get(location[0], Arm)
+    for place, key in enumerate(location):
+        if location[0] != "arms" or place != 1:  # an arm's name is no field
+            model = _model_in(model.model_fields[key].annotation) or model
     return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in a field's type, such as `Arm` in `dict[str, Arm]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 def main() -> None:

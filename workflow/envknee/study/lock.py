@@ -1,6 +1,6 @@
-"""A lock on a file, for processes that would write the same things: the second one waits, and says so.
+"""A lock on a file, for processes that would write the same files: the second one prints a line and waits.
 
-Input: a path. Output: the open file, locked until the process ends, however it ends.
+Input: a path. Output: the open file. The lock ends with the process, even after SIGKILL.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ POLL_S = 0.5
 
 @contextmanager
 def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
-    """Hold the lock of a file; `waits` is what to say where another process holds it."""
+    """Hold the lock of a file. While another process holds it, print `waits` once and wait."""
     with try_locked(path, lambda: False, waits) as stream:
         assert stream is not None, "nobody gives up"
         yield stream
@@ -24,8 +24,8 @@ def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
 
 @contextmanager
 def try_locked(path: Path, given_up: Callable[[], bool], waits: str | None = None) -> Iterator[IO[str] | None]:
-    """Hold the lock of a file, or give None when `given_up` says so before another process leaves it."""
-    waits = waits or f"Another publisher is at work; waiting for {path}"
+    """Like `locked`, but yield None when `given_up` returns True before the lock is free."""
+    waits = waits or f"Another process holds {path}; waiting for it"
     with path.open("a+", encoding="utf-8") as stream:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A study as frozen models: what is measured in which arms, then decided how."""
+"""A study as frozen models: what is measured, in which arms, and how it is decided."""
 
 import hashlib
 from typing import Annotated, Any
@@ -33,21 +33,21 @@ class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
-        default=0.10, description="A doubling that gains less than this has stopped paying."
+        default=0.10, description="A doubling that gains less than this no longer pays."
     )
     delta_learning: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
         default=0.25,
-        description="The same for the seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
+        description="The same for seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
     )
     confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Of every interval and of each one-sided bound."
+        default=0.95, description="Confidence of every interval and one-sided bound."
     )
     memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = Field(
         default=0.05, description="Share of the memory to keep free."
     )
     baseline: str | None = Field(
         default=None,
-        description="An arm: each other one is judged by what it buys beside this, in environments that fit and in FPS.",
+        description="An arm with which the others are compared, in environments that fit and in FPS.",
         exclude_if=lambda value: value is None,
     )
 
@@ -67,38 +67,38 @@ class Tracking(Strict):
 
     @property
     def digest(self) -> str | None:
-        """Changes when the URI does, and tells nothing of a password in it."""
+        """Hash of the URI, which reveals no password in it."""
         return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
 
 
 class Replay(Strict):
-    """Which recorded requests a study runs again, in place of asking for its own. Written by `envknee.after.replay`."""
+    """Recorded requests that a study runs again, in place of its own. Written by `envknee.after.replay`."""
 
-    of: str = Field(description="The study that they were recorded in.")
-    trials: Positive = Field(description="How many there are: trials 0, 1, ... of that study.")
-    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of replayed.jsonl in the results' folder.")
+    of: str = Field(description="The study in which they were recorded.")
+    trials: Positive = Field(description="Number of requests: trials 0, 1, ... of that study.")
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Hash of replayed.jsonl in the results folder.")
 
 
 MOST_TRIALS = 100_000
-"""Of a study: 20 days of trials that take 20 s each."""
+"""Largest study: 20 days of trials that take 20 s each."""
 
 
 class Study(Strict):
-    """One study: everything it produces is under results/<study>/."""
+    """One study. Everything that it produces is under results/<study>/."""
 
     study: Annotated[str, BeforeValidator(study_name)] = Field(
         description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
     )
     seed: Annotated[int, Field(ge=0)] = Field(default=1, description="Every other seed is derived from this one.")
-    window: Positive = Field(default=2, description="Request n is asked knowing the records up to n - window.")
+    window: Positive = Field(default=2, description="Request n may use the records of trials up to n - window.")
     slots: Positive = Field(
-        default=1, description="Trials that run side by side (locally: at most one per GPU, one on a CPU)."
+        default=1, description="Trials that run at the same time (locally: at most one per GPU, or one on a CPU)."
     )
     phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
         default="sampled",
         description="Resolve one environment step in four into physics, render and observation; 'off': none.",
     )
-    # What is new since the first results is left out of study.json where it has its default: those stay as they are.
+    # A field that is newer than the first results is left out of study.json at its default, so that old files stay the same.
     runtime: Runtime = Field(
         default="host",
         description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
@@ -107,14 +107,14 @@ class Study(Strict):
     image: str | None = Field(
         default=None,
         min_length=1,
-        description="With runtime: apptainer a file, an image that is already built; without it containers/isaaclab.sif"
-        " is built. With runtime: docker the name of an image that docker or podman has.",
+        description="With runtime: apptainer, the file of an existing image; without it, containers/isaaclab.sif is"
+        " built. With runtime: docker, the name of an image that docker or podman has.",
         exclude_if=lambda value: value is None,
     )
     architectures: list[Architecture] | None = Field(
         default=None,
-        description="GPUs that the image gets kernels for when it is built, such as 90 for sm_90 (H100); without it 80, 86,"
-        " 89, 90, 100 and 120, and none for an image without CUDA. Others compile them in each trial.",
+        description="GPU architectures whose kernels are compiled into the image, such as 90 for sm_90 (H100); without"
+        " it 80, 86, 89, 90, 100 and 120, or none for an image without CUDA. Other GPUs compile them in each trial.",
         exclude_if=lambda value: value is None,
     )
     replay: Replay | None = Field(
@@ -132,7 +132,7 @@ class Study(Strict):
     @model_validator(mode="before")
     @classmethod
     def _of_commands_alone(cls, value: Any) -> Any:
-        """Where every arm is a foreign command, nothing of Isaac Lab's defaults is meant: no phases, and the command for a task."""
+        """If every arm is a foreign command, the defaults are no phases and `task: foreign`, not Isaac Lab's."""
         arms = value.get("arms") if isinstance(value, dict) else None
         if not isinstance(arms, dict) or not arms:
             return value
@@ -227,18 +227,24 @@ class Study(Strict):
         return self
 
     def sweep(self, kind: Kind) -> Sweep | None:
-        """Return the section of one kind of trial, or None when the study has none."""
+        """Return the section of one kind of trial, or None."""
         return self.throughput if kind == "throughput" else self.learning
+
+    def section(self, kind: Kind) -> Sweep:
+        """Return the section of a trial of the plan, which there is."""
+        sweep = self.sweep(kind)
+        assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
+        return sweep
 
     @property
     def world_sizes(self) -> frozenset[int]:
-        """Ranks per trial, over all arms that run points as listed: a point must be legal for each."""
+        """Numbers of ranks per trial, over all arms without a scaling rule. A point must be legal for each of them."""
         return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
 
     def measured_part(self) -> dict[str, Any]:
-        """Return the part of the study that decides what is measured: a results folder belongs to exactly one.
+        """Return the part of the study that decides what is measured; it must stay the same in a results folder.
 
-        `more_repeats` is not in it: it only adds trials behind those that are there.
+        `more_repeats` is not in it, because it only adds trials after the others.
         """
         later = {"more_repeats": True}
         return self.model_dump(
@@ -250,5 +256,5 @@ class Study(Strict):
         )
 
     def shareable(self) -> "Study":
-        """Return the study without its tracking store, whose address may hold a password: for copies that leave this machine."""
+        """Return the study for copies that leave this machine: without the tracking address, which may hold a password."""
         return self.model_copy(update={"tracking": Tracking()})

@@ -1,7 +1,7 @@
-"""Set any field of an environment's or agent's configuration by its dotted name, checked before anything starts.
+"""Set fields of an environment's or agent's configuration by their dotted names.
 
 Input: a configuration object (nested attributes or dictionaries) and `{"scene.tiled_camera.width": 64}`.
-Output: the same object, changed in place. Pure otherwise; knows nothing of Isaac Lab.
+Output: the same object, changed in place. Does not import Isaac Lab.
 """
 
 import dataclasses
@@ -31,10 +31,10 @@ def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overr
 
 
 def refuse_the_studys(overrides: Overrides, fields: Iterable[str], root: str) -> None:
-    """Refuse to set what a request decides: its record would tell of another trial than the one that ran.
+    """Refuse overrides of `fields`, which a request decides: the record would not describe the trial that ran.
 
     Raises:
-        UserError: names the first of `fields` that is set, its value, and the keys of a study that are there for it.
+        UserError: names the first such override, its value, and the study's keys to use instead.
     """
     for name in sorted(set(fields) & overrides.keys()):
         raise UserError(
@@ -44,10 +44,10 @@ def refuse_the_studys(overrides: Overrides, fields: Iterable[str], root: str) ->
 
 
 def apply_overrides(config: Any, overrides: Overrides, root: str) -> None:
-    """Set each named field of `config`; `root` ('env' or 'agent') only names the configuration in errors.
+    """Set each named field of `config`. Errors name the configuration as `root` ('env' or 'agent').
 
     Raises:
-        UserError: names the first part of the path that is no field (with the nearest that is), or the type expected.
+        UserError: names the first part of the path that is no field and the nearest field, or the expected type.
     """
     for name, value in overrides.items():
         *parents, field = name.split(".")
@@ -75,11 +75,11 @@ def _get(holder: Any, field: str, name: str, path: str) -> Any:
 
 
 def _converted(value: OverrideValue, current: Any, name: str) -> Any:
-    """Return `value` in the type of the field's `current` value: 1 for 1.0, a list for a tuple; None fits everywhere."""
+    """Return `value` in the type of the field's `current` value: 1 becomes 1.0, a list a tuple. None fits everywhere."""
     if current is None or current is dataclasses.MISSING or value is None:
         return value
     if isinstance(current, str) and EXPONENT.fullmatch(current):
-        current = float(current)  # a task's own YAML: PyYAML takes 1e-4 for a text
+        current = float(current)  # PyYAML reads 1e-4 in a task's own YAML as text
     if isinstance(current, float) and type(value) is int:
         return float(value)
     if isinstance(current, tuple) and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Where everything of a study lies, named here alone."""
+"""Paths of a study's files. No other module names them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,33 +6,33 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """The files of one study, results/<study>/. Paths are named here and nowhere else."""
+    """The files of one study, results/<study>/."""
 
     root: Path
 
     @property
     def study(self) -> Path:
-        """The part of the configuration that these results were measured with."""
+        """The study that these results were measured with."""
         return self.root / "study.json"
 
     @property
     def resolved(self) -> Path:
-        """Every field of every arm's environment and agent, as checked before the first trial."""
+        """Every field of each arm's environment and agent, as checked before the first trial."""
         return self.root / "resolved.yaml"
 
     @property
     def image(self) -> Path:
-        """Which image `runtime: docker` runs trials in."""
+        """The image in which `runtime: docker` runs trials."""
         return self.root / "image.json"
 
     @property
     def replayed(self) -> Path:
-        """The requests that a replay runs again, a line each, as another study recorded them."""
+        """The requests that a replay runs again, one per line."""
         return self.root / "replayed.jsonl"
 
     @property
     def closing(self) -> Path:
-        """Names the SLURM job in which no further trial begins, because it ends soon."""
+        """Names the SLURM job that ends soon, so that no further trial begins in it."""
         return self.root / ".closing"
 
     @property
@@ -45,7 +45,7 @@ class StudyFolder:
         return TrialFolder(self.trials / f"{number:04d}")
 
     def trial_files(self, name: str) -> list[Path]:
-        """Return the file `name` of every trial that has it, by number. A copy (`0007.old`, `00007`) is no trial."""
+        """Return the file `name` of every trial that has it, sorted by number. A copy (`0007.old`, `00007`) is no trial."""
         return sorted(path for path in self.trials.glob(f"*/{name}") if number_of(path.parent) is not None)
 
     @property
@@ -65,7 +65,7 @@ class StudyFolder:
 
     @property
     def published(self) -> Path:
-        """What was sent to MLflow, and where."""
+        """Record of what was sent to MLflow, with addresses."""
         return self.root / "published.json"
 
     @property
@@ -75,7 +75,7 @@ class StudyFolder:
 
 
 def number_of(trial: Path) -> int | None:
-    """Return the number that a trial's folder is named by; None where no trial has that name."""
+    """Return a trial's number from its folder's name; None for another folder."""
     name = trial.name
     return int(name) if name.isascii() and name.isdecimal() and name == f"{int(name):04d}" else None
 
@@ -88,7 +88,7 @@ class TrialFolder:
 
     @property
     def request(self) -> Path:
-        """What to run."""
+        """The trial's request."""
         return self.root / "request.json"
 
     @property
@@ -98,51 +98,51 @@ class TrialFolder:
 
     @property
     def environment(self) -> Path:
-        """Where and with what the trial's process runs, known from its start."""
+        """Machine, devices and versions of the trial's process, written at its start."""
         return self.root / "environment.json"
 
     @property
     def outcome(self) -> Path:
-        """How the trial ended; exists only once it has."""
+        """How the trial ended; written at its end."""
         return self.root / "outcome.json"
 
     def rank_outcome(self, rank: int) -> Path:
-        """How one of several ranks ended; the outcome is made of them."""
+        """How one of several ranks ended; the outcome combines them."""
         return self.root / f"rank-{rank}.json"
 
     @property
     def cost(self) -> Path:
-        """What it took: GPUs, time, energy, its job. Missing in results of earlier versions and of refused trials."""
+        """The trial's GPUs, time, energy and job. Results of earlier versions and refused trials have none."""
         return self.root / "cost.json"
 
     @property
     def attempts(self) -> Path:
-        """Attempts without a result so far; there until one has a result."""
+        """Failed attempts so far; deleted once an attempt has a result."""
         return self.root / "attempts.json"
 
     @property
     def record(self) -> Path:
-        """The result, a pure function of request, metrics, outcome and cost."""
+        """The result, computed from request, metrics, outcome and cost."""
         return self.root / "record.json"
 
     @property
     def bundle(self) -> Path:
-        """The result as Isaac Lab's own benchmark writes it, where `envknee bundle` was run."""
+        """The result as Isaac Lab's own benchmark writes it (`envknee bundle`)."""
         return self.root / "training.json"
 
     @property
     def frames(self) -> Path:
-        """A sample of what the policy saw; only of the first repeat of a point that a camera looks at."""
+        """Frames that the policy saw: for tasks with a camera, in the first repeat of a point."""
         return self.root / "frames.png"
 
     @property
     def policy(self) -> Path:
-        """What a learning trial has learned, as TorchScript."""
+        """A learning trial's policy, as TorchScript."""
         return self.root / "policy.pt"
 
     @property
     def lock(self) -> Path:
-        """Locked for as long as a process measures this trial."""
+        """Locked while a process measures this trial."""
         return self.root / ".lock"
 
     @property

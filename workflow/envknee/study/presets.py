@@ -1,7 +1,7 @@
 """Presets of foreign commands: one YAML file each, which a user can copy and change.
 
-Input: a name, or a path that ends in .yaml. Output: what to fill into an arm's `command:`. A preset is read once, when a study is
-parsed: requests and results hold all that it said.
+Input: a name, or a path that ends in .yaml. Output: values for an arm's `command:`. A preset is read when a study is parsed;
+requests and results hold its values.
 
     envknee presets              list them
     envknee presets mjlab        print one, to be copied
@@ -20,29 +20,29 @@ FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
 
 
 class Preset(NamedTuple):
-    """What a file says."""
+    """The content of a preset's file."""
 
     about: str
-    """One line: which program, of which version."""
+    """One line: the program and its version."""
     install: str
-    """How the program is had, for people."""
+    """How to install the program, for people."""
     tested: str
-    """How the flags are known to be right."""
+    """How the flags were tested."""
     example: list[str]
-    """What a user types behind `--`."""
+    """The arguments that a user types after `--`."""
     horizon: int
-    """That the program's own default is, or near it."""
+    """The program's own default, or near it."""
     command: dict[str, Any]
     """Keys of a `command:` section."""
 
 
 def names() -> list[str]:
-    """Return the presets that come with envknee."""
+    """Return the names of envknee's own presets."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def is_file(name: str) -> bool:
-    """Tell whether a preset is named by the path of a copy."""
+    """Tell whether a preset's name is the path of a copy."""
     return name.endswith((".yaml", ".yml"))
 
 
@@ -51,7 +51,7 @@ def read(name: str) -> Preset:
     """Return a preset by its name, or by the path of a copy.
 
     Raises:
-        ValueError: names the nearest one, or what is wrong with the file. (Pydantic makes a line of a study's error of it.)
+        ValueError: names the nearest preset, or what is wrong with the file. Pydantic reports it with the study's other errors.
     """
     path = Path(name) if is_file(name) else FOLDER / f"{name}.yaml"
     if not is_file(name) and name not in names():

@@ -1,4 +1,4 @@
-"""Where the files beside the package lie: the Snakefile, its rules and captions. In a checkout beside it; in a wheel inside it."""
+"""The folder of the Snakefile, its rules and captions: beside the package in a checkout, inside it in a wheel."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""What a study would run, read or contact beyond envknee itself. Pure.
+"""What a study would run, read or contact outside envknee. Pure.
 
-Input: a study. Output: one `Reach` per field that does more than choose a number or a word. Who takes a study from somebody else
-decides on this list (`envknee.after.archive`).
+Input: a study. Output: a `Reach` for each field that does more than choose a number or a word. A user who receives a study from
+somebody else decides on this list (`envknee.after.archive`).
 """
 
 import re
@@ -12,8 +12,8 @@ from envknee.study.model import Study
 from envknee.study.rules import OverrideValue
 
 WORD = re.compile(r"[\w,+-]*", re.ASCII)
-"""A text that names nothing outside: `adaptive`, `newton_mjwarp`. Every other one may be code: RSL-RL and Isaac Lab import what
-has a dot or a colon, and skrl and Stable-Baselines3 evaluate expressions."""
+"""A text that names nothing outside: `adaptive`, `newton_mjwarp`. Any other text may be code: RSL-RL and Isaac Lab import names
+with a dot or a colon; skrl and Stable-Baselines3 evaluate expressions."""
 
 INSTALLED = re.compile(r"package:\w+(/(?!\.\.?/)[\w.-]+)+", re.ASCII)
 """A file inside an installed package."""
@@ -33,12 +33,8 @@ class Reach(NamedTuple):
         return f"{self.does} {self.value!r} ({repr(self.field)[1:-1]})"
 
 
-def reach_of(study: Study) -> list[Reach]:
-    """Return everything that a study would run, read and contact, in the order of its fields."""
-    return [*_of_task(study), *_of_settings(study)]
-
-
-def _of_task(study: Study) -> Iterator[Reach]:
+def reach_of(study: Study) -> Iterator[Reach]:
+    """Yield everything that a study would run, read and contact, in the order of its fields."""
     task = study.task
     if not WORD.fullmatch(task.id):
         yield Reach("runs", "task.id", task.id)
@@ -53,9 +49,6 @@ def _of_task(study: Study) -> Iterator[Reach]:
         if arm.command is not None:
             yield Reach("runs", f"arms.{name}.command", " ".join(arm.command.texts))
         yield from _of_overrides(f"arms.{name}.overrides", arm.overrides)
-
-
-def _of_settings(study: Study) -> Iterator[Reach]:
     if study.image is not None:
         yield Reach("runs", "image", study.image)
     if study.tracking.uri is not None:

@@ -1,4 +1,4 @@
-"""What a value in a study file may be, with what a reader of an error is told."""
+"""Types of the values in a study file, with their error messages."""
 
 import math
 import re
@@ -20,12 +20,12 @@ class Strict(BaseModel):
 
 
 def number(value: Any) -> Any:
-    """Read 3e-4 as the number that its writer meant: YAML 1.1 (PyYAML, also inside Snakemake) takes it for a string."""
+    """Read 3e-4 as a number: YAML 1.1 (PyYAML, also inside Snakemake) reads it as a string."""
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
 def _override(value: Any) -> Any:
-    """Check here what the union would report once per branch."""
+    """Check a value here: pydantic's union would report one error for each of its branches."""
     if isinstance(value, list):
         if any(item is None or isinstance(item, list) for item in value):
             raise ValueError(OVERRIDE_EXPECTED)
@@ -45,10 +45,10 @@ Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 Kind = Literal["throughput", "learning"]
 
 POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
-"""The folders whose files are the samplers: those that choose points, and those that choose repeats of them, too."""
+"""Folders of samplers: those that choose points, and those that choose points and repeats."""
 
 FIXED_DESIGNS = ("grid", "random", "sobol")
-"""Point samplers that ask no result: their points are known before the first trial, so that one process can measure several."""
+"""Point samplers that use no results. Their points are known beforehand, so one process can measure several."""
 
 PhaseSwitch = Literal["off", "sampled"]
 
@@ -59,11 +59,10 @@ Frontend = Literal["torch", "warp"]
 Runtime = Literal["host", "apptainer", "docker"]
 
 Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
-"""What both PyTorch's CUDA build and Warp's compiler know."""
-
+"""Compute capabilities that both PyTorch's CUDA build and Warp's compiler support."""
 
 RESERVED = ("archives", "mlartifacts", "slurm-logs")
-"""Folders in results/ that are no study's: unpacked archives, MLflow's files, logs of SLURM's jobs."""
+"""Folders in results/ that belong to no study: unpacked archives, MLflow's files, logs of SLURM's jobs."""
 
 
 def study_name(name: Any) -> Any:
@@ -85,12 +84,12 @@ def _gpus(value: Any) -> Any:
 
 
 def phase_switch(value: Any) -> Any:
-    """Read `phases: off`, which YAML 1.1 takes for false."""
-    return "off" if value is False else value  # YAML 1.1 reads off as false
+    """Read `phases: off`, which YAML 1.1 reads as false."""
+    return "off" if value is False else value
 
 
 LARGEST = 10**12
-"""Environments, steps or transitions: no machine has as many, and arithmetic with far longer numbers fails."""
+"""Most environments, steps or transitions. Far larger numbers overflow floats."""
 
 
 def _sizes(value: Any) -> Any:
@@ -132,7 +131,7 @@ SIZES_SCHEMA = {
         },
     ]
 }
-"""What `_sizes` takes, for editors that complete study files."""
+"""JSON schema of `_sizes`, for editors that complete study files."""
 BATCH_SIZES_SCHEMA = {"anyOf": [{"const": "library"}, *SIZES_SCHEMA["anyOf"]]}
 
 Positive = Annotated[int, Field(ge=1)]

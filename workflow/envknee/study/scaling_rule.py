@@ -1,6 +1,6 @@
-"""What else changes with num_envs: a rule, and every value that follows from it at one point.
+"""Scaling rules: how horizon, batch size, learning rate or epochs change with num_envs.
 
-Input: a rule with its base, and a point as the study lists it: horizon and batch_size hold at the base's num_envs. Output: the
+Input: a rule with its base, and a point as the study lists it (its horizon and batch_size apply at the base's num_envs). Output: the
 values that a trial runs with. Pure. With k = num_envs / base num_envs:
 
     library        batch x k: as many mini-batches as at the base
@@ -28,18 +28,19 @@ RATE_GROWS: frozenset[RuleName] = frozenset({"sqrt_lr", "linear_lr"})
 
 
 class Scaling(Strict):
-    """A rule and its base point. Horizon and batch size of the base are those that the study's sections list."""
+    """A rule and its base point. The study's sections list the base's horizons and batch sizes."""
 
     rule: RuleName = Field(
-        description="library: mini-batches fixed in number; fixed_batch: fixed in size; fixed_updates: as many optimizer steps in"
-        " an iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow; fixed_frames: horizon x num_envs stays."
+        description="library: fixed number of mini-batches; fixed_batch: fixed batch size; fixed_updates: fixed number"
+        " of optimizer steps per iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow;"
+        " fixed_frames: fixed horizon x num_envs."
     )
-    num_envs: Positive = Field(description="Of the base: here the rule changes nothing.")
+    num_envs: Positive = Field(description="num_envs of the base, at which the rule changes nothing.")
     learning_rate: Annotated[float, Field(gt=0), BeforeValidator(number)] | None = Field(
-        default=None, description="Of the base; without it the task's own. sqrt_lr and linear_lr need it."
+        default=None, description="Learning rate of the base; without it, the task's. sqrt_lr and linear_lr need it."
     )
     epochs: Positive | None = Field(
-        default=None, description="Of the base; without it the task's own. fixed_updates needs it."
+        default=None, description="Epochs of the base; without it, the task's own. fixed_updates needs it."
     )
 
     @model_validator(mode="after")
@@ -53,7 +54,7 @@ class Scaling(Strict):
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a trial runs with."""
+    """The settings of a trial."""
 
     horizon: int
     batch_size: int | None
@@ -64,12 +65,12 @@ class Scaled:
 
 
 def divides(batch_size: int, rollout: int, world_size: int) -> bool:
-    """Tell whether every rank can bring an equal part to each batch, and whole ones make up its rollout."""
+    """Tell whether batches divide into equal parts for all ranks, and a rank's rollout into whole parts."""
     return batch_size % world_size == 0 and rollout % (batch_size // world_size) == 0
 
 
 def scaled(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> Scaled:
-    """Return what a trial of an arm under a rule runs with.
+    """Return the values that a trial runs with under a scaling rule.
 
     Args:
         scaling: the rule and its base
@@ -124,7 +125,7 @@ def _not_legal(values: _Values, num_envs: int, world_size: int) -> str | None:
 
 
 def _what_is_legal(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int) -> str:
-    """Return the nearest num_envs that is legal; where the base itself is not, the nearest batch_size there."""
+    """Return a sentence with the nearest legal num_envs or, if the base itself is not legal, the nearest legal batch_size there."""
 
     def is_legal(envs: int, batch: int) -> bool:
         return _not_legal(_values(scaling, envs, horizon, batch), envs, world_size) is None
@@ -138,6 +139,6 @@ def _what_is_legal(scaling: Scaling, num_envs: int, horizon: int, batch_size: in
 
 
 def _around(size: int, most: int) -> Iterator[int]:
-    """Give the whole numbers from 1 to `most`, the nearest to `size` first."""
+    """Yield the whole numbers from 1 to `most`, the nearest to `size` first."""
     for distance in range(max(size, most)):
         yield from (number for number in dict.fromkeys((size - distance, size + distance)) if 1 <= number <= most)

@@ -1,4 +1,4 @@
-"""The legal points of a sweep. Computes every size that follows from a point, each in one function.
+"""The legal points of a sweep, the plan of a study, and every size that follows from a point.
 
 Input: the sizes listed in a study. Output: `Point`s. Pure.
 """
@@ -18,7 +18,7 @@ from envknee.study.scaling_rule import Scaled, divides, scaled
 class Point:
     """One place in the space of a sweep: num_envs of each rank, batch_size of all ranks together.
 
-    `batch_size` None stands for the library's own number of mini-batches.
+    `batch_size` None: the library's own number of mini-batches.
     """
 
     num_envs: int
@@ -56,16 +56,16 @@ def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: i
 def batch_transitions(
     num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
 ) -> float:
-    """Return the transitions that one rank brings to an optimizer step: what its memory must hold.
+    """Return the transitions of one rank in an optimizer step, which its memory must hold.
 
-    0 where nothing tells (the library's batch of a trial that never ran).
+    0 if unknown: the library's batch in a trial that never ran.
 
     Args:
         num_envs: of each rank
         horizon: environment steps
         batch_size: transitions of all ranks together; None for the library's own
-        mini_batches: optimizer steps per epoch that the library ran with
-        world_size: ranks, which bring equal parts
+        mini_batches: the library's optimizer steps per epoch
+        world_size: ranks, which have equal parts
     """
     if batch_size is not None:
         return batch_size / world_size
@@ -73,7 +73,7 @@ def batch_transitions(
 
 
 def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
-    """Tell whether the batch divides the rollout into whole mini-batches, with each of these numbers of ranks."""
+    """Tell whether the batch divides the rollout into whole mini-batches, for each number of ranks."""
     if point.batch_size is None:
         return True
     rollout = rollout_size(point.num_envs, point.horizon)
@@ -87,10 +87,9 @@ def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | No
 
 
 def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Point]:
-    """Return every point of a sweep that is legal with each of these numbers of ranks, in ascending order; maybe none.
+    """Return every point of a sweep that is legal with each number of ranks, in ascending order; maybe none.
 
-    All arms run the same points, so that they are compared point by point. What an arm under a rule makes of a point was checked
-    when the study was read.
+    All arms run the same points, so that they can be compared point by point. `plan` checks the values of arms with a scaling rule.
     """
     return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
 
@@ -100,7 +99,7 @@ def _every_point(sweep: Sweep) -> list[Point]:
 
 
 def left_out(study: Study) -> list[str]:
-    """Return a sentence for each section of a study that lists points which are not legal: they are not measured."""
+    """Return a sentence for each section of a study that lists illegal points, which are not measured."""
     sentences = []
     for kind in ("throughput", "learning"):
         sweep = study.sweep(kind)
@@ -121,8 +120,8 @@ def left_out(study: Study) -> list[str]:
 class Slot:
     """What the plan fixes about a trial before any point is chosen.
 
-    `index` counts within (arm, kind); `repeat` 0 chooses new points, later repeats run the same ones again. Where the sampler
-    chooses trials, the repeat follows with the point.
+    `index` counts within (arm, kind). Repeat 0 chooses new points; later repeats run the same points again. A sampler that
+    chooses trials decides the repeat, too.
     """
 
     number: int
@@ -131,13 +130,13 @@ class Slot:
     index: int
     repeat: int
     block: int | None = None
-    """Which of the study's blocks measures it; None: a process of its own."""
+    """The block that measures the trial; None: a process of its own."""
     chunk: int = 0
-    """Which part of a repeat's points that block has."""
+    """The part of a repeat's points that the block measures."""
     position: int = 0
-    """In its block."""
+    """The trial's place in its block."""
     again: bool = False
-    """Whether it measures the point of its block's first trial once more, which shows drift."""
+    """Whether the trial measures the point of its block's first trial once more, which shows drift."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -147,7 +146,7 @@ def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
 
 
 def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
-    """Return how many trials of a sweep each arm has at most: every point with all repeats, or what is enough to decide."""
+    """Return the most trials of a sweep that each arm has: every point with all repeats, or a searching sampler's limit."""
     every = points_asked(sweep, world_sizes) * sweep.repeats
     if not sweep.chooses_trials:
         return every
@@ -157,10 +156,10 @@ def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
 
 
 def as_run(arm: Arm, point: Point) -> Scaled:
-    """Return what a trial of an arm runs with at a point as the study lists it; without a rule that is the point itself.
+    """Return the values that a trial of an arm runs with at a listed point; without a scaling rule, the point itself.
 
     Raises:
-        ValueError: when the arm's rule makes no legal values of it.
+        ValueError: when the arm's rule gives illegal values.
     """
     if arm.scaling is None or point.batch_size is None:
         return Scaled(point.horizon, point.batch_size, None, None)
@@ -168,10 +167,10 @@ def as_run(arm: Arm, point: Point) -> Scaled:
 
 
 def _check_rules(study: Study) -> None:
-    """Make sure that every rule makes legal values of every point.
+    """Make sure that every scaling rule gives legal values at every point.
 
     Raises:
-        UserError: names the arm, the point, what is wrong with it, and the nearest that is legal.
+        UserError: names the arm, the point, what is wrong, and the nearest legal value.
     """
     for name, arm in study.arms.items():
         for sweep in filter(None, (study.throughput, study.learning)) if arm.scaling else ():
@@ -183,17 +182,17 @@ def _check_rules(study: Study) -> None:
 
 
 def plan(study: Study) -> list[Slot]:
-    """Return every trial of a study in the order of its number: throughput first, arms taking turns by name.
+    """Return every trial of a study by number: throughput first, arms taking turns in the order of their names.
 
-    By name, because the order in which a file lists them is lost in canonical JSON: a plan must outlive that. A replay has those
-    trials that were recorded, which may be the first ones only.
+    The order of arms in the study file would be lost in canonical JSON. A replay has only the recorded trials, which may be the
+    first few.
 
     Raises:
-        UserError: when a section has no legal point at all, or a rule makes an illegal one.
+        UserError: when a section has no legal point, or a scaling rule gives illegal values.
     """
     _check_rules(study)
     slots: list[Slot] = []
-    for is_later in (False, True):  # what was measured keeps its number, and what is asked for later comes behind it
+    for is_later in (False, True):  # more_repeats come last, so that measured trials keep their numbers
         for kind in ("throughput", "learning"):
             sweep = study.sweep(kind)
             if sweep is not None:
@@ -225,14 +224,14 @@ def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -
 
 
 def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, repeats: range, first: int) -> list[Slot]:
-    """Return the slots of a section whose processes measure several points: block by block, arms taking turns."""
+    """Return the slots of a section with `block:`, block by block, arms taking turns."""
     slots: list[Slot] = []
     sizes = chunk_sizes(points, sweep.block)
     shares = {arm: can_share(study.arms[arm]) for arm in study.arms}
     indices = {arm: repeats.start * sum(size + (size > 1 and shares[arm]) for size in sizes) for arm in study.arms}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
         shared = size > 1 and shares[arm]
-        block = first + len(slots)  # it goes by the number of its first trial
+        block = first + len(slots)  # a block has the number of its first trial
         for position in range(size + shared):
             number = first + len(slots)
             own = block if shared else None
@@ -242,28 +241,28 @@ def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, repeats: ran
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
-    """Return how many points each part of a repeat has: as equal as can be, none more than `block`."""
+    """Return the number of points in each part of a repeat: as equal as possible, at most `block`."""
     most = points if block == "all" else min(block, points)
     parts = -(-points // most)
     return [points // parts + (part < points % parts) for part in range(parts)]
 
 
 def can_share(arm: Arm) -> bool:
-    """Tell whether one process, or a rank's, can measure several trials of an arm: all on one machine, learning in turns."""
+    """Tell whether one process for each rank can measure several trials of an arm: it needs one machine, and to collect and learn in turns."""
     together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
     return together and arm.strategy == "in_turns"
 
 
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
-    """Return what runs together: the trials of each block, and each other trial alone, in order of their numbers."""
+    """Return the trials of each job: those of a block together, each other trial alone, in the order of their numbers."""
     grouped = itertools.groupby(slots, key=lambda slot: (slot.block, slot.number if slot.block is None else None))
     return [list(group) for _, group in grouped]
 
 
 def first_unknowns(slots: Sequence[Slot], window: int) -> list[int]:
-    """Return, for each request, the first trial whose record it must not know: of the latest `window` - 1 jobs before its own.
+    """Return, for each request, the first trial whose record it must not know.
 
-    So that `window` jobs can run side by side. A trial that has a process of its own is a job.
+    It must not know the latest `window` - 1 jobs before its own, so that `window` jobs can run side by side.
     """
     all_jobs = jobs(slots)
     firsts = [job[0].number for job in all_jobs]

@@ -1,10 +1,10 @@
-"""Strategies: how collecting and learning share time or devices, as far as anything outside the trainers needs it.
+"""Strategies: how collecting and learning share time or devices.
 
     in_turns   a rollout, then learning: every trainer
     async2     TorchRL: one side collects the next rollout while another learns from the last
     ray        TorchRL: collectors in processes of Ray, one per GPU, and one learner
 
-Pure data: what runs them is `envknee.trainers.torchrl`. Everybody else asks for these facts, never for a strategy's name.
+Pure data. `envknee.trainers.torchrl` runs them; other modules use these facts and never compare a strategy's name.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from typing import Literal
 StrategyName = Literal["in_turns", "async2", "ray"]
 
 RAY_ADDRESS = "RAY_ADDRESS"
-"""Names Ray's cluster, where there is one; Ray's own variable."""
+"""Ray's own variable, which names an existing cluster."""
 
 LOOPBACK_RAY = {
     # Without a cluster Ray's servers listen on 127.0.0.1 alone: on Linux, too, whatever the name says
@@ -24,33 +24,33 @@ LOOPBACK_RAY = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_COLOR_PREFIX": "0",  # what collectors print goes to the trial's log
+    "RAY_COLOR_PREFIX": "0",  # collectors print into the trial's log
 }
-"""For a Ray that a trial starts for itself. Ray reads them when it is imported."""
+"""Environment of a trial that starts its own Ray. Ray reads these variables when it is imported."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """What a launcher, a study and a record need to know of one."""
+    """Properties of a strategy for launcher, study and record."""
 
     trainer: str | None = None
-    """The only trainer that has it; None: all have."""
+    """The only trainer with this strategy; None: all have it."""
     is_one_rank: bool = False
-    """Whether all of its GPUs make up one rank, whose environments lie on the first."""
+    """Whether all its GPUs are one rank, with the environments on the first."""
     starts_its_own: bool = False
-    """Whether the launcher starts one process, which starts the others itself."""
+    """Whether the launcher starts one process, which then starts the others."""
     untimed_iterations: int = 0
-    """First iterations left out of the FPS figures besides the warm-up: a pipeline's first one learns nothing."""
+    """Iterations left out of FPS besides the warm-up: a pipeline's first iteration does not learn."""
     gpus_of_auto: int = 1
-    """GPUs that `gpus: auto` takes at most."""
+    """Most GPUs that `gpus: auto` takes."""
     cluster: str | None = None
-    """The environment variable that names a cluster which was there before; None where there is no such thing."""
+    """Environment variable that names an existing cluster; None: the strategy uses no cluster."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of a trial that starts a cluster of its own."""
+    """Environment variables of a trial that starts its own cluster."""
     needs_host: str | None = None
-    """Why it is for `runtime: host` alone."""
+    """Why the strategy needs `runtime: host`; None: it does not."""
     acts_at_once: str | None = None
-    """Why `sync_every` is not for it; None where it is."""
+    """Why the strategy refuses `sync_every`; None: it does not."""
 
 
 STRATEGIES: Mapping[StrategyName, Strategy] = {
@@ -70,7 +70,7 @@ STRATEGIES: Mapping[StrategyName, Strategy] = {
 def unfit(
     name: StrategyName, trainer: str, gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int, sync_every: int
 ) -> str | None:
-    """Return why an arm cannot have a strategy, or None; the arguments are the arm's own keys."""
+    """Return why an arm cannot have a strategy, or None. The arguments are the arm's keys."""
     strategy = STRATEGIES[name]
     if strategy.trainer not in (None, trainer):
         return f"strategy {name} is for trainer: {strategy.trainer}, and the trainer is {trainer}"
@@ -90,9 +90,9 @@ def unfit(
 
 
 def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, name: StrategyName = "in_turns") -> int:
-    """Return how many ranks (or collectors, which share one learner) train together, each with environments of its own.
+    """Return how many ranks train together, each with its own environments: on each node one per GPU, or `cpu_ranks`.
 
-    On each node one per GPU, or as many as its CPU is to have.
+    With Ray, these are collectors that share one learner.
     """
     if STRATEGIES[name].is_one_rank:
         return 1
@@ -100,7 +100,7 @@ def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, name
 
 
 def own_cluster(name: StrategyName, folder: Path) -> dict[str, str]:
-    """Return the environment variables of a trial that starts a cluster of its own, with its files in `folder`; mostly none."""
+    """Return the environment variables of a trial that starts its own cluster, with files in `folder`; mostly none."""
     if STRATEGIES[name].cluster is None:
         return {}
     return {**STRATEGIES[name].variables, "RAY_TMPDIR": str(folder), "RAY_AUTH_TOKEN": secrets.token_hex(32)}

@@ -1,4 +1,4 @@
-"""A section of a study: which points it measures, how often, and for how long."""
+"""A section of a study: its points, repeats and time limits."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,28 +25,28 @@ CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
 class Adaptive(Strict):
     """When a sampler that chooses trials has seen enough.
 
-    Its own delta and confidence: those of `decide` may be changed after the measurement, and requests may not.
+    It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
-        default=0.10, description="Stop where two successive doublings are shown to gain less than this."
+        default=0.10, description="Stop when two successive doublings are shown to gain less than this."
     )
     confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Of what is shown."
+        default=0.95, description="Confidence of these decisions."
     )
     within: Annotated[float, Field(ge=1), BeforeValidator(number)] = Field(
-        default=2.0, description="Learning: stop as well where the threshold's interval spans at most this factor."
+        default=2.0, description="Learning: also stop when the threshold's interval spans at most this factor."
     )
     probes: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="When all is decided, at most this many trials of each horizon and batch size between the largest num_envs"
-        " that fitted the memory and the smallest that did not.",
+        description="After all decisions, at most this many trials per horizon and batch size between the largest"
+        " num_envs that fitted the memory and the smallest that did not.",
     )
     confirm: Annotated[int, Field(ge=0)] = Field(
         default=3,
         exclude_if=lambda value: value == 3,
-        description="Throughput: fresh repeats of both ends of the doubling that is named, from which alone its gain is told: what made a"
-        " search stop looks smaller than it is.",
+        description="Throughput: fresh repeats of both ends of the doubling found. Only they give its gain, because the"
+        " repeats that stop a search understate it.",
     )
     trials: Positive | None = Field(
         default=None,
@@ -56,16 +56,16 @@ class Adaptive(Strict):
 
 
 class UntilDecided(Strict):
-    """When repeats of a section are enough, before all of `repeats` are measured.
+    """When a section may stop before all `repeats` are measured.
 
-    Its own delta and confidence, as `Adaptive` has: requests must not change with `decide`.
+    Like `Adaptive`, it has its own delta and confidence.
     """
 
     delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
         default=0.10, description="A series is decided when its limit is reached, or still pays, at this delta."
     )
     confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Of that decision."
+        default=0.95, description="Confidence of that decision."
     )
 
 
@@ -86,20 +86,22 @@ class Sweep(Strict):
     )
     sampler: Annotated[str, NameIn(POINT_SAMPLERS, TRIAL_SAMPLERS)] = Field(
         default="grid",
-        description="Who picks the points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only those"
-        " doublings that decide the verdict, until it is decided.",
+        description="Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive':"
+        " only doublings that decide the verdict, until it is decided.",
     )
     adaptive: Adaptive = Field(
         default=Adaptive(),
         description="With sampler: adaptive, when to stop.",
         exclude_if=lambda value: value == Adaptive(),
     )
-    points: Positive | None = Field(default=None, description="How many different points; without it every legal one.")
+    points: Positive | None = Field(
+        default=None, description="Number of different points; without it, every legal one."
+    )
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
     more_repeats: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="Repeats of each point besides those, measured after all else: raise it where a study that is measured needs more to be"
-        " decided. Nothing is measured again.",
+        description="Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing"
+        " is measured again.",
         exclude_if=lambda value: value == 0,
     )
     warmup_iterations: Annotated[int, Field(ge=0)] = Field(
@@ -110,30 +112,30 @@ class Sweep(Strict):
     )
     block: Annotated[int | Literal["all"], BeforeValidator(_block)] = Field(
         default=1,
-        description="Points that one process measures, one after the other; 'all': every point of a repeat. Two thirds of a fresh"
-        " process are its start. 1: a fresh process for each trial, the reference.",
+        description="Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the"
+        " reference): a fresh process for each trial, which spends two thirds of its time on starting.",
         exclude_if=lambda value: value == 1,
     )
     until_decided: UntilDecided | None = Field(
         default=None,
-        description="Stop before `repeats` where every series is decided, looked at after 3, 5, 8 and 13 repeats.",
+        description="Stop before `repeats` if every series is decided. Checked after 3, 5, 8 and 13 repeats.",
         exclude_if=lambda value: value is None,
     )
     time_limit_s: Seconds | None = Field(
         default=None,
-        description="Begin no further repeat once trials of an arm have taken this many seconds together. What is undecided then"
-        " says so, and more_repeats are measured whatever time they take.",
+        description="Begin no further repeat once an arm's trials have taken this many seconds in total. Undecided"
+        " limits are reported as such. more_repeats ignore this limit.",
         exclude_if=lambda value: value is None,
     )
 
     @property
     def all_repeats(self) -> int:
-        """How often each point runs at most, whether asked for at first or later."""
+        """The most repeats of a point: `repeats` + `more_repeats`."""
         return self.repeats + self.more_repeats
 
     @property
     def chooses_trials(self) -> bool:
-        """Whether the sampler chooses repeats as well as points, and may stop early."""
+        """Whether `sampler` is one of `CHOOSING_TRIALS`."""
         return self.sampler in CHOOSING_TRIALS
 
     @model_validator(mode="after")
@@ -170,7 +172,7 @@ class Throughput(Sweep):
     """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
 
     repeats: Positive = 3
-    iterations: Positive = Field(default=5, description="Timed iterations after the warm-up, at most.")
+    iterations: Positive = Field(default=5, description="Most timed iterations after the warm-up.")
     precision: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] | None = Field(
         default=None,
         description="End a trial once the standard error of its median FPS is below this share, after two timed iterations or more.",
@@ -183,7 +185,7 @@ class Learning(Sweep):
     """Learning trials: train until the target reward or a budget. They answer seconds and frames to target."""
 
     repeats: Positive = 2
-    target_reward: Number = Field(description="Mean episode reward at which the trial is done.")
+    target_reward: Number = Field(description="Mean episode reward at which the trial ends.")
     target_episodes: Positive = Field(
         default=40, description="The reward is averaged over at least this many finished episodes."
     )
@@ -191,7 +193,8 @@ class Learning(Sweep):
     limit_s: Seconds = 3600.0
     skip_decided: bool = Field(
         default=False,
-        description="A size gets no more seeds once three or more show it slower than another one, of whatever arm (95% intervals apart).",
+        description="A size gets no more seeds once three or more show it slower than another size of any arm (95%"
+        " intervals do not overlap).",
         exclude_if=lambda value: not value,
     )
 

@@ -1,4 +1,4 @@
-"""What is simulated. For drills, also what is broken in it on purpose."""
+"""The simulated task and, for drills, what breaks in it on purpose."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,24 +8,26 @@ from envknee.study.rules import Overrides, Positive, Strict
 
 
 class Inject(Strict):
-    """A drill of what a study says when its simulation breaks. Nothing that comes of it is a result."""
+    """A drill: the simulation breaks on purpose, to test the diagnosis. Its trials are no results."""
 
     kind: Literal["huge_actions", "invalid_reset"] = Field(
-        description="'huge_actions': actions far beyond what a robot can do, past the limits of its joints; 'invalid_reset': an"
-        " episode that ends and begins anew with joints that are nowhere (NaN).",
+        description="'huge_actions': actions far beyond the limits of the robot's joints; 'invalid_reset': an episode"
+        " that restarts with NaN joint positions.",
     )
-    at_step: Annotated[int, Field(ge=0)] = Field(default=0, description="Environment step of the training, from 0 on.")
-    envs: Positive = Field(default=1, description="In how many environments: 0, 1, ...")
+    at_step: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Environment step of the training, counted from 0."
+    )
+    envs: Positive = Field(default=1, description="Number of environments; they are 0, 1, ...")
 
     @property
     def warning(self) -> str:
-        """What stands before everything that such a trial or study shows."""
+        """The warning before everything that such a trial or study shows."""
         what = f"{self.kind} at step {self.at_step} in {self.envs} environment{'s' if self.envs > 1 else ''}"
         return f"DRILL, NO RESULT ({what}, on purpose)"
 
 
 class Task(Strict):
-    """What is simulated."""
+    """The simulated task."""
 
     id: str = Field(
         default="Isaac-Cartpole-Camera-Direct",
@@ -34,14 +36,14 @@ class Task(Strict):
     )
     asset: str = Field(
         default="local",
-        description="'local': files of this machine alone, the cart-pole and the ground that ship with envknee and those that"
-        " overrides name (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': what"
-        " the task itself names, from NVIDIA's server.",
+        description="'local': only files of this machine: envknee's own cart-pole and ground, and files named in"
+        " overrides (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': the task's"
+        " own files, from NVIDIA's server.",
     )
     asset_root: str | None = Field(
         default=None,
-        description="A folder that holds files as NVIDIA's asset server does (Isaac/IsaacLab/Robots/...): the task's files come from"
-        " there, and none is fetched. With 'asset: nucleus' the cart-pole and the ground, too.",
+        description="A copy of NVIDIA's asset server (Isaac/IsaacLab/Robots/...). The task's files come from this"
+        " folder, and none is downloaded. With 'asset: nucleus' this includes the cart-pole and the ground.",
         exclude_if=lambda value: value is None,
     )
     overrides: Overrides = Field(
@@ -49,17 +51,17 @@ class Task(Strict):
     )
     inject: Inject | None = Field(
         default=None,
-        description="Break the simulation on purpose, to see the diagnosis. Nothing that comes of it is a result.",
+        description="Break the simulation on purpose, to test the diagnosis. Its trials are no results.",
         exclude_if=lambda value: value is None,
     )
 
 
 SHORT_TASKS = {"cartpole_dual_camera": "Envknee-Cartpole-Dual-Camera-Direct"}
-"""What envknee's own tasks are called for short."""
+"""Short names of envknee's own tasks."""
 
 
 def task_of(value: Any) -> Any:
-    """Take `task: NAME` for `task: {id: NAME}`, and a short name for the registered one."""
+    """Read `task: NAME` as `task: {id: NAME}`, and a short name as the registered one."""
     plain = {"id": value} if isinstance(value, str) else value
     if isinstance(plain, dict) and isinstance(plain.get("id"), str):
         plain = plain | {"id": SHORT_TASKS.get(plain["id"], plain["id"])}

@@ -1,11 +1,11 @@
-"""Records → MLflow: a tracking store shows what the files of a study say.
+"""Publishes a study to MLflow.
 
-Comes in: a study's folder (records, rows, verdict, figures). Goes out: runs in an MLflow store, and its web page.
-May use: study, record, verdict, machine. Nothing uses it but the rules of the workflow.
+In: a study's folder (records, rows, verdict, figures). Out: runs in an MLflow store, and its web page.
+May use: study, record, verdict, machine. Only the workflow's rules use it.
 
-What is logged:       describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
-How it is written:    run (one run within MLflow's limits), writing (into the store), publish (a whole study)
+Content of runs:      describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
+Writing:              run (one run within MLflow's limits), writing (into the store), publish (a whole study)
 While trials run:     tail (rows), live (runs), follow (the process beside a sweep)
-Which store:          store (its address), client (MLflow's client of it), database
-Its page and server:  ui, server, mlflow_server (what both start), sign_in (passwords), guard (what the server checks in every request)
+Store:                store (its address), client (MLflow's client), database
+Page and server:      ui, server, mlflow_server (started by both), sign_in (passwords), guard (checks of every request)
 """

@@ -1,4 +1,4 @@
-"""The command line: publish a study, follow one that runs, or look at its store.
+"""The command line: publish a study, publish a running one, or open its store.
 
 Input: a study and its results. Output: runs in the tracking store, or its web page.
 

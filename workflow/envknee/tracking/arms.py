@@ -1,6 +1,6 @@
-"""The files of a study → a parent run per arm: verdict, figures, and the best trial's policy; its trials' runs stand below it.
+"""Makes a parent run per arm, with verdict, figures and the best trial's policy. The runs of its trials are its children.
 
-Input: a StudyFolder (records, metrics, verdict, figures) and the study. Output: Runs. Nothing here knows a store.
+Input: a StudyFolder (records, metrics, verdict, figures) and the study. Output: Runs. Independent of the store.
 """
 
 import json
@@ -22,14 +22,14 @@ from envknee.tracking.describe import devices_of, ended_ms, milliseconds, presen
 from envknee.tracking.run import Run, metrics_of, texts_of
 
 LIVE_ARM = "arm"
-"""The attempt of every arm: its parent run is one from the first trial to the last."""
+"""The attempt of every arm: it has one parent run from the first trial to the last."""
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
     """Return the parent run of each arm with the runs of its trials.
 
     Raises:
-        UserError: when no trial has finished, a file was changed by hand, or the results are another study's.
+        UserError: when no trial has finished, a file was changed, or the results belong to another study.
     """
     check(study, folder)
     all_records = load_records(folder)
@@ -49,9 +49,9 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
 
 
 def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder, skipped: int) -> Run:
-    """Return the parent run of an arm: the verdict, the figures, and what all its trials share.
+    """Return the parent run of an arm: verdict, figures, and what all its trials have in common.
 
-    Of the trials that a study has room for, `skipped` were not needed (sampler: adaptive), and are not planned any more.
+    `skipped` is the number of trials that were not needed; they no longer count as planned.
     """
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
@@ -83,9 +83,9 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         tags=texts_of(tags),
         metrics=metrics_of(numbers, last_ms, 0),
         artifacts={
-            # Not the file: its tracking URI may hold a password.
+            # Without the tracking URI, which may hold a password.
             folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
-            # Not the report: it is written afterwards, with links to these runs.
+            # Without the report, which is written later, with links to these runs.
             **present([folder.resolved, folder.verdict, folder.records_csv]),
             **{f"figures/{file.name}": file for file in _figures(folder.figures)},
             **_best_files(best, records, folder),
@@ -95,7 +95,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
 
 
 def describe_running_arm(arm: str, started_ms: int) -> Run:
-    """Return the parent run of an arm of which no trial has ended."""
+    """Return the parent run of an arm before its first trial has ended."""
     return Run(
         key=f"arms/{arm}", name=arm, started_ms=started_ms, ended_ms=0, status="RUNNING",
         params={}, tags=texts_of({"arm": arm}), metrics=[], artifacts={}, attempt=LIVE_ARM,
@@ -103,7 +103,7 @@ def describe_running_arm(arm: str, started_ms: int) -> Run:
 
 
 def best_trial(records: Iterable[Record]) -> Record | None:
-    """Return the trial that reached the target soonest, else the one with the best reward, else the fastest. Pure."""
+    """Return the trial that reached the target soonest; if none did, the best reward; without rewards, the fastest. Pure."""
     return max((record for record in records if record.fps_total is not None), key=_worth, default=None)
 
 
@@ -114,7 +114,7 @@ def _worth(record: Record) -> tuple[float, float, float]:
 
 
 def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFolder) -> dict[str, Path]:
-    """Return the best trial's policy and a picture of what that saw, which the first repeat of its point has left."""
+    """Return the best trial's policy, and its frames, which the first repeat of its point has."""
     if best is None:
         return {}
     repeats = [best, *(record for record in records if _point(record) == _point(best))]
@@ -129,7 +129,7 @@ def _point(record: Record) -> tuple[Any, ...]:
 
 
 def _arm_params(study: Study, name: str) -> dict[str, Any]:
-    """Return what an arm says, and how many ranks that makes; nothing for one that the study file no longer has."""
+    """Return an arm's keys and number of ranks; nothing if the study file no longer has the arm."""
     arm = study.arms.get(name)
     return {} if arm is None else arm.model_dump(mode="json") | {"world_size": arm.world_size}
 
@@ -137,7 +137,7 @@ def _arm_params(study: Study, name: str) -> dict[str, Any]:
 def _description(
     headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
 ) -> str:
-    """Return what stands above a parent run, in Markdown: the verdict as far as there is one, and the trials."""
+    """Return the description of a parent run in Markdown: verdict (if any) and trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     said = {"statement": "**{}**", "because": "Why there: {}", "what_would_move_it": "{}"}
     parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
@@ -150,7 +150,7 @@ def _description(
 
 
 def _achieved(record: Record) -> str:
-    """Return what makes a trial the best one, in words."""
+    """Return the result of the best trial, in words."""
     if record.seconds_to_target is not None:
         return f"which reached reward {record.request.target_reward:g} after {record.seconds_to_target:.3g} s"
     if record.best_reward is not None:
@@ -159,7 +159,7 @@ def _achieved(record: Record) -> str:
 
 
 def _headline(verdict: Path, arm: str) -> dict[str, Any]:
-    """Return the arm's headline in verdict.json, or nothing where there is none."""
+    """Return the arm's headline in verdict.json; empty without one."""
     if not verdict.exists():
         return {}
     try:

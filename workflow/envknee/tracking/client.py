@@ -1,6 +1,6 @@
-"""A client of a study's tracking store, for the study's experiment.
+"""MLflow's client of a study's tracking store.
 
-Input: a Store. Output: an MLflow client, an experiment, or a message with the next step.
+Input: a Store. Output: an MLflow client, an experiment, or an error with the next step.
 """
 
 import logging
@@ -15,32 +15,32 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.database import prepare_database
 from envknee.tracking.store import Store, without_credentials
 
-if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
+if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
     from mlflow import MlflowClient
     from mlflow.entities import Experiment
 
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-"""Opens the experiment at its runs, not at the traces of a language model."""
+"""Makes MLflow open the experiment at its runs, not at the traces of a language model."""
 
 MLFLOW_DEFAULTS = {
-    # One call to a dead server takes 247 s by default (7 retries); so it takes about 20 s at worst.
+    # A call to a dead server takes 247 s by default (7 retries), and at most about 20 s with these.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    # Files go through the server. MLflow would take large ones to its bucket, and all from there, to which there need be no way.
+    # Files go through the server. By default, MLflow's client accesses the server's bucket directly, which it may not reach.
     "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    # What goes wrong is raised as well, and reported once.
+    # Errors are raised, and reported once.
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
 }
-"""Environment variables set for MLflow unless the user has."""
+"""Environment variables for MLflow, unless the user has set them."""
 
 
 def connect(store: Store) -> "MlflowClient":
-    """Return a client whose store exists; a server may still turn out not to answer."""
+    """Return a client of a store that exists. A server may still not answer."""
     _set_up_mlflow()
     from mlflow import MlflowClient
 
@@ -50,7 +50,7 @@ def connect(store: Store) -> "MlflowClient":
 
 
 def _set_up_mlflow() -> None:
-    """Make MLflow fail fast, keep quiet and send nothing home; what the user has set stays."""
+    """Make MLflow fail fast, print nothing, and send no telemetry. The user's own settings stay."""
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -58,7 +58,7 @@ def _set_up_mlflow() -> None:
 
 @contextmanager
 def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
-    """Turn what MLflow, its database or its server raise into a message with the next step."""
+    """Turn errors of MLflow, its database or its server into a `UserError` with the next step."""
     _set_up_mlflow()
     from mlflow.exceptions import MlflowException
     from requests import RequestException
@@ -68,7 +68,7 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
         yield
     except (MlflowException, RequestException, SQLAlchemyError, ModuleNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None and not isinstance(error, RequestException):
-            raise  # a file of ours: the disk is full, a permission is missing
+            raise  # an error of our own files: a full disk, a missing permission
         said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
         raise UserError(
             f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
@@ -78,20 +78,20 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
 
 
 def _hint(said: str) -> str:
-    """Return what an answer of a server usually means."""
+    """Return the usual meaning of a server's answer."""
     if "Invalid Host header" in said:
-        return " It does not go by that name: start it with --name, or call it by one of its names."
+        return " The server refuses this name: start it with --name, or use one of its names."
     if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
-        return " If it asks who you are, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+        return " If it needs a login, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
     if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
-        return " The server is there and cannot do it: its own log says why (its database is away, its disk is full)."
-    if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # MLflow does, when its bucket fails
-        return " The server broke off the request: its own log says why (its bucket is away or refuses the key)."
+        return " The server failed: its own log says why (for example, no database or a full disk)."
+    if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # as when MLflow's bucket fails
+        return " The server ended the connection: its own log says why (for example, its bucket is away or refuses the key)."
     return ""
 
 
 def study_experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
-    """Return the experiment of a study, created where it does not exist."""
+    """Return the experiment of a study, which is created if missing."""
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)
@@ -115,7 +115,7 @@ def study_experiment(client: "MlflowClient", name: str, store: Store) -> "Experi
 
 
 def _check_location(experiment: "Experiment", store: Store, artifacts: Path) -> None:
-    """Refuse a store that was moved: MLflow keeps absolute paths, and would write where the results used to be."""
+    """Refuse a store that was moved: MLflow keeps absolute paths, and would write to the old folder."""
     where = Path(experiment.artifact_location.removeprefix("file://"))
     if (
         where.is_absolute()

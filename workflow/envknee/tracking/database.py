@@ -1,4 +1,4 @@
-"""The database of a tracking store: made where it is a new file, else checked; never migrated.
+"""The database of a tracking store: a missing SQLite file is made, any other database is checked. Nothing is migrated.
 
 Input: a Store. Output: a database with this MLflow's tables, or an error that says what to do.
 """
@@ -14,16 +14,16 @@ CONNECT_TIMEOUT_S = 5
 
 
 def prepare_database(store: Store, default_files: str) -> None:
-    """Make sure that the database of a store can be used; a new SQLite file is made whole or not at all, and by one process only.
+    """Make sure that the database of a store can be used. A new SQLite file is made by one process, whole or not at all.
 
     MLflow's own creation fails when several processes start it at once, and leaves half a database when killed.
 
     Args:
         store: a SQLite file or a database server
-        default_files: where files of MLflow's experiment "Default" lie, if the file is new
+        default_files: the folder for files of MLflow's experiment "Default", if the file is new
 
     Raises:
-        UserError: when it cannot be used (`check_database`).
+        UserError: see `check_database`.
     """
     database = store.database
     if database is None:
@@ -43,14 +43,14 @@ def prepare_database(store: Store, default_files: str) -> None:
 
 
 def check_database(uri: str, shown: str, source: str) -> None:
-    """Make sure that the database answers, and is empty or holds the tables of the MLflow that is installed.
+    """Make sure that the database answers, and is empty or has the tables of the installed MLflow.
 
-    MLflow itself would try for minutes to reach one that is away, and migrates an old one without being asked.
+    MLflow itself would try for minutes to reach a database that does not answer, and would migrate an old one unasked.
 
     Args:
-        uri: of SQLite (`sqlite:///FILE`) or of a database server
-        shown: the same without credentials
-        source: who named it
+        uri: a SQLite file (`sqlite:///FILE`) or a database server
+        shown: the URI without credentials
+        source: where the URI was named
 
     Raises:
         UserError: when it cannot be reached, refuses the user, or has another schema.
@@ -89,7 +89,7 @@ def check_database(uri: str, shown: str, source: str) -> None:
 
 
 def _why(error: Exception) -> str:
-    """Return what went wrong and the next step, without the URI."""
+    """Return the error and the next step, without the URI."""
     said = " ".join(str(getattr(error, "orig", None) or error).split())
     hints = {
         "password": "Write the user's password into the file that PGPASSFILE names (HOST:PORT:DATABASE:USER:PASSWORD, mode"
@@ -107,10 +107,10 @@ def _why(error: Exception) -> str:
 
 
 def _revisions() -> list[str]:
-    """Return the schemas that the installed MLflow knows, the newest first."""
+    """Return the installed MLflow's schemas, the newest first."""
     from alembic.script import ScriptDirectory
 
-    mlflow = find_spec("mlflow")  # importing it takes seconds
+    mlflow = find_spec("mlflow")  # importing MLflow would take seconds
     assert mlflow is not None and mlflow.origin is not None, "it is in the lock file"
     scripts = ScriptDirectory(str(Path(mlflow.origin).parent / "store" / "db_migrations"))
     return [script.revision for script in scripts.walk_revisions()]

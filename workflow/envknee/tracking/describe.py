@@ -1,9 +1,9 @@
-"""The files of a trial → what its MLflow run is called and holds.
+"""Makes the MLflow run of a trial: its name and content.
 
-Input: a record, its rows and files. Output: a Run. Nothing here knows a store.
+Input: a record, its rows and files. Output: a Run. Independent of the store.
 
-In MLflow's words a trial is FINISHED when its numbers can be used (`ok` and `target_reached`, and also `oom`, `timeout`
-and `refused`, which say where the limits are), and FAILED when its training broke (`nan`, `diverged`).
+A run is FINISHED if its numbers can be used: with status `ok` or `target_reached`, and also `oom`, `timeout` or `refused`, which tell
+where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invalid`).
 """
 
 import hashlib
@@ -27,17 +27,17 @@ COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
 
 HEADLINES = {"fps": "fps_total_median", "memory_gb": "memory_peak_gb", "seconds_to_target": "seconds_to_target"}
-"""What trials are compared by, under names that fit on the axis of a chart."""
+"""Main results of a trial, under names that fit on the axis of a chart."""
 
 STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
-"""The ranks' own FPS, in the words of records.csv."""
+"""The ranks' own FPS, by their names in records.csv."""
 
 GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
-"""What people call a GPU, between the maker's name and the form factor."""
+"""A GPU's short name, between the maker's name and the form factor."""
 
 
 def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, Path]) -> Run:
-    """Return the run of a trial: its point as parameters, its iterations as curves over frames, its record in short."""
+    """Return the run of a trial: its point as parameters, its iterations as curves over frames, and figures of its record."""
     request, outcome = record.request, record.outcome
     tags = {
         "status": outcome.status,
@@ -65,7 +65,7 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
 
 
 def run_name(record: Record) -> str:
-    """Return a name for people, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
+    """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
     return _name(record.request, record.outcome.environment, record.devices)
 
 
@@ -77,7 +77,7 @@ def _name(request: Request, environment: Environment | None, devices: int) -> st
 
 
 def short_name(device: Device) -> str:
-    """Return what people call a device: `CPU`, `H100`, `RTX 4090`."""
+    """Return a device's short name: `CPU`, `H100`, `RTX 4090`."""
     if device.type == "cpu":
         return "CPU"
     match = GPU_NAME.match(device.name)
@@ -85,7 +85,7 @@ def short_name(device: Device) -> str:
 
 
 def devices_of(environment: Environment | None, ranks: int) -> str:
-    """Return what a trial ran on: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
+    """Return the devices of a trial: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
     if environment is None:
         return "not run"
     device = short_name(environment.device)
@@ -107,18 +107,18 @@ def read_trial(record: Record, folder: StudyFolder) -> Run:
 
 
 def attempt_of(metrics: bytes) -> str | None:
-    """Return what tells one attempt at a trial from the next: the sha256 of the first line of metrics.jsonl; None without one."""
+    """Return an ID of an attempt at a trial: the sha256 of the first line of metrics.jsonl; None without a line."""
     first, end, _ = metrics.partition(b"\n")
     return hashlib.sha256(first).hexdigest() if end else None
 
 
 def describe_running(request: Request, environment: Environment | None, started_unix_s: float, attempt: str) -> Run:
-    """Return the run of a trial that has not ended, without its curves: what its run will hold in the end, as far as known.
+    """Return the run of a trial that has not ended, without curves.
 
     Args:
-        request: what it runs
-        environment: where it runs
-        started_unix_s: when it was started, as far as that can be seen from outside
+        request: the trial's request
+        environment: its environment, if known
+        started_unix_s: when it started, as far as its files tell
         attempt: see `attempt_of`
     """
     tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
@@ -144,20 +144,20 @@ def _params(record: Record) -> dict[str, str]:
 def _request_params(request: Request) -> dict[str, Any]:
     left_out = {"schema_version", "study", "number", "arm", "refusal", "overrides"}
     params = request.model_dump(mode="json", exclude=left_out | {"batch_size"})
-    # What the library chooses is known in the end, and a parameter never changes.
+    # The library's own batch size is known only at the end, and a parameter must not change.
     params |= {} if request.batch_size is None else {"batch_size": request.batch_size}
     return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
 
 
 def _batch_size(record: Record) -> int:
-    """Return the transitions of one optimizer step, also where the library chose them; 0 where that is unknown."""
+    """Return the transitions of one optimizer step, also for the library's own batch; 0 if unknown."""
     request, ranks = record.request, record.world_size
     of_each = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, ranks)
     return round(of_each * ranks)
 
 
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
-    """Return every number of every iteration from row `start` on, with frames as the step and the time it was measured at."""
+    """Return every number of every iteration from row `start` on, with its frames as the step, and its time."""
     metrics = []
     for count, row in enumerate(rows[start:], start=start + 1):
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
@@ -170,18 +170,18 @@ def curves(rows: Sequence[Row], request: Request, environment: Environment | Non
 
 
 def _stragglers(row: Row, transitions: int) -> dict[str, float]:
-    """Return the slowest and the fastest rank's FPS while collecting, nothing where one rank trains alone.
+    """Return the slowest and the fastest rank's FPS while collecting; nothing for a single rank.
 
     Args:
         row: an iteration
-        transitions: that each rank collects in it
+        transitions: transitions of each rank in it
     """
     ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
     return {} if ends is None else dict(zip(STRAGGLERS, ends, strict=True))
 
 
 def _summary(record: Record) -> list[Metric]:
-    """Return the record's own figures, one value each; `HEADLINES` once more by themselves."""
+    """Return the figures of the record, one value each, and `HEADLINES` once more under short names."""
     values: dict[str, Any] = _flat(record.outcome.model_dump(include={"setup_s", "total_s", "startup_s", "memory_map"}))
     figures = {name: getattr(record, name) for name in Record.model_fields}
     for name, value in _flat(figures).items():
@@ -199,7 +199,7 @@ def _summary(record: Record) -> list[Metric]:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Lift what lies one level down: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
+    """Flatten one level: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= {f"{name}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
@@ -207,7 +207,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def where_tags(environment: Environment | None) -> dict[str, Any]:
-    """Return the tags that say where and with what something ran."""
+    """Return tags for device, host, commit, versions and image."""
     if environment is None:
         return {}
     return {
@@ -226,7 +226,7 @@ def where_tags(environment: Environment | None) -> dict[str, Any]:
 
 
 def _image(image: Image | None) -> dict[str, Any]:
-    """Return the tags that say which image something ran in; none on the host."""
+    """Return tags for the image; none on the host."""
     if image is None:
         return {}
     labels = {f"image.{name.removeprefix('org.envknee.')}": value for name, value in image.labels.items()}
@@ -239,7 +239,7 @@ def present(files: Iterable[Path]) -> dict[str, Path]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as MLflow takes it."""
+    """Return a time in MLflow's unit."""
     return round(seconds * 1000)
 
 

@@ -1,6 +1,6 @@
-"""The live publisher as a process beside the sweep, which holds up no trial.
+"""The live publisher: a process beside the sweep, which delays no trial.
 
-Input: the study and its folder. Output: live runs, and in logs/live.log a line where the store goes away or comes back.
+Input: the study and its folder. Output: live runs, and a line in logs/live.log when the store stops or starts to answer.
 """
 
 import os
@@ -18,42 +18,41 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.store import locate_store
 
 POLL_S = 2.0
-"""A row is delivered within this and the time of a few requests; 10 s are promised."""
+"""A row is delivered within this and the time of a few requests; the documentation promises 10 s."""
 
 NICENESS = 10
-"""Trials come first."""
+"""Trials have priority."""
 
 REQUEST_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
-"""MLflow's client sends nothing again, which could make a run twice: the next look asks the server first."""
-
+"""MLflow's client must not retry, which could make a run twice: the next look asks the server first."""
 
 LAST_ROWS_S = 15.0
-"""How long the end of a sweep may wait for the last rows. A publisher that takes longer ends by itself."""
+"""How long the end of a sweep waits for the last rows. A slower publisher goes on by itself."""
 
 
 class LiveProcess:
-    """A live publisher, where a study or its user names a store; else nothing. It cannot outlive the process that starts it."""
+    """A live publisher, if the study or its user names a store. It ends with the process that starts it."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
+        """Start nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, study: Study, folder: StudyFolder) -> None:
-        """Start it; one of an earlier sweep that still delivers is waited for by the new one, and not here."""
+        """Start the publisher. It waits for the publisher of an earlier sweep, but this method does not."""
         if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
             return
         options = ["--config", str(folder.study), "--follow", "--parent", str(os.getpid())]
         log = folder.root / "logs" / "live.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as stream:
-            # In a session of its own: Ctrl-C at a terminal ends the trials, and their last rows are delivered after that.
+            # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "envknee.tracking", str(folder.root), *options],
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
     def stop(self, warn: Callable[[str], None]) -> None:
-        """Let it deliver the last rows and end; `warn` prints a line where the store is away."""
+        """Let the publisher deliver the last rows and end. If the store does not answer, print a line with `warn`."""
         if self._process is None:
             return
         self._process.terminate()
@@ -64,14 +63,14 @@ class LiveProcess:
 
 
 def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
-    """Publish curves until SIGTERM or SIGINT, or until the process `parent`, which started this one, is gone.
+    """Publish curves until SIGTERM or SIGINT, or until the `parent` process has ended.
 
-    A second publisher of the same study waits for the first one's end.
+    A second publisher of the same study waits for the end of the first one.
 
     Raises:
-        UserError: when the study's URI is not one of a store.
+        UserError: when the study's URI names no store.
     """
-    from envknee.tracking.live import LivePublisher  # what it reads of records takes a second to import
+    from envknee.tracking.live import LivePublisher  # takes a second to import
 
     store = locate_store(study, folder)
     for name, value in REQUEST_DEFAULTS.items():
@@ -100,7 +99,7 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
 
 
 def _try(act: Callable[[], None], failed_before: bool) -> bool:
-    """Do something that a store which is away prevents; say once when it is, and once when it is back. Return whether it failed."""
+    """Call `act`, and return whether the store failed. Print a line when it first fails, and when it works again."""
     try:
         act()
     except (UserError, OSError) as error:

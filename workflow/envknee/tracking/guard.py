@@ -1,9 +1,10 @@
-"""What a server of ours checks in every request, beside MLflow's own sign-in. Runs inside MLflow's workers.
+"""Checks of every request to our MLflow server, besides MLflow's own sign-in. Runs inside MLflow's workers.
 
-MLflow trusts whoever signs in with two things that are not theirs: a client names where an experiment's files lie, which may be any
-folder of the server's user, and a page of any other server on this machine may use the browser's sign-in.
+MLflow allows two things to everyone who signs in. A client may choose any folder of the server's user for an experiment's files, and a
+page of any other server on this machine may use the browser's sign-in.
 
-Upstream: `authorization_function` of mlflow.server.auth 3.17; each worker calls it before it answers anything but /health and static files.
+Upstream: `authorization_function` of mlflow.server.auth 3.17. Each worker calls it before it answers any request, except for /health and
+static files.
 """
 
 import functools
@@ -26,7 +27,7 @@ from werkzeug.datastructures import Authorization
 
 
 def authenticate() -> Authorization | Response:
-    """Return who sends the present request, or the answer that refuses it."""
+    """Return the user of the current request, or the response that refuses it."""
     _confine_files()
     origin = request.headers.get("Origin")
     if origin and urlsplit(origin).netloc != request.host and origin not in (get_allowed_origins_from_env() or []):
@@ -44,10 +45,10 @@ def authenticate() -> Authorization | Response:
 
 
 def may_hold_files(location: str, files: str) -> bool:
-    """Return whether a location is the server's own place for files, or lies in it. Pure but for symbolic links.
+    """Tell whether a location is in the server's own folder or bucket. Pure, except for symbolic links.
 
     Args:
-        location: a path or URI that a client named
+        location: a client's path or URI
         files: `--artifacts-destination`: an absolute path, or s3://BUCKET/PATH
     """
     parts = urlsplit(location)
@@ -57,7 +58,7 @@ def may_hold_files(location: str, files: str) -> bool:
         return f"{posixpath.normpath(unquote(location))}/".startswith(f"{posixpath.normpath(files)}/")
     if get_uri_scheme(location) not in ("", "file"):
         return False
-    path, own = (Path(local_file_uri_to_path(place)).resolve() for place in (location, files))  # as MLflow opens them
+    path, own = (Path(local_file_uri_to_path(place)).resolve() for place in (location, files))  # as in MLflow
     return path.is_relative_to(own)
 
 
@@ -67,7 +68,7 @@ def _files() -> str:
 
 @functools.cache
 def _confine_files() -> None:
-    """Let MLflow open no place for files but the server's own: those of experiments, models and traces."""
+    """Make MLflow open only the server's own folder or bucket, for experiments, models and traces."""
     registry = artifact_repository_registry._artifact_repository_registry
     open_anywhere = registry.get_artifact_repository
 

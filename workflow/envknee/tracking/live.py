@@ -1,9 +1,9 @@
-"""Curves of trials while they run: each trial has a live MLflow run, which becomes the finished one.
+"""Curves of running trials: each trial has a live MLflow run, which becomes the finished one.
 
-Input: results/<study>/trials/*/ as trials write them. Output: runs in the tracking store.
+Input: results/<study>/trials/*/ while trials write them. Output: runs in the tracking store.
 
-The server is the source of truth: after every start and every failure the publisher asks it which runs there are and how
-many rows each has, and goes on from there. So it may be killed anywhere, and so may the server.
+The server is the source of truth. After each start and each failure, the publisher asks it for its runs and their numbers of rows, and
+goes on from there. So publisher and server may be killed at any time.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Followed:
-    """A live run, and how many rows of its trial the server has."""
+    """A live run, with the number of rows that the server has."""
 
     run_id: str
     attempt: str
@@ -41,10 +41,10 @@ class Followed:
 
 
 class LivePublisher:
-    """Brings live runs up to date, one look after the other."""
+    """Updates live runs at each `look`."""
 
     def __init__(self, store: Store, study: Study, folder: StudyFolder, say: Callable[[str], None]) -> None:
-        """Take where runs go, and whose; `say` prints a line."""
+        """Take the store and the study; `say` prints a line."""
         self.store = store
         self.study = study
         self.folder = folder
@@ -56,10 +56,10 @@ class LivePublisher:
         self._arms: dict[str, str] = {}
 
     def look(self) -> None:
-        """Deliver what was written since the last look.
+        """Deliver the rows since the last look.
 
         Raises:
-            UserError: when the store cannot be used now. The next look asks it what it has, and goes on from there.
+            UserError: when the store cannot be used now. The next look asks it which rows it has.
         """
         news = self._news()
         if not news and self._writer is not None:
@@ -79,7 +79,7 @@ class LivePublisher:
             raise
 
     def stop(self) -> None:
-        """Say in the store that trials without a result do not go on; a trial that is run again gets a new run.
+        """Mark the runs of unfinished trials as KILLED; a trial that runs again gets a new run.
 
         Raises:
             UserError: when the store cannot be used now.
@@ -91,7 +91,7 @@ class LivePublisher:
                     self._writer.client.set_terminated(trial.run_id, "KILLED")
 
     def _news(self) -> list[TrialFolder]:
-        """Return the trials that have something to deliver, oldest first."""
+        """Return the trials with new rows or a record, oldest first."""
         news = []
         for path in self.folder.trial_files("request.json"):
             trial = TrialFolder(path.parent)
@@ -111,7 +111,7 @@ class LivePublisher:
         return news
 
     def _learn(self, writer: Writer) -> None:
-        """Ask the store which of this study's runs it has, and how far each is."""
+        """Ask the store for this study's runs, and how far each is."""
         self._followed.clear()
         self._arms.clear()
         for run in writer.found():
@@ -125,7 +125,7 @@ class LivePublisher:
                 self._follow(writer, name, run)
 
     def _follow(self, writer: Writer, name: str, run: "StoredRun") -> None:
-        """Go on with a run that is there; of two, which a killed publisher may leave, the first one made stays."""
+        """Continue an existing run. A killed publisher may leave two; the older one stays."""
         if name in self._followed:
             writer.client.delete_run(run.info.run_id)
             return
@@ -149,7 +149,7 @@ class LivePublisher:
             self._give_up(name, error)
 
     def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
-        """Bring the live run of a trial up to its last row; an earlier attempt's run gives way to this one's."""
+        """Send the new rows of a trial to its live run, which replaces the run of an earlier attempt."""
         name = trial.root.name
         request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
         followed = self._followed.get(name)
@@ -172,7 +172,7 @@ class LivePublisher:
         followed.rows = len(tail.rows)
 
     def _arm(self, writer: Writer, arm: str, started_ms: int) -> str:
-        """Return the parent run of an arm, made where it is the arm's first trial."""
+        """Return the parent run of an arm, which is made for the arm's first trial."""
         if arm not in self._arms:
             run = describe_running_arm(arm, started_ms)
             self._arms[arm] = writer.create(run, None, live=True)
@@ -180,7 +180,7 @@ class LivePublisher:
         return self._arms[arm]
 
     def _finish(self, writer: Writer, trial: TrialFolder) -> None:
-        """Turn the live run of a trial that has ended into its whole run: the publication at the end finds nothing to do."""
+        """Complete the live run of a finished trial, so that the publication at the end has nothing to do."""
         name = trial.root.name
         record = load_record(trial)
         if record.outcome.status != "skipped":
@@ -188,22 +188,22 @@ class LivePublisher:
             followed = self._followed.get(name)
             known = [writer.client.get_run(followed.run_id)] if followed else []
             run_id, _ = writer.ensure(run, self._arm(writer, record.request.arm, run.started_ms), known)
-            if followed and followed.run_id != run_id:  # it held something that the files do not say
+            if followed and followed.run_id != run_id:  # the live run did not match the files
                 writer.client.delete_run(followed.run_id)
         self._done.add(name)
         self._followed.pop(name, None)
 
     def _give_up(self, name: str, error: UserError) -> None:
-        """Leave a trial to the publication at the end, which says what is wrong with it."""
+        """Leave a trial to the publication at the end, which reports its error."""
         self.say(str(error))
         self._done.add(name)
         self._followed.pop(name, None)
 
 
 def _running(trial: TrialFolder, request: Request, environment: Environment | None, tail: Tail) -> Run:
-    """Return what the run of a trial holds from its first row on."""
+    """Return the run of a trial after its first row, without curves."""
     assert tail.attempt is not None, "there is a row"
     first = tail.rows[0]
-    # Its process writes that file as soon as it knows where it runs.
+    # The trial's process writes environment.json at its start.
     started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
     return describe_running(request, environment, started_unix_s, tail.attempt)

@@ -1,4 +1,4 @@
-"""MLflow's own server, closed to all who do not sign in.
+"""MLflow's own server, with sign-in.
 
 Input: a Server. Output: this process becomes `mlflow server`.
 """
@@ -24,7 +24,7 @@ LONGEST_START_S = 300
 
 @dataclass(frozen=True)
 class Server:
-    """An MLflow server that is to start."""
+    """Settings of an MLflow server."""
 
     store: Store
     files: str
@@ -34,25 +34,25 @@ class Server:
     host: str
     port: int
     names: Sequence[str] = ()
-    """Under which clients of other machines reach it: mlflow.lab.example:5000."""
+    """Names by which other machines reach it: mlflow.lab.example:5000."""
     workers: int = 1
     is_quiet: bool = False
-    """Whether it prints warnings alone, so that our last line stays the last one."""
+    """Whether it prints only warnings, so that our last line stays the last one."""
 
     @property
     def address(self) -> str:
-        """Where it is reached from this machine."""
+        """Its address on this machine."""
         host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.host, self.host)  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def how_to_sign_in(self) -> str:
-        """What to type where MLflow asks."""
+        """How to sign in, as a sentence."""
         return f"Sign in as {ADMIN} with the password in {self.private / PASSWORD_FILE}"
 
     @property
     def command(self) -> list[str]:
-        """The command line, which everyone on this machine can read: no secrets in it."""
+        """The command line. It holds no secrets, because everyone on this machine can read it."""
         options = {
             "--host": self.host, "--port": str(self.port), "--workers": str(self.workers), "--app-name": "basic-auth",
             "--artifacts-destination": self.files,
@@ -60,7 +60,7 @@ class Server:
         if self.names:
             own = [f"{host}:{self.port}" for host in ("localhost", LOOPBACK)]
             options["--allowed-hosts"] = ",".join([*self.names, *own])
-            # MLflow takes a request of its own page for another's under any name but localhost.
+            # Under names other than localhost, MLflow refuses requests of its own page without this.
             options["--cors-allowed-origins"] = ",".join(
                 f"{way}://{name}" for name in self.names for way in ("http", "https")
             )
@@ -70,8 +70,8 @@ class Server:
         return [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", *words]
 
     def environment(self) -> dict[str, str]:
-        """Return its environment: secrets travel in it, and nowhere else."""
-        # Options from outside could open another interface or take another store.
+        """Return its environment, which alone holds the secrets."""
+        # MLflow's variables of the user could open another interface or use another store.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -88,10 +88,10 @@ class Server:
         }  # fmt: skip
 
     def become(self, announcement: str) -> None:
-        """Turn this process into the server; `announcement` is printed when it answers.
+        """Turn this process into the server. When it answers, print `announcement`.
 
         Raises:
-            UserError: when the port is taken, the database cannot be used, or others can read a secret.
+            UserError: when the port is in use, the database cannot be used, or others can read a secret.
         """
         if not is_free(self.port, self.host):
             raise UserError(
@@ -106,9 +106,9 @@ class Server:
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Return whether this process could listen on a port."""
+    """Tell whether this process can listen on a port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that just ended is no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the port of a server that just ended is free
         try:
             probe.bind((host, port))
         except OSError:
@@ -117,7 +117,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def _announce(health: str, text: str) -> None:
-    """Print a text when the server, which is the parent process, answers; then end this process."""
+    """Print a text when the server (the parent process) answers, then end this process."""
     server, until = os.getppid(), time.monotonic() + LONGEST_START_S
     while os.getppid() == server and time.monotonic() < until:
         try:

@@ -1,10 +1,10 @@
-"""Runs → the tracking store: it shows what the files of a study say, however often they are published.
+"""Publishes a study: afterwards the tracking store matches the study's files.
 
-Input: the Runs of a study, a Store. Output: an experiment (the study) with a parent run per arm and a child run per
-trial, and results/<study>/published.json.
+Input: the Runs of a study, a Store. Output: an experiment (the study) with a parent run per arm and a child run per trial, and
+results/<study>/published.json.
 
-Publishing again changes nothing: a run carries the sha256 of its content, set last of all. A run with the same content
-is left alone; one with other content, or with none because its publisher was killed, gives way to a new one.
+Publishing again changes nothing. Each run has the sha256 of its content, which is set last. A run with the same content is kept. A run
+with other content, or without a sha256 because its publisher was killed, is replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,19 +22,19 @@ from envknee.tracking.run import Run
 from envknee.tracking.store import Store, locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
 
-if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
+if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
     from mlflow.entities import Experiment
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What a publisher did."""
+    """The result of publishing."""
 
     store: Store
     experiment: str
     experiment_id: str
     content_sha256: Mapping[str, str]
-    """By the run's key; the content of published.json."""
+    """Hashes of run contents by run key, as in published.json."""
     created: int
 
     def as_json(self) -> str:
@@ -53,10 +53,10 @@ class Publication:
 
 
 def publish(study: Study, folder: StudyFolder) -> Publication:
-    """Bring the tracking store up to date with the files of a study, and write published.json.
+    """Update the tracking store from the files of a study, and write published.json.
 
     Raises:
-        UserError: when there is nothing to publish, a file was tampered with, or the store cannot be used.
+        UserError: when there is nothing to publish, a file was changed, or the store cannot be used.
     """
     store = locate_store(study, folder)
     runs = describe_study(study, folder)
@@ -73,7 +73,7 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
 def _publish_runs(
     writer: Writer, runs: Sequence[tuple[Run, list[Run]]], experiment: "Experiment", store: Store
 ) -> Publication:
-    """Make the runs of one results folder match what its files say."""
+    """Make the runs of one results folder match its files."""
     stored = writer.found()
     kept: set[str] = set()
     digests: dict[str, str] = {}
@@ -91,10 +91,10 @@ def _publish_runs(
         parent_id = ensure(parent, None)
         for child in children:
             ensure(child, parent_id)
-    # Looked up again: a request that was sent twice by a retry may have made a run that nobody knows of.
+    # Search again: a retry of MLflow's client may have made a second run.
     for known in writer.found():
         tags = known.data.tags
-        is_half = TAG_CONTENT not in tags and TAG_LIVE not in tags  # a live one is of a trial that still runs
+        is_half = TAG_CONTENT not in tags and TAG_LIVE not in tags  # a live run belongs to a running trial
         if known.info.run_id not in kept and (tags.get(TAG_KEY) in digests or is_half):
             writer.client.delete_run(known.info.run_id)
     return Publication(store, experiment.name, experiment.experiment_id, digests, created)

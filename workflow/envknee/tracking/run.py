@@ -1,6 +1,6 @@
-"""What one MLflow run is to hold, within MLflow's limits on names and values.
+"""The content of one MLflow run, within MLflow's limits on names and values.
 
-Input: numbers and texts of a trial or an arm. Output: a frozen Run. Pure but for reading artifacts for their sha256.
+Input: numbers and texts of a trial or an arm. Output: a frozen Run. Pure, except that artifacts are read for their sha256.
 """
 
 import hashlib
@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple
 from envknee.study.files import sha256_of
 
 LONGEST_VALUE = 6000
-"""Characters of a parameter that MLflow's API takes (mlflow.utils.validation)."""
+"""Most characters of a parameter in MLflow's API (mlflow.utils.validation)."""
 
 
 class Metric(NamedTuple):
-    """One value of a curve, as MLflow takes it."""
+    """One value of a curve."""
 
     key: str
     value: float
@@ -28,7 +28,7 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """All that an MLflow run is to hold, as the files have it."""
+    """The content of an MLflow run, from a study's files."""
 
     key: str
     name: str
@@ -39,12 +39,12 @@ class Run:
     tags: Mapping[str, str]
     metrics: Sequence[Metric]
     artifacts: Mapping[str, Path | str]
-    """Path inside the run → file, or the text itself."""
+    """Path in the run → file or text."""
     attempt: str | None = None
-    """What a live run of the same thing is known by (no part of the content): such a run becomes this one."""
+    """ID of the attempt, which is not part of the content. A live run of the same attempt becomes this run."""
 
     def content_sha256(self) -> str:
-        """Return the sha256 of everything that is logged, the bytes of the artifacts included."""
+        """Return the sha256 of everything that is logged, including the bytes of the artifacts."""
         content = {
             "name": self.name, "started_ms": self.started_ms, "ended_ms": self.ended_ms, "status": self.status,
             "params": dict(self.params), "tags": dict(self.tags), "metrics": [tuple(metric) for metric in self.metrics],
@@ -55,14 +55,14 @@ class Run:
 
 
 def metrics_of(values: Mapping[str, Any], timestamp_ms: int, step: int) -> list[Metric]:
-    """Return one value of each curve, None left out."""
+    """Return one value of each curve, without None."""
     return [
         Metric(_legal(name), float(value), timestamp_ms, step) for name, value in values.items() if value is not None
     ]
 
 
 def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return parameters or tags as MLflow takes them: texts within its limits, None left out."""
+    """Return parameters or tags as texts within MLflow's limits, without None."""
     texts = {}
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -72,7 +72,7 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _legal(name: str) -> str:
-    """Return a name with the characters that MLflow refuses (such as '+' and brackets) replaced."""
+    """Return a name in which characters that MLflow refuses (such as '+' and brackets) are replaced."""
     return re.sub(r"[^/\w.\- ]", "_", name)[:250]
 
 

@@ -52,10 +52,10 @@ def main() -> None:
 
 
 def check_names(server: Server) -> None:
-    """Refuse an address that others reach without names, or with formulas for them: any web page could speak to the server.
+    """Refuse an open address without names, or with patterns as names: any web page could then use the server.
 
     Raises:
-        UserError: names what is wrong, and what to write.
+        UserError: says what is wrong, and what to write.
     """
     example = f"--name mlflow.lab.example:{server.port}"
     if not is_loopback(server.host) and not server.names:
@@ -68,7 +68,7 @@ def check_names(server: Server) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is this machine's own; a name other than localhost counts as open."""
+    """Tell whether an address is reached from this machine only. A name other than localhost counts as open."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

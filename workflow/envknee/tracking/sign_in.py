@@ -1,6 +1,6 @@
-"""Who may use an MLflow server of ours: a generated password, in files that only their owner can read.
+"""Sign-in of our MLflow server: a generated password, in files that only their owner can read.
 
-Input: a private folder. Output: the environment variables that switch MLflow's sign-in on. No secret is printed or on a command line.
+Input: a private folder. Output: environment variables that enable MLflow's sign-in. No secret is printed or on a command line.
 """
 
 import os
@@ -17,13 +17,13 @@ PASSWORD_FILE = "admin-password"  # noqa: S105  a file's name
 
 
 def sign_in(private: Path) -> dict[str, str]:
-    """Return the environment of a server on which everybody signs in; the first call makes up the passwords.
+    """Return the environment of a server with sign-in. The first call generates the passwords.
 
     Args:
-        private: a folder of mode 0700, made where it is missing: users, the password of `admin`, the key of sessions
+        private: a folder of mode 0700, which is made if missing: users, the password of `admin`, the key of sessions
 
     Raises:
-        UserError: when others can read what is in it.
+        UserError: when others can read its files.
     """
     private = private.absolute()
     private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def sign_in(private: Path) -> dict[str, str]:
     database = str(private / "users.db").replace("%", "%%")  # configparser's escape
     settings.write_text(
         "[mlflow]\n"
-        "default_permission = READ\n"  # everyone reads everything, and changes what is their own
+        "default_permission = READ\n"  # users read everything, and change their own
         f"database_uri = sqlite:///{database}\n"
         "authorization_function = envknee.tracking.guard:authenticate\n",
         encoding="utf-8",
@@ -45,15 +45,15 @@ def sign_in(private: Path) -> dict[str, str]:
         "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
         "MLFLOW_AUTH_ADMIN_PASSWORD": kept_secret(private / PASSWORD_FILE),
         "MLFLOW_FLASK_SERVER_SECRET_KEY": kept_secret(private / "session-key"),
-        "MLFLOW_BASIC_AUTH_FAIL_CLOSED": "true",  # routes that MLflow has no rule for are closed, too
+        "MLFLOW_BASIC_AUTH_FAIL_CLOSED": "true",  # also close routes for which MLflow has no rule
     }
 
 
 def kept_secret(path: Path) -> str:
-    """Return the secret in a file, made up at the first call.
+    """Return the secret in a file, which is generated at the first call.
 
     Raises:
-        UserError: when others can read it, or it is too short to be one.
+        UserError: when others can read it, or it is too short.
     """
     path.with_name(".lock").touch(0o600)
     with locked(path.with_name(".lock")):  # two servers may start at once
@@ -69,7 +69,7 @@ def kept_secret(path: Path) -> str:
 
 
 def _check_private(path: Path) -> None:
-    """Refuse a file or folder that others can read: somebody may have read it already."""
+    """Refuse a file or folder that others can read, and may have read already."""
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid():

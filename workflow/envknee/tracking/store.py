@@ -1,4 +1,4 @@
-"""Which tracking store a study has. Says whether the user's credentials may go there.
+"""A study's tracking store, and whether the user's credentials may be sent to it.
 
 Input: the study file, MLFLOW_TRACKING_URI. Output: a Store.
 """
@@ -20,7 +20,7 @@ FOR_SERVERS = (
     "MLFLOW_TRACKING_AWS_SIGV4", "MLFLOW_TRACKING_CLIENT_CERT_PATH",
 )  # fmt: skip
 CREDENTIALS = {"http": FOR_SERVERS, "https": FOR_SERVERS, "postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",)}
-"""By scheme, the environment variables that are sent to whatever address is named; MLflow has ~/.mlflow/credentials, too."""
+"""By scheme, environment variables that MLflow's client sends to any address. It also sends ~/.mlflow/credentials."""
 
 MLFLOWS_FILE = Path("~/.mlflow/credentials")
 LEGAL_URIS = (
@@ -31,15 +31,15 @@ LEGAL_URIS = (
 
 @dataclass(frozen=True)
 class Store:
-    """Where runs are logged."""
+    """A tracking store."""
 
     uri: str
     source: str
-    """Who named it, for messages."""
+    """The setting that named the store, for messages."""
     database: Path | None
     """The file of a SQLite store."""
     artifacts: Path | None
-    """Where the artifacts of a database store lie; a server decides that itself."""
+    """The folder for artifacts of a database store; None: an MLflow server decides."""
 
     @property
     def shown(self) -> str:
@@ -48,15 +48,15 @@ class Store:
 
     @property
     def is_server(self) -> bool:
-        """Whether an MLflow server is spoken to, rather than a database."""
+        """Whether the store is an MLflow server, not a database."""
         return self.artifacts is None
 
 
 def locate_store(study: Study, folder: StudyFolder) -> Store:
-    """Return the tracking store of a study: its own, else MLFLOW_TRACKING_URI's, else a SQLite file beside the results.
+    """Return a study's tracking store: its own, else MLFLOW_TRACKING_URI's, else a SQLite file beside the results.
 
     Raises:
-        UserError: when the URI is not one that MLflow can write runs to.
+        UserError: when MLflow cannot write runs to that URI.
     """
     beside = folder.root.resolve().parent
     if study.tracking.uri is not None:
@@ -74,24 +74,24 @@ def without_credentials(uri: str) -> str:
 
 
 def trust_address(study: Study, files: Iterable[str | Path]) -> None:
-    """Let credentials go to a study's own store from the processes that this one starts, if the user wrote the file that names it.
+    """Allow child processes to send credentials to a study's own store, if the user wrote the file that names it.
 
     Args:
-        study: what Snakemake runs
-        files: that it was read from
+        study: the study that Snakemake runs
+        files: the files that it was read from
     """
     if study.tracking.uri is not None and not any(_is_of_results(file) for file in files):
         os.environ["MLFLOW_TRACKING_URI"] = without_credentials(study.tracking.uri)
 
 
 def check_credentials(study: Study, file: Path) -> None:
-    """Refuse to send credentials to an address that only a results folder names: it may be somebody else's.
+    """Refuse to send credentials to an address that only a results folder names, because that may come from somebody else.
 
     MLflow's client would send them to any address.
 
     Args:
-        study: what is published
-        file: that it was read from
+        study: the study to publish
+        file: the file that it was read from
 
     Raises:
         UserError: says how to allow it.
@@ -111,7 +111,7 @@ def check_credentials(study: Study, file: Path) -> None:
 
 
 def _is_of_results(file: str | Path) -> bool:
-    """Return whether a study file is a results folder's own, which may come from another machine."""
+    """Tell whether a study file is part of a results folder, which may come from another machine."""
     return Path(file).name == StudyFolder(Path()).study.name
 
 
@@ -127,9 +127,9 @@ def parse_uri(uri: str, source: str, beside: Path) -> Store:
     """Return the store that a URI names.
 
     Args:
-        uri: that a user wrote
-        source: where, for messages
-        beside: folder for the artifacts of a database on a server
+        uri: the user's URI
+        source: where it was named, for messages
+        beside: folder for the artifacts of a database server
 
     Raises:
         UserError: when MLflow cannot write runs there.

@@ -1,9 +1,9 @@
-"""Rows of a trial → MLflow's system metrics, of this trial's own processes and devices.
+"""MLflow's system metrics of a trial, for its own processes and devices.
 
-Input: rows and the environment. Output: numbers under names that MLflow's page "System metrics" shows. MLflow's own
-thread would read every GPU of the host, take time from the trial, and count in steps of its own.
+Input: rows and the environment. Output: numbers for MLflow's page "System metrics". MLflow's own thread would read every GPU of the host,
+take time from the trial, and have its own steps.
 
-Names of a GPU's figures are MLflow's (mlflow.system_metrics.metrics.gpu_monitor of 3.17); GPU n is the one of rank n.
+Names of GPU figures are MLflow's (mlflow.system_metrics.metrics.gpu_monitor of 3.17). GPU n belongs to rank n.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from envknee.record.schema import Device, Load, MemoryUse, RankRow, Row
 
 PREFIX = "system/"
 MB_PER_GB = 1000
-"""MLflow's megabytes are millions of bytes, as GB here are billions."""
+"""MLflow's megabyte is 1e6 bytes, as our GB is 1e9 bytes."""
 
 
 def system_metrics(row: Row, device: Device) -> dict[str, float | None]:
-    """Return what an iteration used; None where it was not measured. A process's CPU load is 100 for each busy core."""
+    """Return the resources of an iteration; None if not measured. A process's CPU load is 100 for each busy core."""
     ranks: Sequence[Row | RankRow] = row.ranks or [row]
     used: dict[str, float | None] = {"process_memory_megabytes": sum(rank.memory.rss_gb for rank in ranks) * MB_PER_GB}
     for name, metric in metrics_of(Load).items():

@@ -1,6 +1,6 @@
-"""The rows of a trial as they are written: whole lines of metrics.jsonl, attempt by attempt.
+"""Reads the rows of a running trial: whole lines of metrics.jsonl, attempt by attempt.
 
-Input: metrics.jsonl while something appends to it, renames it (an interrupted attempt) or starts it anew. Output: rows.
+Input: metrics.jsonl, which may grow, be renamed (an interrupted attempt) or start anew. Output: rows.
 """
 
 import os
@@ -14,10 +14,10 @@ from envknee.tracking.describe import attempt_of
 
 
 class Tail:
-    """All rows of the present attempt; reading again reads only what was added."""
+    """All rows of the current attempt. Reading again reads only new lines."""
 
     def __init__(self, path: Path) -> None:
-        """Remember the file, which need not exist yet."""
+        """Take the file, which may not exist yet."""
         self.path = path
         self.attempt: str | None = None
         self.rows: list[Row] = []
@@ -25,10 +25,10 @@ class Tail:
         self._file: tuple[int, int] | None = None
 
     def read(self) -> None:
-        """Take in what was written since the last time.
+        """Read the new lines.
 
         Raises:
-            UserError: when a whole line is no row, such as one of a newer version's.
+            UserError: when a whole line is no row, for example one of a newer version.
         """
         try:
             stream = self.path.open("rb")

@@ -1,4 +1,4 @@
-"""MLflow's web page of a study's store, for this user on this machine alone.
+"""MLflow's web page of a study's store, only for this user on this machine.
 
 Input: a study with a store. Output: this process becomes the server.
 """
@@ -14,14 +14,14 @@ from envknee.tracking.store import Store, locate_store
 
 PORTS_TRIED = 50
 PRIVATE = ".mlflow-private"
-"""Folder beside the store, of its user and password."""
+"""Folder beside the store for users and passwords."""
 
 
 def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
-    """Become the MLflow server of a study's store, on the loopback interface; a store on a server is only named.
+    """Become the MLflow server of a study's store, on the loopback interface. For a store on a server, print its address.
 
     Raises:
-        UserError: when nothing was published yet, or the port is taken.
+        UserError: when nothing was published yet, or the port is in use.
     """
     store = locate_store(study, folder)
     if store.artifacts is None:
@@ -39,8 +39,8 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
 
 
 def _page(server: str, store: Store, folder: StudyFolder) -> str:
-    """Return the address of a study's runs and charts, or of all experiments while this store has none."""
-    # Without this MLflow greets with its pages for language models.
+    """Return the address of a study's runs and charts, or of all experiments if the study is not in this store."""
+    # Without workflowType, MLflow opens its pages for language models.
     page, query = "experiments", "workflowType=machine_learning"
     if folder.published.exists():
         published = json.loads(folder.published.read_text(encoding="utf-8"))
@@ -51,10 +51,10 @@ def _page(server: str, store: Store, folder: StudyFolder) -> str:
 
 
 def choose_port(port: int | None) -> int:
-    """Return the port asked for, or else the first free one from 5000 on.
+    """Return the given port, or the first free one from 5000 on.
 
     Raises:
-        UserError: when it is taken.
+        UserError: when it is in use, or none is free.
     """
     candidates = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
     for candidate in candidates:

@@ -1,10 +1,10 @@
-"""How MLflow shows a study to who opens it first: columns, charts, their order.
+"""MLflow's first view of a study: columns, charts and their order.
 
-Input: a study. Output: the state of MLflow's page of runs, which it keeps as a tag of the experiment ("shared view") and
-shows where its key stands in the address. Each reader may change it, and saves that for himself.
+Input: a study. Output: the state of MLflow's page of runs ("shared view"). It is a tag of the experiment, and MLflow shows it if the
+address holds its key. Each reader may change the view for themselves.
 
-Upstream: the keys are those of MLflow 3.17's page (ExperimentPageUIState and RunsChartsCardConfig of its JavaScript);
-a page that knows them no longer says so and shows its own charts.
+Upstream: the keys are those of MLflow 3.17's page (ExperimentPageUIState and RunsChartsCardConfig of its JavaScript). A page that no
+longer knows them says so and shows its own charts.
 """
 
 import json
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 KEY = "envknee"
 TAG = f"mlflow.sharedViewState.{KEY}"
 ADDRESS = f"compareRunsMode=CHART&viewStateShareKey={KEY}"
-"""What the address of a page of runs needs to show it."""
+"""Part of an address that makes MLflow show the view."""
 
 POINT = ["num_envs", "horizon", "batch_size"]
 FPS, MEMORY, TO_TARGET = HEADLINES
 
 
 def show(client: "MlflowClient", experiment: "Experiment", study: Study) -> None:
-    """Make the view that of an experiment, where it is not already."""
+    """Set the view of an experiment, unless it is set already."""
     wanted = view_of(study)
     if experiment.tags.get(TAG) != wanted:
         client.set_experiment_tag(experiment.experiment_id, TAG, wanted)
 
 
 def view_of(study: Study) -> str:
-    """Return the tag's value: points against what they give and cost, then curves over frames and over time."""
+    """Return the tag's value: points with their FPS and memory, then curves over frames and over time."""
     points, curves = [_parallel("points", [FPS, MEMORY])], [_curve("fps_total", "step")]
     sections = [_section("points", "All trials: FPS and memory", columns=1)]
     if study.learning is not None:
@@ -43,7 +43,7 @@ def view_of(study: Study) -> str:
         curves = [_curve("reward_average", "step"), _curve("reward_average", "time-relative"), *curves]
     sections.append(_section("curves", "Curves: a step is a frame, time is in seconds", columns=3))
     state = {
-        # Sorted by a figure, trials stand by themselves; by time MLflow would fold them into their arms.
+        # Sorted by a metric, trials have rows of their own; sorted by time, MLflow would fold them into their arms.
         "orderByKey": f"metrics.`{FPS}`",
         "orderByAsc": False,
         "selectedColumns": [
@@ -53,7 +53,7 @@ def view_of(study: Study) -> str:
         ],
         "runsHiddenMode": "FIRST_20_RUNS",
         "hideEmptyCharts": True,
-        "isAccordionReordered": True,  # or sections would be sorted by name
+        "isAccordionReordered": True,  # otherwise sections are sorted by name
         "compareRunSections": sections,
         "compareRunCharts": [*points, *curves],
     }
@@ -69,7 +69,7 @@ def _chart(kind: str, name: str, section: str) -> dict[str, Any]:
 
 
 def _parallel(name: str, metrics: list[str]) -> dict[str, Any]:
-    """Return parallel coordinates over all runs that have every one of these figures."""
+    """Return parallel coordinates over all runs that have all these metrics."""
     axes = {"selectedParams": POINT, "selectedMetrics": metrics, "showAllRuns": True}
     return _chart("PARALLEL", f"parallel-{name}", name) | axes
 

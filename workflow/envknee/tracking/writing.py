@@ -1,9 +1,9 @@
-"""Runs of one results folder in a tracking store: found, taken over from live ones, or made.
+"""Writes the runs of one results folder into a tracking store.
 
-Input: a client, an experiment, Runs. Output: MLflow runs, each with the sha256 of its content, which is set last of all.
+Input: a client, an experiment, Runs. Output: MLflow runs, each with the sha256 of its content, which is set last.
 
-A run with the content wanted is left alone; a live one of the same attempt is completed: what the server says it has
-is not sent again; any other, or half a run whose publisher was killed, gives way to a new one.
+A run with the right content is kept. A live run of the same attempt is completed, without sending again what the server has. Any other
+run, or an unfinished run of a killed publisher, is replaced.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from envknee.tracking.run import Metric, Run
 
-if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` has no use for it
+if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
     from mlflow import MlflowClient
     from mlflow.entities import Run as StoredRun
 
@@ -24,22 +24,22 @@ RUNS_PER_PAGE = 1000
 METRICS_PER_BATCH = 800
 PARAMS_PER_BATCH = 100
 TAGS_PER_BATCH = 100
-"""Limits of MLflow's API (mlflow.utils.validation): 1000 things in one call."""
+"""Within the limits of MLflow's API (mlflow.utils.validation): 1000 entries in one call."""
 
 TAG_KEY = "envknee.key"
 TAG_CONTENT = "envknee.content_sha256"
 TAG_LIVE = "envknee.live"
-"""Of a run that is not whole: its attempt while the trial runs, then the content that it is being completed to."""
+"""Tag of an unfinished run: its attempt while the trial runs, then the hash of the content to which it is being completed."""
 TAG_RESULTS = "envknee.results"
-"""Which results folder a run came from: two machines may publish studies of one name to one server."""
+"""Tag with the ID of the results folder: two machines may publish studies of the same name to one server."""
 TAG_PARENT = "mlflow.parentRunId"
 
 ITERATION = "iteration"
-"""The curve that tells how many rows a live run has: rows are sent whole and in order."""
+"""Metric that tells how many rows a live run has: rows are sent whole and in order."""
 
 
 def results_id(identity: IO[str]) -> str:
-    """Return the identity of a results folder, made up at its first publication and kept in a file of its own."""
+    """Return the ID of a results folder, which is made at its first publication and kept in a file."""
     identity.seek(0)
     known = identity.read().strip()
     if re.fullmatch(r"[0-9a-f]{32}", known):
@@ -54,13 +54,13 @@ class Writer:
     """Writes the runs of one results folder."""
 
     def __init__(self, client: "MlflowClient", experiment_id: str, results: str) -> None:
-        """Take where runs go, and whose they are (see `results_id`)."""
+        """Take the experiment, and the ID of the results folder (see `results_id`)."""
         self.client = client
         self.experiment_id = experiment_id
         self.results = results
 
     def found(self) -> list["StoredRun"]:
-        """Return the runs that this results folder has in the store, oldest first."""
+        """Return this results folder's runs in the store, oldest first."""
         runs: list[StoredRun] = []
         token = None
         while True:
@@ -77,12 +77,12 @@ class Writer:
                 return runs
 
     def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, bool]:
-        """Make sure that a run is in the store, whole; return its ID, and whether that took writing.
+        """Make sure that a run is complete in the store; return its ID, and whether anything was written.
 
         Args:
-            run: what it is to hold
-            parent_id: the run that it stands below
-            stored: what the store has of this results folder
+            run: its content
+            parent_id: its parent run
+            stored: this results folder's runs in the store
         """
         digest = run.content_sha256()
         same = [known for known in stored if known.data.tags.get(TAG_KEY) == run.key]
@@ -97,7 +97,7 @@ class Writer:
         else:
             run_id = live.info.run_id
             metrics = run.metrics
-            if live.data.tags[TAG_LIVE] == run.attempt:  # else a completion that was cut off, perhaps within a row
+            if live.data.tags[TAG_LIVE] == run.attempt:  # otherwise a completion was interrupted, perhaps within a row
                 metrics = not_yet_there(run.metrics, live.data.metrics)
             self.client.set_tag(run_id, TAG_LIVE, digest)
             self._set_parent(live, parent_id)
@@ -109,7 +109,7 @@ class Writer:
         return run_id, True
 
     def create(self, run: Run, parent_id: str | None, live: bool = False) -> str:
-        """Make a run with nothing in it yet but whose it is; return its ID."""
+        """Make a run with only its own tags; return its ID."""
         tags = {TAG_KEY: run.key, TAG_RESULTS: self.results}
         tags |= {TAG_PARENT: parent_id} if parent_id else {}
         tags |= {TAG_LIVE: run.attempt} if live and run.attempt else {}
@@ -117,7 +117,7 @@ class Writer:
         return created.info.run_id
 
     def log(self, run_id: str, metrics: Sequence[Metric], params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Send values, in as many calls as they need; a store keeps each (name, step, time, value) once."""
+        """Send values in as many calls as needed. A store keeps each (name, step, time, value) once."""
         from mlflow.entities import Metric as StoredMetric
         from mlflow.entities import Param, RunTag
 
@@ -130,7 +130,7 @@ class Writer:
             self.client.log_batch(run_id, some_metrics, some_params, some_tags)
 
     def log_rows(self, run_id: str, metrics: Sequence[Metric]) -> None:
-        """Send curves, each row (all metrics of one step) in one call: what a call holds is stored whole or not at all."""
+        """Send curves, with each row (all metrics of one step) in one call, which is stored whole or not at all."""
         batch: list[Metric] = []
         for _, row in groupby(metrics, key=lambda metric: metric.step):
             values = list(row)
@@ -155,7 +155,7 @@ class Writer:
 
 
 def can_become(known: "StoredRun", run: Run, digest: str) -> bool:
-    """Return whether a live run in the store is the same attempt, and holds nothing that the finished one does not."""
+    """Tell whether a live run in the store is of the same attempt, and holds only values of the finished run."""
     tags = known.data.tags
     if TAG_CONTENT in tags or run.attempt is None or tags.get(TAG_LIVE) not in (run.attempt, digest):
         return False
@@ -166,7 +166,7 @@ def can_become(known: "StoredRun", run: Run, digest: str) -> bool:
 
 
 def not_yet_there(metrics: Sequence[Metric], latest: Mapping[str, float]) -> list[Metric]:
-    """Return the metrics that a live run lacks, from the latest value of each of its curves as its server reports them."""
+    """Return the metrics that a live run lacks. `latest` has the latest value of each of its curves."""
     rows = {metric.value: metric.step for metric in metrics if metric.key == ITERATION}
     delivered_frames = rows.get(latest.get(ITERATION, -1.0), -1)
     return [metric for metric in metrics if metric.key not in latest or metric.step > delivered_frames]

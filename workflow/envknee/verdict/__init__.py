@@ -3,15 +3,15 @@
 In: records and the study. Out: verdict.json and records.csv. May use: `study`, `record`.
 
 rule/         the decision rule (doublings), laws through noisy points (affine, residuals)
-series        what stays the same while num_envs doubles
+series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
-throughput_law                          why FPS saturate
-learning_cost, learning_trials          what the seeds of a point cost
-memory_sample, memory_fit, memory_model what a peak is made of, and memory_cards: what other cards fit
-scaling, phase_law, batch, noise_scale  what several GPUs give, which phase sets the knee, how large a batch pays
+throughput_law                          the law that explains why FPS saturate
+learning_cost, learning_trials          the cost of a point, from its seeds
+memory_sample, memory_fit, memory_model the parts of a memory peak; memory_cards: predictions for other cards
+scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
 savings, levers, remedies, advice       what to do next
-machines, hardware, spending, broken    what it ran on, what it took, what broke
+machines, hardware, spending, broken    machines, cost and failures
 headline      one recommendation per arm
-decide        all of it
+decide        the whole verdict
 schema/       the models of verdict.json;  words/ every sentence;  csv, read  the files
 """

@@ -1,4 +1,4 @@
-"""What would move the limit that binds an arm: which phase to make cheaper, what else to turn, or what to measure.
+"""Advice on the limit of an arm: which phase to make cheaper, which setting to change, or what to measure.
 
 Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
 """
@@ -26,10 +26,10 @@ CHEAPER: dict[Phase, str] = {
     "learning": "fewer epochs or mini-batches, mixed precision, or a smaller network",
     "other": "cheaper rewards, resets and logging",
 }
-"""How an environment more costs less in each phase; `lean` stands for `LEAN` where an arm does not have it yet."""
+"""How to make an added environment cheaper in each phase. `lean` becomes `LEAN` for an arm without lean frames."""
 
 ONCE_PER_ITERATION = frozenset({"learning"})
-"""Phases that run once per iteration: a longer horizon spreads what they cost whatever num_envs. The others run once per step."""
+"""Phases that run once per iteration, whose fixed cost a longer horizon spreads. The others run once per step."""
 
 MEASURE_AGAIN: dict[Status, str] = {
     "nan": "once they no longer become NaN or infinite (record.json names the tensor)",
@@ -37,10 +37,10 @@ MEASURE_AGAIN: dict[Status, str] = {
     "invalid": "once its simulation is valid there (record.json says what was not)",
     "timeout": "with a larger throughput.limit_s (their time ran out)",
 }
-"""By how trials ended that have no FPS, when to measure them again."""
+"""When to measure trials without FPS again, by their status."""
 
 MOST = 0.5
-"""From this share of an iteration on, what does not grow with num_envs is said to bind."""
+"""Smallest fixed share of an iteration that is reported as the limit."""
 
 
 def what_would_move_it(
@@ -53,17 +53,17 @@ def what_would_move_it(
     is_lean: bool,
     doubled_ended: Status | None,
 ) -> str:
-    """Return what to change, or to measure, so that the limit lies elsewhere.
+    """Return what to change or measure to move the limit.
 
     Args:
-        limit: of the recommended series
+        limit: the limit of the recommended series
         num_envs: the recommended point
-        binds: which limit
-        ranks: of the arm
-        laws: of the phases of that series, where they are known
-        turned: what a longer horizon, a larger batch and more GPUs were measured to give
-        is_lean: whether frames stay uint8 already
-        doubled_ended: how the last trial at twice its largest num_envs ended, of which none was timed; None: none was tried
+        binds: the limit that is met first
+        ranks: the arm's
+        laws: phase laws of that series, if known
+        turned: measured effects of a longer horizon, a larger batch and more GPUs
+        is_lean: whether the arm has lean frames
+        doubled_ended: status of the last trial at twice the largest num_envs, of which none was timed; None without a trial
     """
     sentences = [_first_of_all(limit, binds, ranks, laws, is_lean, doubled_ended)]
     waits = _waits(num_envs, ranks, laws)
@@ -75,7 +75,7 @@ def what_would_move_it(
 
 
 def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
-    """Return what an iteration mostly waits for at `num_envs`, where that does not grow with num_envs."""
+    """Return what an iteration mostly waits for at `num_envs`, if that does not grow with num_envs; else None."""
     if (
         laws is None
         or laws.few_wait_for is None

@@ -1,23 +1,23 @@
-"""Critical batch size: from which batch on do more transitions per optimizer step no longer save optimizer steps?
+"""Critical batch size: from which batch size on do larger batches no longer save optimizer steps?
 
 Input: records of learning trials. Output: `BatchLaw`s per arm. Pure.
 
-McCandlish et al. 2018 ("An Empirical Model of Large-Batch Training", arXiv:1812.06162) find S(B) = S_min (1 + B_noise / B):
-S optimizer steps to a target at batch size B, and E = B S examples. With B_noise transitions per step, steps and examples each
-cost twice their least; below it steps are wasted, above it examples. An example is here a frame that was collected: a frame is
-learned from `num_learning_epochs` times, and frames / B is the optimizer steps in one of those epochs. That number of epochs
-is the same for all batch sizes of an arm, so it scales S and S_min and leaves B_noise and E_min alone: S is given per epoch.
+McCandlish et al. 2018 ("An Empirical Model of Large-Batch Training", arXiv:1812.06162) find S(B) = S_min (1 + B_noise / B), with S
+optimizer steps to a target at batch size B, and E = B S examples. At B_noise, steps and examples are each twice their minimum; smaller
+batches waste steps, larger ones waste examples. Here an example is a collected frame. A frame is used in `num_learning_epochs` epochs,
+and frames / B are the optimizer steps of one epoch. All batch sizes of an arm have the same number of epochs, which scales S and S_min,
+but neither B_noise nor E_min. So S is given per epoch.
 
-Multiplied by B the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise, whose relative errors are those of
-S; it is fitted by `affine` to the interquartile mean over seeds of frames to target, one point per batch size.
-Intervals come from a stratified bootstrap: seeds are drawn within each batch size. Where it says 95% the interval of B_noise
-covers 95 to 98% with three or more seeds each and 90 to 92% with two (tests/unit/test_limits_batch.py).
+Multiplied by B, the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise. Its relative errors are those of S. `affine` fits
+it to the interquartile mean over seeds of frames to target, one point per batch size. Intervals come from a stratified bootstrap, which
+draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size, and 90 to 92% with
+two (tests/unit/test_limits_batch.py).
 
-A batch size with a seed that spent its budget first has no frames to target, only fewer than it would have needed: it is
-shown as a lower bound, takes no part in the fit, and contradicts the law where the law expects fewer frames than were spent.
+If a seed of a batch size spent its budget first, the batch size has only a lower bound of its frames. The bound is shown and not fitted.
+The law is contradicted if it expects fewer frames than the bound.
 
-num_envs and horizon change learning too (older data in the rollout, other advantages), so batch sizes are compared at the same
-num_envs and horizon. Only where no such group has three batch sizes are all of an arm pooled, which is said.
+num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same num_envs
+and horizon. If no such group has three batch sizes, all of an arm are pooled, with a note.
 """
 
 import math
@@ -40,7 +40,7 @@ from envknee.verdict.words.numbers import listed
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
-    """Return the law of each arm: one per (num_envs, horizon) with enough batch sizes, else one over all of them."""
+    """Return the laws of each arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
     by_arm: dict[str, list[Record]] = {}
     for record in sorted(learning_trials.that_ran(records), key=lambda record: record.request.number):
         if record.request.kind == "learning" and _batch_size(record):
@@ -49,10 +49,10 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
 
 
 def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line:
-    """Fit E(B) = E_min + S_min B; its draws are those of seeds: the statistics of this module without its records.
+    """Fit E(B) = E_min + S_min B, with draws of seeds. Works without records.
 
-    Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and their spread is itself an estimate:
-    hence Student's t over the normal quantile, as in `residuals`. A batch size with one seed deviates like the others.
+    Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and their spread is itself an estimate. So they are
+    scaled by Student's t over the normal quantile, as in `residuals`. A batch size with one seed gets the others' deviations.
 
     Args:
         frames: batch size -> frames to target of each seed; at least three batch sizes
@@ -79,7 +79,7 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
 
 
 def _batch_size(record: Record) -> int:
-    """Return the transitions of one optimizer step of all ranks; 0 where the library's own is unknown."""
+    """Return the transitions of one optimizer step of all ranks; 0 if the library's own batch is unknown."""
     request = record.request
     of_each = batch_transitions(
         request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
@@ -105,7 +105,7 @@ def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
 
 
 def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
-    """Return frames to target by batch size, where every seed reached it."""
+    """Return frames to target by batch size, for sizes at which every seed reached it."""
     return {
         size: [float(record.frames_to_target or 0) for record in group]
         for size, group in _by_batch(records).items()
@@ -194,7 +194,7 @@ def _error(point: BatchPoint, line: affine.Line) -> float:
 
 
 def _missed(points: Sequence[BatchPoint], line: affine.Line) -> list[BatchPoint]:
-    """Return the points that the law misses by more than the limit, noise of the seeds aside."""
+    """Return the points that the law misses by more than the limit and by more than the seeds' noise."""
     missed = []
     for point in points:
         cost = point.frames_to_target

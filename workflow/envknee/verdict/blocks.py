@@ -1,9 +1,8 @@
-"""What each trial shares with others, as the statistical block that it is: its process, or its machine. Pure.
+"""The statistical block of each trial: its process or its machine. Pure.
 
-A process that measured several sizes is a block, and lies wholly on one machine. Any other trial is a process of its own, and its block is
-its machine. A GPU's UUID names it wherever it is, and a CPU's machine goes by its host's name. Trials that ran side by side on the GPUs
-of one host may leave no GPU with both ends of a doubling: then the host is the machine, if each size ran on two of its GPUs at least, so
-that no GPU passes for a size.
+A process that measured several sizes is a block within one machine. The block of any other trial is its machine. A machine is a GPU, by
+its UUID, or for trials on a CPU a host, by its name. If trials run side by side on the GPUs of one host, maybe no GPU has both ends of a
+doubling. Then the host is the machine, if each size ran on at least two of its GPUs: a GPU's effect cannot look like a size's.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,13 +20,8 @@ def blocks_of(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashabl
     }
 
 
-def process_number(record: Record) -> int | None:
-    """Return the number of the process that measured a trial among others; None: it had a process of its own."""
-    return getattr(record.request, "block", None)
-
-
 def _block(record: Record, machine: Hashable) -> Hashable:
-    number = process_number(record)
+    number = record.request.block
     return machine if number is None else Process(machine, number)
 
 
@@ -42,7 +36,7 @@ def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashabl
 
 
 def gpu_of(record: Record) -> Hashable:
-    """Return the UUIDs of a trial's GPUs, or its host where it has none that are known."""
+    """Return the UUIDs of a trial's GPUs, or its host if none is known."""
     known = tuple(sorted({gpu.uuid for gpu in record.outcome.gpus if gpu.uuid}))
     return known or _host_of(record)
 
@@ -53,7 +47,7 @@ def _host_of(record: Record) -> Hashable:
 
 
 def _kept(blocks: Mapping[int, Sequence[Hashable]]) -> float:
-    """Return the share of trials in doublings whose block has both ends."""
+    """Return the share of trials in doublings whose block has both ends of the doubling."""
     kept = total = 0
     for size, own in blocks.items():
         other = blocks.get(2 * size)

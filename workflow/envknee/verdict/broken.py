@@ -1,4 +1,4 @@
-"""What broke first, by arm and tensor. Pure."""
+"""Failures of trials, by arm and tensor. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from envknee.verdict.schema.study import Broken
 
 
 def broken(records: Sequence[Record]) -> list[Broken]:
-    """Return what broke first, by arm and tensor, in the order in which trials are numbered."""
+    """Return the first failure for each arm and tensor, in the order of trial numbers."""
     by_tensor: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.request.number):
         failure = record.outcome.failure
@@ -20,7 +20,7 @@ def broken(records: Sequence[Record]) -> list[Broken]:
 def _broken(arm: str, tensor: str, records: Sequence[Record]) -> Broken:
     first = records[0]
     failure = first.outcome.failure
-    assert failure is not None, "records that broke say how"
+    assert failure is not None, "`broken` takes only records with a failure"
     return Broken(
         arm=arm,
         tensor=tensor,

@@ -10,7 +10,7 @@ from envknee.verdict.series import slowest_and_fastest
 
 
 def records_csv(records: Sequence[Record]) -> str:
-    """Return one line per trial, by number: flat columns with their units in the names, empty where nothing was measured."""
+    """Return one line per trial, by number. Column names hold the units; an empty cell was not measured."""
     rows = [_csv_row(record) for record in sorted(records, key=lambda record: record.request.number)]
     columns = [*CSV_COLUMNS, *sorted({name for record in records for name in record.metrics})]
     stream = io.StringIO()
@@ -21,11 +21,11 @@ def records_csv(records: Sequence[Record]) -> str:
 
 
 def _no_formula(cell: Any) -> Any:
-    """Return a cell that no spreadsheet computes: a text of somebody else may begin as a formula does."""
+    """Return a cell that no spreadsheet takes for a formula: other people's texts may start like one."""
     if not isinstance(cell, str):
         return cell
     is_formula = cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return ("'" if is_formula else "") + cell.replace("\r", " ")  # which Python's csv leaves unquoted
+    return ("'" if is_formula else "") + cell.replace("\r", " ")  # Python's csv does not quote "\r"
 
 
 CSV_COLUMNS: tuple[str, ...] = (
@@ -41,7 +41,7 @@ CSV_COLUMNS: tuple[str, ...] = (
 
 
 def _csv_row(record: Record) -> dict[str, Any]:
-    """Return the columns of one trial: the request's and record's own fields by name, and medians of what was timed."""
+    """Return the columns of one trial: fields of request and record by name, and medians of timed figures."""
     environment = record.outcome.environment
     total = record.fps_total
     slowest, fastest = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or []) or (

@@ -2,19 +2,22 @@
 
 Input: the records of a study and its settings. Output: a `Verdict`, and records.csv with a line per trial.
 
-    python -m envknee.limits.verdict results/<study>                       write verdict.json and records.csv
-    python -m envknee.limits.verdict results/<study> --config my.yaml      decide by another file's `decide:` section
+    envknee verdict results/<study>                       write verdict.json and records.csv
+    envknee verdict results/<study> --config my.yaml      decide by another file's `decide:` section
 """
 
+import argparse
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
-from envknee.record.read import without_skipped
+from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 from envknee.verdict import (
     batch,
     learning,
@@ -33,14 +36,14 @@ from envknee.verdict.broken import broken
 from envknee.verdict.csv import records_csv
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
-from envknee.verdict.read import measured_study
+from envknee.verdict.read import load_study
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Ranks
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
-    """Return the verdict of a study; pure, and the same for the same records."""
+    """Return the verdict of a study. Pure: the same records give the same verdict."""
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
     scalings = scaling.analyse(records, study.arms, study.decide)
@@ -108,7 +111,14 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
 
 def main() -> None:
     """Write verdict.json and records.csv of a study."""
-    folder, study, records = measured_study(main.__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
+    parser.add_argument(
+        "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
+    )
+    given = parser.parse_args()
+    folder = StudyFolder(given.folder)
+    study, records = load_study(folder, given.config), load_records(folder)
     write_atomically(folder.verdict, canonical_json(decide(records, study)))
     write_atomically(folder.records_csv, records_csv(records))
     print(f"{folder.verdict}: {len(records)} of {len(space.plan(study))} trials")

@@ -1,6 +1,6 @@
-"""CPU time that went to others while trials ran: a busy core does not only add noise, it bends the curve. Pure.
+"""CPU time of other processes during trials. A busy core adds noise and also bends the curve. Pure.
 
-Source: on two cores, 64 to 512 environments gained 58% on an idle machine and 86 to 128% beside a busy core.
+Source: on two cores, 64 to 512 environments gained 58% on an idle machine, and 86 to 128% beside a busy core.
 """
 
 import statistics
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from envknee.record.schema import Record
 
 FAR_MORE_CORES = 0.5
-"""Cores that others took of a trial beyond what they took of the median one: then it answers another question."""
+"""A trial is disturbed if other processes used this many more cores than during the median trial."""
 
 WORTH_SAYING_CORES = 0.25
 
 
 def cores_of_others(record: Record) -> float | None:
-    """Return how many cores others kept busy while a trial was timed; None where that was not measured."""
+    """Return the number of cores that other processes used while a trial was timed; None if not measured."""
     measured = record.metrics.get("others_cpu_percent")
     return None if measured is None else measured.median / 100
 
 
 def disturbed(records: Sequence[Record]) -> set[int]:
-    """Return the numbers of trials of which others took far more than of the rest."""
+    """Return the numbers of trials during which other processes used far more cores than during the rest."""
     known = {record.request.number: cores for record in records if (cores := cores_of_others(record)) is not None}
     if not known:
         return set()
@@ -30,7 +30,7 @@ def disturbed(records: Sequence[Record]) -> set[int]:
 
 
 def note(records: Sequence[Record]) -> str | None:
-    """Return a sentence on what others took, or None where that was little or not measured."""
+    """Return a sentence on the load of other processes; None if it was small or not measured."""
     known = [cores for record in records if (cores := cores_of_others(record)) is not None]
     if not known:
         return None

@@ -1,9 +1,9 @@
-"""The best estimate of a throughput limit where nothing was repeated: labelled so, never "reached". Pure.
+"""The best estimate of a throughput limit without repeats. It is called an estimate, never "reached". Pure.
 
-Input: one FPS for each num_envs, and how noisy that is taken to be. Output: an `Estimate`.
+Input: one FPS for each num_envs, and their assumed noise. Output: an `Estimate`.
 
-Any ratio of sizes counts: from each num_envs to that larger one whose ratio is nearest to 2, per doubling. The estimate is the smallest
-num_envs from which a doubling gains less than delta.
+Sizes may have any ratio. A step goes from each num_envs to the larger one whose ratio is nearest to 2, and its gain is per doubling. The
+estimate is the smallest num_envs from which a doubling gains less than delta.
 """
 
 import math
@@ -16,13 +16,13 @@ from envknee.verdict.words.numbers import listed, percent
 
 
 class Step(Frozen):
-    """What FPS gain from one num_envs to a larger one, per doubling: 0.25 stands for 25%."""
+    """Gain of FPS from one num_envs to a larger one, per doubling: 0.25 is 25%."""
 
     num_envs: int
     to_num_envs: int
     gain: float
     gain_lower: float
-    """Two-sided interval, with the noise that was assumed."""
+    """Two-sided interval, with the assumed noise."""
     gain_upper: float
 
 
@@ -32,20 +32,20 @@ class Estimate(Frozen):
     num_envs: int | None
     """The smallest measured num_envs from which a doubling gains less than delta; None: it still gains at the largest."""
     lowest: int | None
-    """Where the limit may lie, given the noise that was assumed."""
+    """Smallest num_envs that the limit may have, with the assumed noise."""
     highest: int | None
-    """None: no upper end."""
+    """Largest num_envs that the limit may have; None: no upper end."""
     by_law: float | None
-    """Where the law t0 + c N puts the limit; None where there is no law that fits."""
+    """The limit by the law t0 + c N; None if no law fits."""
     steps: list[Step]
     falls_beyond: int | None
-    """From this num_envs on FPS fall by more than the noise that was assumed, and do not come back."""
+    """From this num_envs on, FPS fall by more than the assumed noise, and stay lower."""
     dips: list[int]
-    """At which FPS are below those of both neighbours."""
+    """num_envs with FPS below both neighbours'."""
     jumps: list[int]
-    """From which FPS gain more than the step before by more than noise, after a step below delta."""
+    """num_envs from which FPS gain more than in the step before, by more than noise, after a step below delta."""
     noise: str
-    """What was assumed, in words."""
+    """The assumed noise, in words."""
     statement: str
 
 
@@ -57,10 +57,10 @@ def estimate(
     Args:
         fps: num_envs -> FPS
         cv: num_envs -> coefficient of variation of FPS
-        noise: where that is from, in words
+        noise: the source of `cv`, in words
         delta: a doubling that gains less has stopped paying
         confidence: of the intervals
-        law: of the iteration time, where there is one
+        law: law of the iteration time, if there is one
     """
     sizes = sorted(fps)
     if len(sizes) < 2:

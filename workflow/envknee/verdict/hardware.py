@@ -1,4 +1,4 @@
-"""What trials ran on, in words. Pure."""
+"""Hardware of trials, in words. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from envknee.record.schema import Environment, Record
 
 
 def hardware(records: Sequence[Record]) -> list[str]:
-    """Return what the trials ran on, such as `NVIDIA H100 (85.0 GB)` or `2 x NVIDIA H200 (150.1 GB each)`, each once."""
+    """Return the hardware of trials, such as `NVIDIA H100 (85.0 GB)` or `2 x NVIDIA H200 (150.1 GB each)`, each once."""
     return sorted({_hardware(record, record.outcome.environment) for record in records if record.outcome.environment})
 
 
@@ -17,7 +17,7 @@ def _hardware(record: Record, environment: Environment) -> str:
         shared = f"; {ranks} ranks" if ranks > 1 else ""
         return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
     learner = record.outcome.learner_device
-    # A trial that broke at its start knows the device of one rank alone: GPUs of one machine are alike until shown otherwise.
+    # A trial that broke at its start knows the device of one rank only. The others are assumed to be alike.
     own = record.rank_devices if learner is None else [device, learner]
     kinds = Counter((gpu.name, f"{gpu.memory_gb:.1f} GB") for gpu in own)
     if learner is not None and len(kinds) > 1:

@@ -1,4 +1,4 @@
-"""One recommendation per arm that a person can act on. Pure."""
+"""One recommendation per arm. Pure."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def headline(
     scalings: Sequence[Scaling],
     study: Study,
 ) -> Headline | None:
-    """Return what to run of an arm, and why; None where no throughput trial was timed to its end."""
+    """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
     measured = [limit for limit in limits if limit.points]
     if not measured:
         return None
@@ -88,7 +88,7 @@ def headline(
 def _saves(
     records: Sequence[Record], series: Series, num_envs: int, soonest: BestPoint | None, study: Study
 ) -> list[Saving]:
-    """Return what the recommended point saves where learning trials ran there, or else what the soonest point saves."""
+    """Return the savings of the recommended point if learning trials ran there, else those of the soonest point."""
     saved = savings.analyse(records, series, num_envs, study.decide)
     if not saved and soonest is not None:
         there = Series(series.arm, soonest.horizon, soonest.batch_size)
@@ -117,7 +117,7 @@ def _within_memory(
 ) -> int:
     """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
 
-    Where none does, it is the smallest measured: a recommendation must be a point that ran.
+    If there is none, return the smallest measured one: a recommendation must be a point that ran.
     """
     device_gb = memory_limit.device_memory_gb if memory_limit else None
     for point in reversed(limit.points):
@@ -138,7 +138,7 @@ def _binds(
 ) -> Binds:
     if num_envs < wanted:
         return "memory"
-    # Of the recommended series alone: that learning stops early at another horizon or batch says nothing of this one.
+    # Only the recommended series counts: a limit at another horizon or batch size says nothing about it.
     learned_at = next((limit_of.threshold_num_envs for limit_of in learned if limit_of.series == limit.series), None)
     if learned_at is not None and learned_at < wanted:
         return "learning"
@@ -152,7 +152,7 @@ def _binds(
 
 
 def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit | None, study: Study) -> bool:
-    """Tell whether twice `num_envs` failed, or is predicted to need more than the memory that may be used."""
+    """Tell whether twice `num_envs` failed, or is predicted to exceed the usable memory."""
     if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
         return True
     wall = memory_limit.wall(limit.horizon, limit.batch_size) if memory_limit else None

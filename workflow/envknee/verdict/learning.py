@@ -2,11 +2,11 @@
 
 Input: records of learning trials. Output: one `LearningLimit` per (arm, horizon, batch_size). Pure.
 
-The cost of a point is the interquartile mean over its seeds (`learning_cost`), beside the expected running time: the seconds of all its
-seeds over the number that arrived. Doublings are decided by a log-normal model with one spread for all num_envs, in which a seed whose
-budget was spent counts as such (`rule.censored`); one that became NaN or diverged would never have arrived, and counts as having spent
-its whole budget. A doubling with such a seed stays undecided below six seeds. Out of memory is infeasible, no cost at all; where other
-seeds of the point ran, it counts among the trials that did not reach the target, and the point is not called the soonest beside others.
+The cost of a point is the interquartile mean over its seeds (`learning_cost`). The expected running time is also given: the seconds of
+all its seeds over the number that reached the target. Doublings are decided by a log-normal model with one spread for all num_envs, in
+which a seed that spent its budget is censored (`rule.censored`). A seed that became NaN or diverged counts as censored at its whole budget.
+A doubling with a censored seed stays undecided below six seeds. A point that ran out of memory is infeasible and has no cost. If only
+some of its seeds did, they count as trials that did not reach the target, and the point comes behind all others.
 """
 
 import math
@@ -35,9 +35,9 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
 
 
 def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
-    """Return the point with the fewest seconds to the target, or None when none is known.
+    """Return the point with the fewest seconds to the target, or None.
 
-    One where some trials had no memory to run comes behind all others, however soon the rest of them got there.
+    A point at which some trials lacked memory comes behind all others.
     """
     return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
 
@@ -57,10 +57,10 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
 
 
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
-    """Decide from the costs of seeds by num_envs: the statistics of this module without its records.
+    """Decide from the costs of seeds by num_envs. Works without records.
 
     Args:
-        seeds: num_envs -> costs; those without any seed are left out by the caller
+        seeds: num_envs -> costs, at least one each
         delta: a doubling that saves less has stopped paying
         confidence: of each interval, and of the decision as a whole
     """
@@ -79,16 +79,16 @@ def limit_of(
     budget_s: float | None = None,
     ranks: Ranks = ONE_GPU,
 ) -> LearningLimit:
-    """Return the limit of one series from plain numbers: what `analyse` does without its records.
+    """Return the limit of one series from plain numbers. Works without records.
 
     Args:
-        series: what they were measured at
-        points: what is to be reported of each num_envs, ascending
-        seconds: num_envs -> seconds to the target of its seeds, of the points where any ran
+        series: arm, horizon and batch size
+        points: the points to report, by ascending num_envs
+        seconds: num_envs -> seconds to the target of its seeds, for points with seeds
         settings: delta and confidence
-        target_reward: that was to be reached, where it is known
-        budget_s: after which a run ended, where it is known and the same for all
-        ranks: that trained together; num_envs are those of each
+        target_reward: the target, if known
+        budget_s: the budget of all runs, if known and the same
+        ranks: ranks that trained together; num_envs is per rank
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)
@@ -149,7 +149,7 @@ def _point(num_envs: int, records: Sequence[Record], confidence: float) -> Learn
 
 
 def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
-    """Return a point of plain numbers: nothing is known but the seconds of its seeds, and how many ran out of memory."""
+    """Return a point from the seconds of its seeds, and the number that ran out of memory."""
     ran = len(seconds.values)
     return LearningPoint(
         num_envs=num_envs,

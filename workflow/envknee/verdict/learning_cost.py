@@ -1,4 +1,4 @@
-"""What the seeds of one point cost: their interquartile mean with its interval. Pure."""
+"""The cost of a point: the interquartile mean of its seeds, with its interval. Pure."""
 
 import functools
 import math
@@ -12,7 +12,7 @@ from envknee.verdict.rule.union import Tested
 from envknee.verdict.schema.learning import Cost, Saving
 
 LEAST_SEEDS = 3
-"""With fewer seeds per point savings are shown, and none is decided on."""
+"""With fewer seeds per point, savings are shown, but decide nothing."""
 
 
 RESAMPLES = 1000
@@ -20,11 +20,11 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Seeds:
-    """What the seeds of one point cost, in any unit above 0."""
+    """Costs of the seeds of one point, in any unit, above 0."""
 
     reached: tuple[float, ...]
     censored: tuple[float, ...] = ()
-    """Lower bounds of those that did not reach the target."""
+    """Lower bounds of seeds that did not reach the target."""
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -33,15 +33,15 @@ class Seeds:
 
     @property
     def expected(self) -> float | None:
-        """Cost of all seeds over the number that arrived: what one arrival costs, failures included. None: none arrived."""
+        """Cost of all seeds over the number that reached the target; None if none did."""
         return (sum(self.reached) + sum(self.censored)) / len(self.reached) if self.reached else None
 
 
 def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the middle half along the last axis.
 
-    A value astride a quartile counts with the part of it inside, so that three seeds have an interquartile mean too;
-    where the number of values is a multiple of 4 this is `scipy.stats.trim_mean(values, 0.25)`, the published definition.
+    A value across a quartile counts with its inner part, so that three seeds also have an interquartile mean. For a multiple of 4
+    values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition.
 
     Args:
         values: shape (..., seeds)
@@ -61,9 +61,9 @@ def _middle_half(seeds: int) -> NDArray[np.float64]:
 
 @functools.cache
 def _resamples(seeds: int) -> NDArray[np.int64]:
-    """Return which seeds each resample holds, ascending, shape (RESAMPLES, seeds).
+    """Return the places of seeds in each resample, ascending, shape (RESAMPLES, seeds).
 
-    The same for the same number of seeds, so that the same records give the same verdict, byte for byte.
+    They depend only on the number of seeds: the same records give the same verdict, byte for byte.
     """
     return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
 
@@ -74,7 +74,7 @@ def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
     log_value = -math.log(float(interquartile_mean(values)))
     variance = None
     if (seeds := len(values)) > 1:
-        # `values` ascend and so do the places drawn: a resample needs no sorting.
+        # `values` and the places drawn ascend, so a resample needs no sorting.
         means = values[_resamples(seeds)] @ _middle_half(seeds)
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
         variance = float(np.log(means).var()) * seeds / (seeds - 1)
@@ -93,7 +93,7 @@ def cost(costs: Seeds, confidence: float) -> Cost:
 
 
 def saving_of(doubling: Tested) -> Saving:
-    """Return a doubling of costs as what it saves."""
+    """Return the saving of a doubling of costs."""
 
     def share(log_gain: float | None) -> float | None:
         return None if log_gain is None else -doublings.expm1(-log_gain)

@@ -1,4 +1,4 @@
-"""Learning trials to what their seeds cost. Pure."""
+"""Costs of seeds, from learning trials. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from envknee.verdict.learning_cost import Seeds
 
 
 def that_ran(records: Sequence[Record]) -> list[Record]:
-    """Return the trials that tell something about learning: those that had the memory to try, and a simulation that was valid."""
+    """Return the trials that fitted the memory and had a valid simulation: only they tell something about learning."""
     return [record for record in records if record.outcome.status not in (*DID_NOT_FIT, "invalid")]
 
 
 def seconds_of(records: Sequence[Record]) -> Seeds:
-    """Return the wall seconds to the target of the trials that ran, with lower bounds where it was not reached."""
+    """Return the wall seconds to the target of the trials that ran, or lower bounds if they did not reach it."""
     ran = that_ran(records)
     return seeds_by(ran, [record.seconds_to_target for record in ran], [floor_s(record) for record in ran])
 
 
 def seeds_by(records: Sequence[Record], costs: Sequence[float | None], floors: Sequence[float]) -> Seeds:
-    """Split the costs of `records` into those of seeds that reached the target and lower bounds for the others."""
+    """Split `records` into costs of seeds that reached the target, and lower bounds of the others."""
     reached = tuple(float(cost) for cost in costs if cost is not None)
     censored = tuple(float(floor) for cost, floor in zip(costs, floors, strict=True) if cost is None)
     assert len(reached) + len(censored) == len(records)
@@ -27,10 +27,10 @@ def seeds_by(records: Sequence[Record], costs: Sequence[float | None], floors: S
 
 
 def floor_s(record: Record) -> float:
-    """Return the least number of seconds that a seed which did not reach the target would have taken."""
+    """Return a lower bound of the seconds to the target, for a seed that did not reach it."""
     if record.outcome.status == "timeout":
         return max(record.train_s, 1e-9)
-    # NaN or diverged: it never would have. The whole budget is the least that a reader must expect to pay.
+    # A seed that became NaN or diverged would never reach it; it counts with its whole budget.
     return max(record.train_s, record.request.budget_s or 0.0, 1e-9)
 
 

@@ -1,11 +1,11 @@
-"""What to turn where environments are few: do the measurements support a longer horizon, a larger batch, or more GPUs?
+"""Settings besides num_envs: do the measurements support a longer horizon, a larger batch, or more GPUs?
 
-Input: records of one arm, the point in question, and the study's scaling. Output: three `Lever`s. Pure.
+Input: records of one arm, a point, and the study's scaling. Output: three `Lever`s. Pure.
 
-Each compares two measured neighbours that differ in one setting alone: the two largest horizons, or the two largest batch sizes, at
-the num_envs in question or else at the largest that has two. FPS are compared by Welch's t on geometric means, seconds to
-the target by Welch's t on interquartile means. A lever is supported where one of the two is shown to improve and the other
-is not shown to get worse. More GPUs are judged by their speed-up alone.
+Each lever compares two measured points that differ in one setting: the two largest horizons, or the two largest batch sizes, at the
+point's num_envs or else at the largest that has two. FPS are compared by Welch's t on geometric means, seconds to the target by Welch's
+t on interquartile means. A lever is supported if one of the two is shown to improve, and the other is not shown to get worse. More GPUs
+are judged by their speed-up alone.
 """
 
 import math
@@ -24,7 +24,7 @@ from envknee.verdict.words.numbers import percent
 
 
 class _Pair(NamedTuple):
-    """Two neighbours: their places (num_envs, horizon, batch_size)."""
+    """The two compared points (num_envs, horizon, batch_size)."""
 
     smaller: tuple[int, int, int | None]
     larger: tuple[int, int, int | None]
@@ -33,13 +33,13 @@ class _Pair(NamedTuple):
 def analyse(
     records: Sequence[Record], series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Decide
 ) -> list[Lever]:
-    """Return what the records of an arm say about each lever at one point.
+    """Return the findings on each lever at one point.
 
     Args:
-        records: of one arm, of all kinds
-        series: of the point
-        num_envs: of the point
-        scalings: of the study
+        records: an arm's, of all kinds
+        series: the point's
+        num_envs: the point's
+        scalings: the study's
         settings: the confidence
     """
     return [
@@ -50,7 +50,7 @@ def analyse(
 
 
 def in_words(levers: Sequence[Lever]) -> str:
-    """Return one sentence: what is supported, what is not, and what nobody measured."""
+    """Return one sentence: the levers that are supported, not supported, and not measured."""
     groups = (
         ("The data support", "supported"),
         ("not", "not supported"),
@@ -117,7 +117,7 @@ def _neighbours(
     series: Series,
     num_envs: int,
 ) -> _Pair | None:
-    """Return the two largest settings at `num_envs`, or at the largest num_envs that has two; None where none has."""
+    """Return the two largest settings at `num_envs`, or at the largest num_envs that has two; None if none has."""
     neighbours: dict[int, list[tuple[int, int, int | None]]] = {}
     for place in places:
         same = place[2] == series.batch_size if name == "longer horizon" else place[1] == series.horizon

@@ -1,9 +1,9 @@
-"""What about an arm's machines may pass for an effect of num_envs: other hosts, other commits, other GPUs of the same name.
+"""Differences between an arm's machines that may look like an effect of num_envs: hosts, commits, GPUs of the same name, drift.
 
-Input: records of one arm, and its throughput and learning limits. Output: sentences for the arm's notes. Pure.
+Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure.
 
-GPUs of several kinds are told by `verdict.hardware`, and so is the CPU where it is the device; this is about what looks alike.
-Seconds to the target are as much a machine's as FPS are.
+`verdict.hardware` names GPUs of different kinds, and CPUs if they are the device. This module is about machines that look alike, and
+covers seconds to the target as well as FPS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,26 +12,25 @@ import numpy as np
 from scipy.stats import rankdata
 
 from envknee.record.schema import Record
-from envknee.verdict.blocks import process_number
 from envknee.verdict.learning_trials import that_ran
 from envknee.verdict.schema.learning import LearningLimit, Saving
 from envknee.verdict.series import Series, by_series
 
 ORDERED = 0.9
-"""From this rank correlation of order and size on, trials count as measured in order of num_envs; and from this share of processes on."""
+"""Trials count as measured in order of num_envs from this rank correlation of number and size on, or from this share of processes on."""
 
 LEAST_PAIRS = 3
-"""Doublings, in two processes each, below which chance orders them too often."""
+"""Fewest doublings, in two processes each, that are checked: fewer are often in order by chance."""
 
 
 def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> list[str]:
-    """Return a sentence about hosts, about commits, about drift, and about each saving shown below delta whose ends share no GPU.
+    """Return sentences about hosts, commits, drift, and savings shown below delta whose ends share no GPU.
 
-    FPS are compared within machines (`blocks`), and doublings that share none decide nothing; seconds to a target are not.
+    FPS are compared within machines (`blocks`), so only seconds to the target need a note about GPUs.
 
     Args:
-        records: of one arm, of all kinds
-        learned: its learning limits
+        records: an arm's, of all kinds
+        learned: the arm's learning limits
     """
     timed = [record for record in records if record.request.kind == "throughput" and record.outcome.status == "ok"]
     trained = that_ran([record for record in records if record.request.kind == "learning"])
@@ -62,7 +61,7 @@ def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> lis
 
 
 def _in_order(timed: Sequence[Record]) -> list[str]:
-    """Return which series were measured from small to large, or from large to small: then drift may pass for a gain."""
+    """Return notes on series that were measured in the order of their sizes, so that drift may look like a gain."""
     return [
         f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
         for series, by_size in by_series(timed, "throughput").items()
@@ -74,7 +73,7 @@ def _in_order(timed: Sequence[Record]) -> list[str]:
 
 
 def _ordered(order: Sequence[tuple[int, int]], sizes: int) -> bool:
-    """Tell whether trials (number, num_envs) went from one end of the sizes to the other."""
+    """Tell whether trials (number, num_envs) are in the order of their sizes, in either direction."""
     if sizes < 3 or len(order) < 2 * sizes:
         return False
     places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
@@ -82,11 +81,11 @@ def _ordered(order: Sequence[tuple[int, int]], sizes: int) -> bool:
 
 
 def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
-    """Tell whether nearly all processes measured N before 2N, or all 2N before N: what a process loses with time is then in every gain."""
+    """Tell whether nearly all processes measured N before 2N, or 2N before N: drift within processes is then in every gain."""
     first: dict[tuple[int, int], int] = {}
     for size, group in by_size.items():
         for record in group:
-            process = process_number(record)
+            process = record.request.block
             if process is not None:
                 first[process, size] = min(record.request.number, first.get((process, size), record.request.number))
     smaller_first = [

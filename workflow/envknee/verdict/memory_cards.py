@@ -1,4 +1,4 @@
-"""How many environments cards of other sizes fit: memory use does not depend on how much there is. Pure."""
+"""Numbers of environments that fit cards of other sizes. Pure."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ CARDS_MIB = {
     "96 GB (H100 NVL)": 95830,
     "141 GB (H200)": 143771,
 }
-"""Memory of named cards as their drivers report it (nvidia-smi, total), in MiB."""
+"""Total memory of cards, as nvidia-smi reports it, in MiB."""
 
 
 GB_PER_MIB = 2**20 / 1e9
@@ -35,7 +35,7 @@ def on_cards(
     world_size: int,
     settings: Decide,
 ) -> list[CardPrediction]:
-    """Return what the model says of cards of other sizes: memory use does not depend on how much there is."""
+    """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
     if fit is None:
         return []
     far = max(sample.num_envs for sample in measured)

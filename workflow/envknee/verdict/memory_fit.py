@@ -1,7 +1,7 @@
-"""Non-negative least squares of peaks, with their uncertainty. Pure.
+"""Non-negative least squares of memory peaks, with their uncertainty. Pure.
 
-Intervals are Student's t on the means of points: what a point is off the model all its repeats are, so repeats do not count as points.
-A bootstrap of so few residuals covered 89 to 90% where it said 95%.
+Intervals are Student's t on the means of points: all repeats of a point share its deviation from the model, so they do not count as
+points. A bootstrap of so few residuals covered 89 to 90% at a nominal 95%.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from envknee.study.space import batch_transitions, rollout_size
 from envknee.verdict.memory_sample import Sample
 
 DECISIVE = 2.0
-"""Difference of log-likelihoods from which on trials tell whether their noise is absolute or relative: 7 times as likely."""
+"""Smallest difference of log-likelihoods that decides between absolute and relative noise: one is 7 times as likely."""
 
 
 @dataclass(frozen=True)
@@ -27,46 +27,46 @@ class Fit:
 
     columns: tuple[int, ...]
     points: int
-    """Different (num_envs, horizon, batch size) among the trials."""
+    """Number of different (num_envs, horizon, batch size)."""
     values: NDArray[np.float64]
     """Shape (4,); terms not in `columns` are 0."""
     covariance: NDArray[np.float64] | None
-    """Of `values`, shape (4, 4); None where there are as many unknowns as points."""
+    """Covariance of `values`, shape (4, 4); None with as many unknowns as points."""
     noise: float
-    """Standard deviation of one more trial from the model, in GB or, where `relative`, in parts of its peak."""
+    """Standard deviation of one more trial from the model, in GB or, if `relative`, as a share of its peak."""
     relative: bool
-    """True where the noise grows with the peak."""
+    """Whether the noise grows with the peak."""
     largest_error_gb: float
     other: "Fit | None" = None
-    """By the other kind of errors, where the trials leave open which kind is theirs: intervals span both."""
+    """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
 
     def reach(self, confidence: float) -> float:
-        """Return how many standard deviations a two-sided interval reaches to each side."""
+        """Return the half-width of a two-sided interval, in standard deviations."""
         return -float(stdtrit(self.points - len(self.columns), (1.0 - confidence) / 2))
 
     @property
     def errs_visibly(self) -> bool:
-        """Tell whether there are more points than unknowns: with as many the model meets each of them, however wrong it is."""
+        """Whether there are more points than unknowns. Otherwise the model fits each point, even if it is wrong."""
         return self.points > len(self.columns)
 
     @property
     def no_interval(self) -> str:
-        """Why there is no interval, and what helps."""
+        """Why there is no interval, and what to measure."""
         return f"no interval: {self.points} points for {len(self.columns)} unknowns; measure another num_envs"
 
 
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
-    """Return how many units of each term of `NAMES` a trial needs."""
+    """Return the units of each term of `NAMES` that a trial needs."""
     batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, sample.mini_batches, world_size)
     return 1.0, float(sample.num_envs), float(rollout_size(sample.num_envs, sample.horizon)), batch
 
 
 def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = True) -> tuple[Fit | None, str]:
-    """Return the fitted model, or None and why there is none; with its covariance where `with_noise`."""
+    """Return the fitted model (with covariance if `with_noise`), or None and the reason."""
     sizes = len({sample.num_envs for sample in samples})
     if sizes < 2:
         return None, f"{sizes} different num_envs measured, 2 are needed"
-    # Sorted: the order in which trials ran must not reach the last digit.
+    # Sorted, so that the order of trials does not change the last digit.
     rows = np.array(sorted((*units_of(sample, world_size), sample.peak_gb or 0.0) for sample in samples))
     design, peaks = rows[:, :-1], rows[:, -1]
     columns = _independent(design)
@@ -75,7 +75,7 @@ def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = Tru
         return None, f"{points} different points for {len(columns)} unknowns"
     evidence = _relative_over_absolute(design, peaks, columns)
     fit = _fitted(design, peaks, columns, evidence > 0.0, with_noise)
-    # Repeats that agree tell nothing of how points err: the evidence is that of as many trials as points.
+    # Repeats that agree say nothing about the deviation of points, so the evidence counts each point once.
     if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
         fit = dataclasses.replace(fit, other=_fitted(design, peaks, columns, not fit.relative, with_noise))
     return fit, ""
@@ -88,10 +88,10 @@ def _fitted(
     relative: bool,
     with_noise: bool,
 ) -> Fit:
-    """Return the model that errs least, by absolute errors or relative ones."""
+    """Return the least squares model, by relative or absolute errors."""
     different, point_of_trial, repeats = np.unique(design, axis=0, return_inverse=True, return_counts=True)
     points = len(different)
-    # An allocator's slack grows with what it holds, the host's noise does not: each trial counts by its own scale.
+    # An allocator's slack grows with its memory, the host's noise does not. So each trial has its own scale.
     scales = peaks if relative else np.ones(len(peaks))
     values = _solve(design, peaks, columns, scales)
     errors = peaks - design @ values
@@ -105,7 +105,7 @@ def _fitted(
         inverse = np.linalg.inv((scaled / unit).T @ (scaled / unit)) / np.outer(unit, unit)
         covariance = np.zeros((design.shape[1], design.shape[1]))
         covariance[np.ix_(columns, columns)] = between * inverse
-        # A point's mean holds 1 / repeats of the noise within points; one more trial holds all of it.
+        # A point's mean has 1 / repeats of the variance within points; one more trial has all of it.
         free = len(peaks) - points
         within = float(np.square(errors / scales - off_model[point_of_trial]).sum()) / free if free else 0.0
         noise = math.sqrt(between + within * float(1.0 - (1.0 / repeats).mean()))
@@ -113,16 +113,16 @@ def _fitted(
 
 
 def _relative_over_absolute(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> float:
-    """Return how much likelier noise in proportion to the peak is than the same for all: a difference of log-likelihoods.
+    """Return the log-likelihood of noise in proportion to the peak, minus that of the same noise for all.
 
-    Gaussian, maximized; 0 where there are no more trials than unknowns.
+    Gaussian, maximized; 0 without more trials than unknowns.
     """
     if len(peaks) <= len(columns):
         return 0.0
 
     def log_likelihood(scales: NDArray[np.float64]) -> float:
         errors = (peaks - design @ _solve(design, peaks, columns, scales)) / scales
-        # What is exact to a millionth is exact.
+        # An error below a millionth counts as none.
         variance = max(float(np.square(errors).mean()), float(np.square(1e-6 * peaks / scales).mean()))
         return -0.5 * len(peaks) * math.log(variance) - float(np.log(scales).sum())
 
@@ -130,7 +130,7 @@ def _relative_over_absolute(design: NDArray[np.float64], peaks: NDArray[np.float
 
 
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
-    """Return the columns that the points can tell apart: one is left out when it follows from those before it."""
+    """Return the linearly independent columns, without those that follow from columns before them."""
     scaled = design / np.maximum(np.abs(design).max(axis=0), 1e-300)
     kept: list[int] = []
     for column in range(design.shape[1]):
@@ -142,9 +142,9 @@ def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
 def _solve(
     design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...], scales: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the non-negative least squares solution, shape (4,), with 0 for columns left out; errors count over `scales`."""
-    # A term that adds less than a millionth of the peaks is rounding, and would extrapolate to absurd sizes.
-    # Columns differ by six orders of magnitude: scale them before solving.
+    """Return the non-negative least squares solution, shape (4,), with 0 for other columns. Errors are divided by `scales`."""
+    # A term below a millionth of the peaks is rounding, and would extrapolate to absurd sizes.
+    # Columns differ by six orders of magnitude, so they are scaled before solving.
     scale = design[:, columns].max(axis=0)
     solution = np.zeros(design.shape[1])
     contributions = nnls(design[:, columns] / scale / scales[:, None], peaks / scales)[0]

@@ -39,16 +39,16 @@ def limit_of(
     device_notes: Sequence[str] = (),
     at: Callable[[int, int | None], str] = at_point,
 ) -> MemoryLimit:
-    """Return the limit of one arm from plain numbers: what `analyse` does without its records.
+    """Return the limit of one arm from plain numbers. Works without records.
 
     Args:
         arm: its name
         samples: of every kind of trial, in any order
-        room: what one rank may use
+        room: memory that one rank may use
         settings: margin and confidence
-        ranks: that trained together, each with num_envs environments of its own
-        device_notes: what a reader must know about the devices
-        at: how horizon and batch size are said in the statement
+        ranks: ranks that trained together; num_envs is per rank
+        device_notes: notes on the devices
+        at: returns horizon and batch size as words for the statement
     """
     measured = [sample for sample in samples if sample.whole]
     failed = [sample for sample in samples if sample.status in DID_NOT_FIT]

@@ -1,4 +1,4 @@
-"""What a trial's peak memory is made of: parts per environment, per transition, per mini-batch."""
+"""The memory model: a trial's peak as parts per environment, per transition and per mini-batch."""
 
 import math
 from collections.abc import Sequence
@@ -21,26 +21,23 @@ NAMES: tuple[Literal["base", "per_environment", "per_transition", "per_batch_tra
 )
 
 LARGEST_ENVS = 2.0**40
-"""More environments than these are no limit."""
+"""A limit above this number of environments counts as none."""
 
 
 class Prediction(NamedTuple):
-    """What the fitted model says of one more trial, without an interval: milliseconds, where those take seconds."""
+    """The model's prediction for one more trial, without an interval, which would take seconds instead of milliseconds."""
 
     peak_gb: float
     largest_num_envs: int | None
-    """That fits all of the memory at this horizon and batch size; None: no limit."""
+    """The largest num_envs that fits the whole memory at this horizon and batch size; None: no limit."""
     trials: int
     largest_error_gb: float
     errs_visibly: bool
-    """False with as many points as unknowns: the model meets each of them, however wrong it is elsewhere."""
+    """See `Fit.errs_visibly`."""
 
 
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
-    """Return what the model of `samples` says of a trial at `point` on a device of `memory_gb`; None where there is no model.
-
-    There is one where more trials than unknowns were measured.
-    """
+    """Return the prediction for a trial at `point` on a device of `memory_gb`; None without more trials than unknowns."""
     measured = [sample for sample in samples if sample.whole]
     fit, _ = fit_peaks(measured, world_size, with_noise=False)
     if fit is None or len(measured) <= len(fit.columns):
@@ -90,10 +87,10 @@ def largest_fitting(
     memory_gb: float,
     settings: Decide,
 ) -> tuple[int | None, int | None, int | None]:
-    """Return the largest num_envs within `memory_gb`, less the margin, with its interval; None: no limit, or no interval.
+    """Return the largest num_envs whose peak fits `memory_gb` minus the margin, with its interval; None: no limit, or no interval.
 
-    The interval is of one more trial, whose noise is its own: its ends are where the two-sided prediction interval of the peak leaves the
-    memory. It may reach below what was measured to fit.
+    It is a prediction interval for one more trial: at its ends, an end of the two-sided prediction interval of the peak equals the memory.
+    It may extend below sizes that were measured to fit.
     """
     usual = usual_mini_batches(peaks_at(series, measured))
     available_gb = memory_gb * (1.0 - settings.memory_margin)
@@ -104,10 +101,10 @@ def largest_fitting(
     fixed = np.array([1.0, 0.0, 0.0, fixed_batch])
 
     def end(model: Fit, side: int) -> int | None:
-        """Return the largest num_envs whose peak, `side` times its prediction interval away, fits; None where every one does.
+        """Return the largest num_envs whose peak plus `side` half-widths of its prediction interval fits; None if all fit.
 
-        (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): the smaller root above 0 is where the upper end of the peak leaves the memory, the
-        larger one where the lower end does, if it ever does.
+        (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): at the smaller root above 0 the upper end of the peak equals the memory, at the
+        larger root the lower end does, if it exists.
         """
         b, free = float(per_env @ model.values), available_gb - float(fixed @ model.values)
         if side == 0 or model.covariance is None:
@@ -116,14 +113,14 @@ def largest_fitting(
         q0, q1, q2 = (
             float(u @ model.covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env))
         )
-        # Peaks at the end are all the memory: that scales the noise of one more trial.
+        # At the end, the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
         square, half, rest = b**2 - t2 * q2, b * free + t2 * q1, free**2 - t2 * q0
         if side > 0 and (free <= 0.0 or rest <= 0.0):
             return 0
         root = math.sqrt(max(half**2 - square * rest, 0.0))
         if side > 0:
-            # rest / (half + root) is the smaller root, and the one above 0 where `square` is negative.
+            # rest / (half + root) is the smaller root, or the root above 0 if `square` is negative.
             return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else None
         return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else None
 

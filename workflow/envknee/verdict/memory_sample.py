@@ -1,4 +1,4 @@
-"""What one trial says about memory. Pure."""
+"""The memory of one trial. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,30 +11,30 @@ from envknee.verdict.series import Series
 
 @dataclass(frozen=True)
 class Sample:
-    """What one trial says about memory: all that this module needs of a record."""
+    """The part of a record that the memory limit needs."""
 
     kind: str
     num_envs: int
-    """Of each rank."""
+    """Per rank."""
     horizon: int
     batch_size: int | None
-    """Of all ranks together; None for the library's own."""
+    """All ranks together; None: the library's own."""
     mini_batches: int | None
-    """Optimizer steps per epoch that the library ran with, where that is known."""
+    """The library's optimizer steps per epoch, if known."""
     status: Status
     peak_gb: float | None
-    """Of the fullest rank; None where none was measured."""
+    """Largest peak of any rank; None if not measured."""
     in_parts: bool = False
-    """True where it learned each mini-batch in parts, for whole ones did not fit."""
+    """Whether it learned each mini-batch in parts, because whole ones did not fit."""
 
     @property
     def fitted(self) -> bool:
-        """Tell whether it ran with a peak that was measured: out of memory cuts it short, whatever it says."""
+        """Whether the trial ran and its peak was measured. Out of memory cuts the peak short."""
         return self.peak_gb is not None and self.status not in DID_NOT_FIT
 
     @property
     def whole(self) -> bool:
-        """Tell whether the peak is what a trial takes at its point: in parts it is cut to what there was."""
+        """Whether the peak is that of whole mini-batches. Learning in parts reduces it to fit the memory."""
         return self.fitted and not self.in_parts
 
 
@@ -46,11 +46,11 @@ class Room:
     device: str | None = None
     on_gpu: bool = True
     unknown_because: str = "no trial tells the memory of its device"
-    """What to say where `memory_gb` is None."""
+    """Why `memory_gb` is None, in words."""
 
 
 def sample_of(record: Record) -> Sample:
-    """Return what a record says about memory."""
+    """Return the sample of a record."""
     request = record.request
     return Sample(
         kind=request.kind,
@@ -65,7 +65,7 @@ def sample_of(record: Record) -> Sample:
 
 
 def measured_peaks(records: Sequence[Record]) -> list[Record]:
-    """Return the records that ran with a peak that was measured: out of memory cuts it short, whatever it says."""
+    """Return the records with `Sample.fitted`."""
     return [record for record in records if sample_of(record).fitted]
 
 
@@ -77,6 +77,6 @@ def peaks_at(series: Series, candidates: Sequence[Sample]) -> list[Sample]:
 
 
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:
-    """Return how many mini-batches the library ran with most often."""
+    """Return the library's most frequent number of mini-batches."""
     mini_batches = Counter(sample.mini_batches for sample in samples if sample.mini_batches)
     return mini_batches.most_common(1)[0][0] if mini_batches else None

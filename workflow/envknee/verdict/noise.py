@@ -1,8 +1,8 @@
-"""How much FPS differ between processes: what to assume before anything is repeated. Pure.
+"""The noise of FPS between processes, to assume before anything is repeated. Pure.
 
 Source: the records of this repository's published studies. Standard deviations of ln FPS between processes of one point were 11, 7, 13, 8,
-6.8, 3.8, 3.7, 1.7 and 1.2% at 64 ... 16,384 environments on one GPU: what few environments wait for is noisy, what they compute is not.
-Intervals by this law held the truth in 98.6% of 140 single doublings. On CPUs it was 11% at any size.
+6.8, 3.8, 3.7, 1.7 and 1.2% at 64 ... 16,384 environments on one GPU: waiting is noisy, computing is not. Intervals by this law held the
+truth in 98.6% of 140 single doublings. On CPUs the noise was 11% at any size.
 """
 
 import math
@@ -12,36 +12,36 @@ from collections.abc import Mapping, Sequence
 from scipy.special import stdtrit
 
 FIXED_CV = 0.14
-"""Of the time that an iteration takes however few environments there are."""
+"""Coefficient of variation of the fixed part of an iteration's time."""
 
 LEAST_CV = 0.011
-"""Of an iteration that many environments fill."""
+"""Coefficient of variation with many environments."""
 
 CPU_CV = 0.11
 
 LAW_DEGREES = 8
-"""Of freedom that the law's own numbers rest on."""
+"""Degrees of freedom behind the law's own numbers."""
 
 
 def assumed_cv(num_envs: float, half_saturation: float | None) -> float:
     """Return the coefficient of variation of FPS between processes on a GPU.
 
     Args:
-        num_envs: of each rank
-        half_saturation: t0 / c of the law t0 + c N, in environments; None where no law is known: then all of the time counts as fixed
+        num_envs: per rank
+        half_saturation: t0 / c of the law t0 + c N, in environments; None without a law: all of the time then counts as fixed
     """
     fixed = 1.0 if half_saturation is None else half_saturation / (half_saturation + num_envs)
     return math.hypot(FIXED_CV * fixed, LEAST_CV)
 
 
 def gain_interval(log_gain: float, cvs: Sequence[float], confidence: float) -> tuple[float, float]:
-    """Return the two-sided interval of a single log ratio of two FPS with these coefficients of variation."""
+    """Return the two-sided interval of a log ratio of two single FPS with these coefficients of variation."""
     width = -float(stdtrit(LAW_DEGREES, (1.0 - confidence) / 2)) * math.hypot(*cvs)
     return log_gain - width, log_gain + width
 
 
 def measured_cv(fps: Mapping[int, Sequence[float]]) -> float | None:
-    """Return the coefficient of variation of repeats, pooled over num_envs; None without a repeat."""
+    """Return the coefficient of variation of repeats, pooled over num_envs; None without repeats."""
     logs = [[math.log(value) for value in values] for values in fps.values() if len(values) > 1]
     free = sum(len(values) - 1 for values in logs)
     if not free:

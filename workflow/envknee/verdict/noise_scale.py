@@ -1,14 +1,14 @@
-"""The gradient noise scale of trials on several ranks: about how large a batch still pays.
+"""The gradient noise scale of trials on several ranks: roughly the largest batch size that pays. Pure.
 
 Input: squared gradient norms (`GradientSquares`), of learning trials or of iterations. Output: B_simple = tr(Sigma) / |G|^2, in
 transitions.
-Source: McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", arXiv:1812.06162, section 2.2 and appendix A.1:
-unbiased estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes, averaged before they are divided. The interval is
-Fieller's for a ratio of two means (Fieller 1954, "Some Problems in Interval Estimation", J. R. Stat. Soc. B 16:175), with Student's t
-on n - 1 degrees of freedom: a percentile bootstrap over 3 trials covered 73% where it said 95%, and over 5 85%. Pure.
+Source: McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", arXiv:1812.06162, section 2.2 and appendix A.1: unbiased
+estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes, averaged before the division. The interval is Fieller's for a ratio of
+two means (Fieller 1954, "Some Problems in Interval Estimation", J. R. Stat. Soc. B 16:175), with Student's t on n - 1 degrees of freedom.
+A percentile bootstrap at a nominal 95% covered 73% over 3 trials, and 85% over 5.
 
-A batch far below it learns as much from each transition as any; one far above it wastes most of them. It grows while a
-policy learns, so it is given for stretches of a training.
+A much smaller batch uses each transition fully; a much larger one wastes most of them. The noise scale grows while a policy learns, so it
+is given for parts of a training.
 """
 
 import math
@@ -23,11 +23,11 @@ from envknee.study.model import Decide
 from envknee.verdict.schema.noise_scale import NoiseScale, PointNoise
 
 LEAST_SAMPLES = 3
-"""With two, t is 12.7 at 95%: hardly a pair bounds anything, so no interval is given."""
+"""With two samples, t is 12.7 at 95%: hardly any pair bounds anything, so no interval is given."""
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
-    """Return the noise scale at every point where several ranks learned together."""
+    """Return the noise scale at every point with several ranks."""
     by_point: dict[tuple[int, int, int | None], list[GradientSquares]] = {}
     for record in records:
         request = record.request
@@ -45,10 +45,10 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale | None:
-    """Return the noise scale over samples that all had the same batch sizes, or None without any.
+    """Return the noise scale over samples with the same batch sizes, or None without samples.
 
     Args:
-        squares: of each trial or iteration
+        squares: one of each trial or iteration
         confidence: of the interval
     """
     if not squares:
@@ -69,10 +69,10 @@ def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseS
 def _fieller(
     noise: NDArray[np.float64], signal: NDArray[np.float64], confidence: float
 ) -> tuple[float | None, float | None]:
-    """Return the ends of those ratios r, of at least 0, for which the mean of noise - r signal may be 0 by a t test.
+    """Return the interval of the ratios r >= 0 for which a t test does not reject that the mean of noise - r signal is 0.
 
-    With means m, their covariances c and t^2 that is a r^2 - 2 b r + d <= 0, where a = m_signal^2 - t^2 c_signal,
-    b = m_noise m_signal - t^2 c_both and d = m_noise^2 - t^2 c_noise. Where a <= 0, the signal may be 0 and r has no upper end.
+    With means m, their covariances c and t^2, these are the r with a r^2 - 2 b r + d <= 0, where a = m_signal^2 - t^2 c_signal,
+    b = m_noise m_signal - t^2 c_both and d = m_noise^2 - t^2 c_noise. If a <= 0, the signal may be 0 and r has no upper end.
 
     Args:
         noise: estimates of tr(Sigma), shape (samples,)
@@ -93,6 +93,6 @@ def _fieller(
     if a > 0.0 and signal.mean() < 0.0:
         return None, None
     root = math.sqrt(max(b**2 - a * d, 0.0))
-    # d / (b + root) is the smaller root where a > 0, the one above 0 where a < 0, and d / 2b in between.
+    # d / (b + root) is the smaller root for a > 0, the positive root for a < 0, and d / 2b for a = 0.
     lower = d / (b + root) if d > 0.0 and b + root > 0.0 else 0.0
     return lower, max((b + root) / a, 0.0) if a > 0.0 else None

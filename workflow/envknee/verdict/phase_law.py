@@ -1,15 +1,15 @@
-"""Which phase sets the knee: a law t_phase(N) = t0 + c N of every phase of an iteration.
+"""The phase that sets the knee, from a law t_phase(N) = t0 + c N for each phase of an iteration.
 
-Input: records of throughput trials that tell their phases. Output: one `PhaseLaws` per (arm, horizon, batch_size). Pure.
+Input: records of throughput trials with phases. Output: one `PhaseLaws` per (arm, horizon, batch_size). Pure.
 
-FPS grow towards ranks x horizon / sum of all c: the phase with the largest c holds them down, and making it cheaper lifts them
-most. How soon they get there is the sum of all t0: the phase with the largest t0 is what few environments wait for.
+FPS grow towards ranks x horizon / sum of all c. The phase with the largest c limits them most, and making it cheaper helps most. The sum
+of all t0 decides how many environments that takes: few environments mostly wait for the phase with the largest t0.
 
-Every phase is fitted as the whole iteration is (`affine`). All phases of a trial belong to the same iterations, so their residuals are
-drawn together, trial by trial; in each draw some phase has the largest c, and the share of draws in which a phase
-has it is how certain that is. The verdict rests on measured doublings alone; these laws explain it.
+Each phase is fitted like the whole iteration (`affine`). All phases of a trial belong to the same iterations, so their residuals are drawn
+together, trial by trial. The certainty that a phase has the largest c is the share of draws in which it has. The verdict uses only
+measured doublings; these laws explain it.
 
-Where several ranks train together, N counts the environments of each and a phase's seconds are the mean over ranks.
+With several ranks, N is per rank, and a phase's seconds are the mean over ranks.
 """
 
 import statistics
@@ -28,11 +28,11 @@ from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.phases import LEAST_SIZES, phase_notes, phase_statement
 
 RESOLUTION_S = 1e-6
-"""A phase that takes less than the clocks can tell counts as this long: a relative error of nothing is infinite."""
+"""Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
-    """Return the phase laws of every series whose trials tell their phases."""
+    """Return the phase laws of every series with phases."""
     candidates = (
         _of_series(series, by_size, settings.confidence) for series, by_size in by_series(records, "throughput").items()
     )
@@ -42,14 +42,14 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
 def fit(
     seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: float
 ) -> tuple[dict[Phase, affine.Line], dict[Phase, float]]:
-    """Fit the law of every phase that takes any time: the statistics of this module without its records.
+    """Fit the law of every phase that takes any time. Works without records.
 
     Args:
         seconds: num_envs -> seconds by phase of each trial; at least three num_envs
         confidence: of the intervals
 
     Returns:
-        lines by phase, and by how much each misses its worst point, as a share
+        lines by phase, and the largest relative error of each
     """
     lines, errors = {}, {}
     for phase in PHASES:
@@ -126,11 +126,11 @@ def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequ
 
 
 def laws_of(lines: Mapping[Phase, affine.Line], errors: Mapping[Phase, float], confidence: float) -> list[PhaseLaw]:
-    """Return what the lines say, each beside the others."""
+    """Return the laws from lines, with each law's shares of the whole."""
     draws = np.stack([line.draws for line in lines.values()])  # (phases, resamples, 2)
     sums = draws.sum(axis=0)
     fixed, slope = sum(line.fixed for line in lines.values()), sum(line.slope for line in lines.values())
-    # Shape (phases, 2). A draw in which every phase has 0 counts for none.
+    # Shape (phases, 2). A draw in which all phases are 0 counts for none.
     certainty = ((draws == draws.max(axis=0)) & (draws > 0.0)).mean(axis=1)
     laws = []
     for place, (phase, line) in enumerate(lines.items()):
@@ -160,14 +160,14 @@ def _share(
 
 
 def _largest_slope(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
-    """Return the law with the largest c, unless one that is not used might have a larger one: t(N) / N bounds its c."""
+    """Return the law with the largest c, unless an unused law may have a larger one (its c is at most t(N) / N)."""
     last = points[-1]
     might = [last.seconds[law.phase] / last.num_envs for law in laws if not law.used]
     return _largest(laws, lambda law: law.s_per_env, might)
 
 
 def _largest_t0(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
-    """Return the law with the largest t0, unless one that is not used might have a larger one: t(N) bounds its t0."""
+    """Return the law with the largest t0, unless an unused law may have a larger one (its t0 is at most t(N))."""
     might = [points[0].seconds[law.phase] for law in laws if not law.used]
     return _largest(laws, lambda law: law.t0_s, might)
 

@@ -1,9 +1,9 @@
-"""What a study can show before it is measured: the chance of a decision for a number of repeats and a noise. Pure.
+"""The statistical power of a study before it is measured: the chance of a decision, from repeats and noise. Pure.
 
-The last doubling is the first that the fixed sequence tests, at half of 1 - confidence (`rule.union`): the chance that it is shown to gain
-less than delta follows from the non-central t. Holm, the other half, adds little, so that the power is a lower bound.
-Fresh processes leave 2 r - 2 degrees of freedom, pairs within r processes r - 1 (`rule.contrasts`). Pairs get the same noise: how much of
-it the sizes of a process share is not known before it is measured, and counts as none.
+The fixed sequence tests the last doubling first, at half of 1 - confidence (`rule.union`). The chance that it is shown to gain less than
+delta follows from the non-central t. Holm's half adds little, so the power is a lower bound. Fresh processes leave 2 r - 2 degrees of
+freedom, pairs within r processes r - 1 (`rule.contrasts`). Pairs get the same noise, because the noise that sizes of a process share is
+unknown before it is measured.
 """
 
 import math
@@ -21,7 +21,7 @@ ENOUGH = 0.8
 MOST_REPEATS = 50
 
 PUBLISHED_HALF = 664.0
-"""Environments at which half of an iteration is fixed: results-published/cartpole-one-gpu-full, horizon 64, whose law is used."""
+"""num_envs at which half of an iteration's time is fixed: from results-published/cartpole-one-gpu-full, horizon 64."""
 
 
 class Power(NamedTuple):
@@ -32,18 +32,18 @@ class Power(NamedTuple):
     """Coefficient of variation of FPS between processes."""
     delta: float
     of_plateau: float
-    """Where the last doubling truly gains nothing; 0 with fewer than three repeats, which decide nothing."""
+    """The chance, if the last doubling truly gains nothing; 0 with fewer than three repeats, which decide nothing."""
     enough_repeats: int | None
-    """Repeats that show it in 80% of studies; None: over 50."""
+    """Repeats with which 80% of studies show it; None: over 50."""
     paired: bool = False
-    """True where each process measures both ends of the last doubling."""
+    """Whether each process measures both ends of the last doubling."""
 
 
 def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> Power:
-    """Return what a study can show.
+    """Return the power of a study.
 
     Args:
-        repeats: of each point
+        repeats: repeats of each point
         cv: coefficient of variation of FPS between processes, such as 0.05
         delta: a doubling that gains less has stopped paying
         confidence: of the decision
@@ -58,7 +58,7 @@ def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool
 
 
 def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:
-    """Return the chance that the last doubling, which truly gains `gain`, is shown to gain less than `delta`."""
+    """Return the chance that the last doubling is shown to gain less than `delta`, if it truly gains `gain`."""
     if repeats < LEAST_REPEATS:
         return 0.0
     degrees = repeats - 1 if paired else 2 * repeats - 2
@@ -67,12 +67,12 @@ def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float
 
 
 def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str | None:
-    """Return what the throughput trials of a study can show, in words; None where it has none.
+    """Return the power of a study's throughput trials in words; None without such trials.
 
     Args:
-        study: what is to be measured
+        study: the study
         on_gpu: whether its trials run on GPUs
-        measured: coefficient of variation between processes that earlier studies of this machine showed (`noise.measured_cv`)
+        measured: coefficient of variation between processes in earlier studies on this machine (`noise.measured_cv`)
     """
     sweep = study.throughput
     if sweep is None:
@@ -97,7 +97,7 @@ def power_words(power: Power, of: str) -> str:
 
     Args:
         power: the power
-        of: where the noise is from, such as `published GPU studies`
+        of: source of the noise, such as `published GPU studies`
     """
     if power.repeats < LEAST_REPEATS:
         few = "1 repeat decides" if power.repeats == 1 else f"{power.repeats} repeats decide"

@@ -1,6 +1,5 @@
-"""A study and its records, as they lie in a results folder."""
+"""Reads a study and its records from a results folder."""
 
-import argparse
 from pathlib import Path
 
 from envknee.record.read import load_records, without_skipped
@@ -12,7 +11,7 @@ from envknee.study.paths import StudyFolder
 
 
 def load_measured(folder: StudyFolder) -> tuple[Study, list[Record]]:
-    """Return the study of a folder and its records, of which there is at least one.
+    """Return the study of a folder and its records, at least one.
 
     Raises:
         UserError: as `load_study` and `load_records`, and when no trial has finished.
@@ -24,7 +23,7 @@ def load_measured(folder: StudyFolder) -> tuple[Study, list[Record]]:
 
 
 def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
-    """Return the study that a folder was measured with, with the `decide` section of `config_file` where one is given.
+    """Return the study of a folder, with the `decide` section of `config_file` if given.
 
     Raises:
         UserError: when the folder holds no study, or the file describes another one.
@@ -43,19 +42,3 @@ def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
             " Name the folder and the file of the same study."
         )
     return study.model_copy(update={"decide": given.decide})
-
-
-def measured_study(description: str | None) -> tuple[StudyFolder, Study, list[Record]]:
-    """Return what a command over a measured study is about, from its arguments: a folder, and maybe a current study file.
-
-    Raises:
-        UserError: as `load_study` and `load_records`.
-    """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    parser.add_argument(
-        "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
-    )
-    arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
-    return folder, load_study(folder, arguments.config), load_records(folder)

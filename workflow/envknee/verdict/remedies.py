@@ -1,16 +1,16 @@
-"""What each remedy against too little memory buys: arms beside a baseline, by what fits, by FPS.
+"""Compares remedies against too little memory: arms with a baseline, by environments that fit and by FPS.
 
-Input: records and arms of a study that names a baseline (`decide.baseline`), and the memory limits of its arms. Output:
-`Remedies`, the best first. Pure.
+Input: records and arms of a study that names a baseline (`decide.baseline`), and the memory limits of its arms. Output: `Remedies`, the
+best first. Pure.
 
-Two estimands, both at the baseline's own horizon and batch size. What fits: the largest num_envs of the arm's memory model over
-the baseline's, on the same amount of memory; its interval joins those of both by MOVER (Zou and Donner 2008, Statistics in
-Medicine 27:1693), on logarithms, where both have one. What was measured decides before it: where one fitted a num_envs at which
-the other ran out of memory, it makes more room, however far the models err. Speed: FPS over the baseline's at the largest
-num_envs that both were timed at, by Welch's t on logarithms. Each interval holds for its remedy alone.
+There are two estimands, both at the baseline's own horizon and batch size. Fit: the largest num_envs of the arm's memory model over the
+baseline's, on the same amount of memory. If both have intervals, MOVER combines them on logarithms (Zou and Donner 2008, Statistics in
+Medicine 27:1693). Measurements have priority over models: if one arm fitted a num_envs at which the other ran out of memory, it makes
+more room. Speed: FPS over the baseline's at the largest num_envs that was timed with both, by Welch's t on logarithms. Each interval
+holds for its remedy alone.
 
-In simulated studies with 1% noise, one to three repeats and three or four sizes, 200 of each, intervals of 95% for what fits held
-the truth in 99 to 100%, and none showed a difference where there was none (some: tests/unit/test_limits_remedies.py).
+In simulated studies with 1% noise, one to three repeats and three or four sizes, 200 of each, 95% intervals of the fit held the truth in
+99 to 100%, and none showed a difference where there was none (some of them: tests/unit/test_limits_remedies.py).
 """
 
 import math
@@ -31,7 +31,7 @@ from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.remedies import plain, remedies_advice, remedy_statement
 
 LEAST_ENVS = 0.5
-"""What an end at no environment at all counts as, where logarithms are taken."""
+"""Stands for 0 environments in logarithms."""
 
 
 def analyse(
@@ -40,12 +40,12 @@ def analyse(
     limits: Mapping[str, MemoryLimit],
     settings: Decide,
 ) -> Remedies | None:
-    """Return what each arm buys beside the baseline, or None where the study names none or it has no throughput trial.
+    """Return the comparison of each arm with the baseline; None without a baseline or its throughput trials.
 
     Args:
-        records: of the study, of all kinds
-        arms: of the study
-        limits: of those arms that have one
+        records: the study's, of all kinds
+        arms: the study's
+        limits: memory limits of the arms that have one
         settings: baseline and confidence
     """
     name = settings.baseline
@@ -147,13 +147,13 @@ def _remedy(
 
 
 def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
-    """Return how many more environments fit with `own` than with `other`; None where either has no largest num_envs."""
+    """Return how many more environments fit with `own` than with `other`; None if either has no largest num_envs."""
     if not own.largest_num_envs or not other.largest_num_envs:
         return None
     value = math.log(own.largest_num_envs / other.largest_num_envs)
 
     def reach(wall: MemoryWall, end: int | None) -> float | None:
-        """Return how far an end of a wall's interval lies from its estimate; None where that side is open."""
+        """Return the distance of an interval's end from the estimate; None for an open end."""
         if wall.largest_num_envs_lower is None or end is None or not wall.largest_num_envs:
             return None
         return math.log(max(end, LEAST_ENVS) / wall.largest_num_envs)
@@ -171,9 +171,9 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
 
 
 def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None:
-    """Return the smallest num_envs that fitted with `own` and ran out of memory with `other`; None where trials show none.
+    """Return the smallest num_envs that fitted with `own` and ran out of memory with `other`, or None.
 
-    A trial that was refused has shown nothing, and two of one arm that contradict each other neither.
+    Refused trials do not count, nor trials of one arm that contradict each other.
     """
     walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
     if walls[0] is None or walls[1] is None or walls[0].largest_fitted is None:
@@ -194,7 +194,7 @@ def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float 
 
 
 def _shown(change: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
-    """Return what the interval of a change shows."""
+    """Return whether the interval of a change shows more or less."""
     if change is None:
         return "not measured"
     if change.lower is not None and change.lower > 0.0:

@@ -1,9 +1,9 @@
-"""Which limit a scaling rule meets, and whether rules move it.
+"""The limit of each scaling rule, and whether rules move it.
 
-Input: records of learning trials, and the learning limits decided from them. Output: `Rules`, or None where no arm has a rule. Pure.
+Input: records of learning trials, and their learning limits. Output: `Rules`, or None if no arm has a rule. Pure.
 
-From the soonest size n to the next one m, ideal scaling takes the same frames, and n / m of the seconds for each. What is lost, as
-logarithms, adds up: ln(frames ratio) is PPO's part, ln(seconds per frame ratio x m / n) the simulator's. The larger part names the limit.
+From the soonest size n to the next size m, ideal scaling takes the same number of frames, and n / m of the seconds per frame. The loss is
+a sum of logarithms: ln(frames ratio) is PPO's part, ln(seconds per frame ratio x m / n) the simulator's. The larger part names the limit.
 """
 
 import math
@@ -19,10 +19,10 @@ from envknee.verdict.words.rules import rule_statement, rules_statement
 
 
 def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:
-    """Return every rule's limit.
+    """Return the limit of every rule.
 
     Args:
-        records: of the study
+        records: the study's
         limits: learning limits of all arms
     """
     grouped = by_series(records, "learning")
@@ -78,7 +78,7 @@ def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:
 
 
 def _ratios(soonest: RulePoint | None, later: RulePoint | None) -> tuple[float | None, float | None]:
-    """Return frames and seconds per frame of the next size over those of the soonest; None where one is not known."""
+    """Return frames and seconds per frame of the next size over those of the soonest; None if unknown."""
     if soonest is None or later is None:
         return None, None
     assert soonest.frames_to_target is not None, "its seeds reached the target"
@@ -112,5 +112,5 @@ def _as_soon(soonest: RulePoint | None, points: Sequence[RulePoint]) -> tuple[in
 
 
 def _least_s(cost: Cost) -> float:
-    """Return what a cost is at least; 0 where nothing tells."""
+    """Return a lower bound of a cost; 0 if unknown."""
     return cost.value if cost.lower_bound else cost.interval_lower or 0.0

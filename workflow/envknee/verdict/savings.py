@@ -1,10 +1,10 @@
-"""What a point saves on the way to the target: GPU-hours beside those of larger num_envs, from measured trials alone.
+"""Savings of a point: its GPU-hours to the target, compared with larger num_envs, from measured trials only.
 
-Input: records of learning trials, and the point in question. Output: `Saving`s. Pure.
+Input: records of learning trials, and the point. Output: `Saving`s. Pure.
 
-A point is compared with others of its horizon and batch size: with the one whose learning trials ran at the most FPS, and with twice
-as many environments. Costs are interquartile means over seeds with Welch's t on their logarithms, as in `learning`; hours are
-those of every GPU that takes part, or of the CPU.
+A point is compared with two others of its horizon and batch size: the one whose learning trials had the most FPS, and the one with twice
+as many environments. Costs are interquartile means over seeds, with Welch's t on their logarithms. Hours count every GPU that takes part,
+or the CPU.
 """
 
 import math
@@ -18,18 +18,18 @@ from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.savings import Saving
 from envknee.verdict.series import Ranks, Series, by_series
-from envknee.verdict.words.numbers import percent
+from envknee.verdict.words.numbers import counted, percent
 
 HOUR_S = 3600.0
 
 
 def analyse(records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> list[Saving]:
-    """Return what the point saves, where learning trials were run at it and at the other; maybe none.
+    """Return the savings of a point against others with learning trials; maybe none.
 
     Args:
-        records: of a study, of all kinds
-        series: of the point: its arm, horizon and batch size
-        num_envs: of the point, of each rank
+        records: the study's, of all kinds
+        series: the point's arm, horizon and batch size
+        num_envs: the point's, per rank
         settings: the confidence
     """
     by_size = {
@@ -67,7 +67,7 @@ def _saving(
     settings: Decide,
 ) -> Saving:
     first = by_size[num_envs][0]
-    # On the CPU, hours of the whole machine part.
+    # On the CPU, the hours are the machine's.
     devices = learning_trials.gpus_of(first) or 1
     costs = [learning_trials.seconds_of(by_size[size]) for size in (num_envs, other)]
     chosen, compared = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
@@ -79,7 +79,7 @@ def _saving(
     seeds = min(chosen.repeats, compared.repeats)
     ranks = Ranks.of(first.request)
     why = " (the most FPS of these trials)" if against == "largest FPS" else ""
-    # The other point spends its bound or more: what is saved beside the bound can only grow, and what is lost only shrink.
+    # The other point spends at least its bound, so the true saving is at least the saving against the bound.
     share = f"{'at least ' if compared.at_most else ''}{saved:.0%} less"
     if saved < 0.0:
         share = f"{'at most ' if compared.at_most else ''}{-saved:.0%} more"
@@ -101,6 +101,6 @@ def _saving(
         statement=(
             f"{num_envs:,} environments{ranks.each} spend {hours:.3g} {device}-hours to the target,"
             f" {share} than {other:,}{why} with {'at least ' if compared.at_most else ''}{against_hours:.3g}"
-            f" ({seeds} seed{'' if seeds == 1 else 's'}{ends})"
+            f" ({counted(seeds, 'seed')}{ends})"
         ),
     )

@@ -1,21 +1,20 @@
-"""Scaling efficiency: what share of k times one rank's FPS do k ranks that train together give?
+"""Scaling efficiency: the FPS of k ranks that train together, as a share of k times one rank's FPS.
 
 Input: the arms and records of a study. Output: one `Scaling` per arm with several ranks. Pure.
 
-The estimand is E(k) = FPS(k ranks) / (k x FPS(1 rank)) at the same num_envs per rank, horizon and batch_size: weak scaling,
-where the work grows with the ranks (Gustafson 1988, "Reevaluating Amdahl's Law", CACM 31:532). An iteration then takes 1/E
-times as long as one rank's. Strong scaling (Amdahl 1967, AFIPS 30:483), in which k ranks share one rank's environments, is
-not what a sweep measures: it would leave every GPU 1/k as full.
+The estimand is E(k) = FPS(k ranks) / (k x FPS(1 rank)) at the same num_envs per rank, horizon and batch_size. This is weak scaling, in
+which the work grows with the ranks (Gustafson 1988, "Reevaluating Amdahl's Law", CACM 31:532); an iteration takes 1/E times as long as
+one rank's. Strong scaling (Amdahl 1967, AFIPS 30:483), in which k ranks share one rank's environments, is not measured: it would leave
+every GPU 1/k as full.
 
-One rank's FPS are those of the partner: the arm of the study that differs in `gpus`, `cpu_ranks` or `nodes` alone and trains on one
-rank of the same kind. FPS of a point is the geometric mean over repeats, as in `throughput`; the interval is Welch's t on the
-difference of the logarithms, for each point alone. Where it says 95% it covers 94 to 97% with equally many repeats on both sides,
-as a finished study has unless some failed, and 89 to 91% where the noisier side has two and the other five
-(tests/unit/test_limits_scaling.py).
+One rank's FPS come from the partner: the arm that differs only in `gpus`, `cpu_ranks` or `nodes`, and trains on one rank of the same
+kind. FPS of a point is the geometric mean over repeats, as in `throughput`. The interval is Welch's t on the difference of the logarithms,
+for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without failures. It
+covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py).
 
-`batch_size` counts all ranks. A fixed one is therefore parted: each rank's mini-batch is 1/k of one rank's, and an iteration has
-k times as many optimizer steps, each with its exchange of gradients. The library's own batch grows with the ranks: each
-rank computes what one alone would, and the batch of all is k times as large.
+`batch_size` counts all ranks. With a fixed one, each rank's mini-batch is 1/k of one rank's, and an iteration has k times as many
+optimizer steps, each with an exchange of gradients. The library's own batch grows with the ranks: each rank computes as much as one rank
+alone, and the whole batch is k times as large.
 """
 
 import math
@@ -35,7 +34,7 @@ from envknee.verdict.words.numbers import listed, percent, shown_batch
 
 
 class Efficiency(NamedTuple):
-    """A share of k times one rank's FPS with its two-sided interval; None where either side has one repeat."""
+    """A share of k times one rank's FPS, with its two-sided interval; None if either side has one repeat."""
 
     value: float
     lower: float | None
@@ -48,12 +47,12 @@ def analyse(records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide
 
 
 def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size: int, confidence: float) -> Efficiency:
-    """Return the efficiency of one point: the statistics of this module without its records.
+    """Return the efficiency of one point. Works without records.
 
     Args:
         one_rank: FPS of each repeat on one rank, above 0
         all_ranks: FPS of each repeat of all ranks together, above 0
-        world_size: how many ranks these are
+        world_size: number of ranks
         confidence: of the two-sided interval
     """
     alone, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
@@ -65,7 +64,7 @@ def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size
 
 
 class _Side(NamedTuple):
-    """What one of the two arms measured: records by point, a point being (horizon, batch_size, num_envs)."""
+    """Records of one of the two arms, by point (horizon, batch_size, num_envs)."""
 
     ranks: Ranks
     points: Mapping[tuple[int, int | None, int], Sequence[Record]]
@@ -75,7 +74,7 @@ class _Side(NamedTuple):
 
     @property
     def devices(self) -> set[str]:
-        """What the timed trials ran on, by name."""
+        """Names of the timed trials' devices."""
         timed = (r for records in self.points.values() for r in records if r.outcome.status == "ok")
         return {r.outcome.environment.device.name for r in timed if r.outcome.environment is not None}
 
@@ -96,7 +95,7 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several = _side(arm, records, ranks)
     alone = _side(partner or "", records, ranks.alone)
-    # With `auto` the partner may have run on the CPU, and in a cluster on another kind of GPU.
+    # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
     alike = not alone.devices or not several.devices or alone.devices == several.devices
     points = [
         _point(point, alone.timed(point), several.timed(point), trials, ranks, settings.confidence)
@@ -155,7 +154,7 @@ def _point(
 
 
 def _slowest_share(records: Sequence[Record]) -> float | None:
-    """Return the median over timed records of the slowest rank's FPS over the fastest's, None where no record tells."""
+    """Return the median over timed records of the slowest rank's FPS over the fastest's; None if unknown."""
     pairs = [
         slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
         for record in records
@@ -166,7 +165,7 @@ def _slowest_share(records: Sequence[Record]) -> float | None:
 
 
 def _not_compared(alone: _Side, several: _Side) -> list[str]:
-    """Return why points that one side timed have no efficiency, a sentence for each series and reason."""
+    """Return why points of only one side have no efficiency, a sentence for each series and reason."""
     reasons: dict[tuple[Series, str], list[int]] = {}
     for side, other in ((several, alone), (alone, several)):
         for point in other.points:
@@ -186,7 +185,7 @@ def _not_compared(alone: _Side, several: _Side) -> list[str]:
 
 
 def _batch_notes(points: Sequence[ScalingPoint], ranks: Ranks) -> list[str]:
-    """Return what the same `batch_size` means on one rank and on several, a sentence for each kind of batch."""
+    """Return the meaning of the same `batch_size` on one rank and on several, a sentence for each kind of batch."""
     k, word = ranks.world_size, ranks.word
     notes = []
     if any(point.batch_size is not None for point in points):

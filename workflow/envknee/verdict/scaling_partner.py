@@ -1,4 +1,4 @@
-"""The arm that tells what one rank of another arm would do. Pure."""
+"""The one-rank arm with which an arm of several ranks is compared. Pure."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,9 @@ from envknee.verdict.series import Ranks
 
 
 def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
-    """Return the arm that differs from `arm` in its ranks alone and has one, or None.
+    """Return the arm that differs from `arm` only in its ranks and has one, or None.
 
-    A rank stays what it is: a GPU is not compared with the CPU. `auto` may be either, and what it was is told by the
-    records; an arm that says `gpus: 1` goes before it.
+    GPUs are not compared with the CPU. `gpus: auto` may be either, and only its records tell; an arm with `gpus: 1` has priority.
     """
 
     def without_ranks(name: str) -> Arm:
@@ -26,7 +25,7 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
 
 
 def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:
-    """Return the change to the study that gives an arm of several ranks its partner, or None where it needs none."""
+    """Return the change to the study that adds an arm's partner, or None if it needs none."""
     if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
         return None
     alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")

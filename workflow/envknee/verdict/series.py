@@ -1,4 +1,4 @@
-"""What stays the same while num_envs doubles: records by series. Pure."""
+"""Series: arm, horizon and batch size, which stay the same while num_envs doubles. Pure."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ from envknee.verdict.words.numbers import shown_batch
 
 
 class Ranks(NamedTuple):
-    """How many ranks train together, in words: what `num_envs` counts, and whose FPS are added up."""
+    """The ranks that train together, in words. `num_envs` is per rank, FPS are of all ranks."""
 
     world_size: int
     word: Literal["GPU", "rank"]
@@ -22,12 +22,12 @@ class Ranks(NamedTuple):
 
     @property
     def each(self) -> str:
-        """Return ` per GPU` or ` per rank`, to stand behind "environments"; nothing where one rank trains alone."""
+        """Return ` per GPU` or ` per rank`, for use after "environments"; "" for a single rank."""
         return f" per {self.word}" if self.world_size > 1 else ""
 
     @property
     def together(self) -> str:
-        """Return ` on 2 GPUs` or ` on 2 ranks`, to stand behind "FPS"; nothing where one rank trains alone."""
+        """Return ` on 2 GPUs` or ` on 2 ranks`, for use after "FPS"; "" for a single rank."""
         return f" on {self}" if self.world_size > 1 else ""
 
     @property
@@ -44,19 +44,19 @@ ONE_GPU = Ranks(1, "GPU")
 
 
 def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
-    """Return the least and the most of the ranks' own FPS, or None where one rank trained alone."""
+    """Return the smallest and the largest of the ranks' own FPS, or None without any."""
     ranks = sorted(fps)
     return (ranks[0], ranks[-1]) if ranks else None
 
 
 class Series(NamedTuple):
-    """What stays the same while num_envs is doubled."""
+    """Settings that stay the same while num_envs is doubled."""
 
     arm: str
     horizon: int
-    """Of an arm under a rule, as the study lists it: its rule's base."""
+    """As listed in the study; with a scaling rule, at its base."""
     batch_size: int | None
-    """Of all ranks together. None stands for the library's own number of mini-batches: the batch grows with num_envs."""
+    """All ranks together. None: the library's own number of mini-batches, so that the batch grows with num_envs."""
 
     def __str__(self) -> str:
         """Return `horizon 16, batch 128`."""
@@ -64,7 +64,7 @@ class Series(NamedTuple):
 
 
 class OfSeries(Frozen):
-    """What is known of one series."""
+    """A model that belongs to one series."""
 
     arm: str
     horizon: int
@@ -72,8 +72,30 @@ class OfSeries(Frozen):
 
     @property
     def series(self) -> Series:
-        """What stays the same while num_envs is doubled."""
+        """The series."""
         return Series(self.arm, self.horizon, self.batch_size)
+
+
+class SeriesLimit(OfSeries):
+    """The size from which on doubling num_envs no longer pays, in one series."""
+
+    delta: float
+    confidence: float
+    state: Literal["reached", "still pays", "undecided", "no data"]
+    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
+    threshold_num_envs: int | None
+    threshold_lowest: int | None
+    """The threshold's interval; None without any doubling."""
+    threshold_highest: int | None
+    """None: the measurements set no upper end."""
+    largest_num_envs: int | None
+    """The largest num_envs that was measured."""
+    resumes_at: list[int]
+    """Later num_envs whose measured doubling gains more than delta again."""
+    method: str
+    notes: list[str]
+    statement: str
+    """The verdict in one sentence."""
 
 
 def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:

@@ -1,7 +1,7 @@
-"""What the trials of a study took: GPU-hours, energy and waiting in a queue, per arm and together. Pure.
+"""Resources of a study's trials: GPU-hours, energy and waiting in a queue, per arm and together. Pure.
 
-Input: records. Output: a `Spending` per arm, and one of all. Attempts that were lost with their machine are counted
-apart, at the trial that came to a result later.
+Input: records. Output: a `Spending` per arm, and one for all. Lost attempts
+are counted separately, at the trial that later had a result.
 """
 
 import statistics
@@ -14,7 +14,7 @@ JOULES_PER_KWH = 3.6e6
 
 
 def analyse(records: Sequence[Record], arms: Sequence[str]) -> list[Spending]:
-    """Return what each arm took, then all together."""
+    """Return the spending of each arm, then of all together."""
     own = [_spending(arm, [record for record in records if record.request.arm == arm]) for arm in arms]
     return [*own, _spending(None, records)]
 

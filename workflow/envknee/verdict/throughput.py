@@ -2,12 +2,11 @@
 
 Input: records of throughput trials. Output: one `ThroughputLimit` per (arm, horizon, batch_size). Pure.
 
-The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats, each repeat being the
-median over the timed iterations of one process: noise between processes is larger than noise within one. How
-g(N) becomes a threshold stands in `rule.union`, and how machines are kept apart in `rule.contrasts`.
-The verdict rests on measured doublings alone; `Law` explains and extrapolates.
+The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats. Each repeat is the median over the
+timed iterations of one process, because noise between processes is larger than noise within one. `rule.union` decides the threshold from
+g(N), and `rule.contrasts` compares within machines. The verdict uses only measured doublings; `Law` explains and extrapolates.
 
-Where several ranks train together, num_envs are those of each and FPS those of all.
+With several ranks, num_envs is per rank, and FPS are of all ranks.
 """
 
 import math
@@ -35,13 +34,13 @@ METHOD = (
 
 
 def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps_total") -> list[ThroughputLimit]:
-    """Return the throughput limit of every series among `records`; the verdict rests on `fps_total`."""
+    """Return the throughput limit of every series among `records`; the verdict uses `fps_total`."""
     grouped = by_series(records, "throughput")
     return [_limit(series, by_size, settings, measure) for series, by_size in grouped.items()]
 
 
 def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
-    """Return the FPS of each of `records` that was timed to its end: its median over the timed iterations."""
+    """Return the FPS of each record that was timed to its end: the median over its timed iterations."""
     return [_fps(record, measure) for record in records if _is_timed(record, measure)]
 
 
@@ -52,14 +51,14 @@ def decision_of(
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
 ) -> union.Decision:
-    """Decide from repeats of FPS by num_envs: the statistics of this module without its records.
+    """Decide from repeats of FPS by num_envs. Works without records.
 
     Args:
         fps: num_envs -> one FPS per repeat, each above 0
         delta: a doubling that gains less has stopped paying
         confidence: of each interval, and of the decision as a whole
-        step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
+        step: step to which every FPS is rounded
+        blocks: num_envs -> the block of each repeat: a `Process` or a machine; None: all ran on one machine
     """
     return union.decide(_contrasts(fps, step, blocks), fps, math.log1p(delta), confidence)
 
@@ -82,12 +81,12 @@ def confirmed(
     confidence: float,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
 ) -> union.Decision:
-    """Return a decision whose gains come from confirmatory repeats where both ends have two or more.
+    """Return a decision whose gains come from confirmatory repeats, for doublings with two or more at both ends.
 
     Args:
         decision: from all repeats
         fps: num_envs -> one FPS per repeat
-        confirms: num_envs -> whether each of them is confirmatory
+        confirms: num_envs -> whether each repeat is confirmatory
         confidence: of each interval
         blocks: as in `decision_of`
     """
@@ -116,19 +115,19 @@ def limit_of(
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
     confirms: Mapping[int, Sequence[bool]] | None = None,
 ) -> ThroughputLimit:
-    """Return the limit of one series from plain numbers: what `analyse` does without its records.
+    """Return the limit of one series from plain numbers. Works without records.
 
     Args:
-        series: what they were measured at
-        fps: num_envs -> one FPS per repeat that was timed to its end, num_envs ascending
-        failures: num_envs -> how many repeats ended as "oom" and "refused"
+        series: arm, horizon and batch size
+        fps: num_envs -> one FPS per repeat that was timed to its end, by ascending num_envs
+        failures: num_envs -> number of repeats that ended as "oom" and "refused"
         settings: delta and confidence
-        not_counted: trials that ended otherwise, by status
-        ranks: that trained together; num_envs are those of each
-        measure: which FPS these are
-        step: to a multiple of which every FPS is rounded
-        blocks: num_envs -> the block of each repeat: a `Process`, or its machine; without it all are of one machine
-        confirms: num_envs -> whether each repeat was measured to tell a gain that was found; without it none was
+        not_counted: other trials, by status
+        ranks: ranks that trained together; num_envs is per rank
+        measure: the kind of FPS
+        step: step to which every FPS is rounded
+        blocks: num_envs -> the block of each repeat: a `Process` or a machine; None: all ran on one machine
+        confirms: num_envs -> whether each repeat is confirmatory; None: none is
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
     if confirms is not None:
@@ -204,7 +203,7 @@ def _limit(
 
 
 def _is_timed(record: Record, measure: Measure) -> bool:
-    """Tell whether a trial was timed to its end. A foreign command may not tell how its time is shared out."""
+    """Tell whether a trial was timed to its end. A foreign command may not log every kind of FPS."""
     is_told = record.request.command is None or getattr(record, measure) is not None
     return record.outcome.status == "ok" and is_told
 
@@ -218,7 +217,7 @@ def _fps(record: Record, measure: Measure) -> float:
 def _point(
     num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
 ) -> ThroughputPoint:
-    """Return one point; `own` are its repeats with one for each process."""
+    """Return one point; `own` has one value for each process."""
     level = doublings.Level.of(num_envs, own, step)
     lower = upper = None
     if level.variance is not None:

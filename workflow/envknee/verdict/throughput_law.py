@@ -1,4 +1,4 @@
-"""The law t_iter(N) = t0 + c N of one series: it explains a throughput limit, which rests on doublings alone. Pure."""
+"""The law t_iter(N) = t0 + c N of one series. It explains a throughput limit, which only uses doublings. Pure."""
 
 import statistics
 from collections.abc import Mapping, Sequence

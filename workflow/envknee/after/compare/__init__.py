@@ -1,9 +1,10 @@
-"""Two studies, or parts of them, side by side.
+"""Compares two studies, or parts of them.
 
-In: two results folders. Out: ratios of paired trials, with intervals, and whether a loss is shown.
+In: two results folders. Out: ratios of paired trials, with intervals, and the answer of a gate.
 
-sides     which trials each side has
-pairing   which trial of one belongs beside which of the other
-ratios    what one gives beside the other; pure
-print     the same for a terminal, and the command
+sides     the trials of each side
+pairing   pairs of trials
+ratios    ratios of the pairs; pure
+gate      pass, fail or inconclusive; pure
+print     terminal output, and the command
 """

@@ -1,12 +1,12 @@
-"""Whether B may replace A: a non-inferiority gate with three answers. Pure.
+"""Whether B may replace A: a non-inferiority test with three answers. Pure.
 
 Input: ratios over all points together. Output: a `Gate`.
 
-    pass           of every measure that gates, the one-sided bound of the loss lies below the margin
+    pass           the one-sided bound of the loss lies below the margin, for every gating measure
     fail           a loss is shown (two-sided, Holm-corrected) and its estimate exceeds the margin, or fewer trials succeed
     inconclusive   neither: too few pairs, or no machine ran both sides
 
-A pass is wrong in at most 1 - confidence of all comparisons, however many measures gate: each of them must pass.
+At most 1 - confidence of all comparisons pass wrongly, for any number of gating measures, because each of them must pass.
 """
 
 import math
@@ -22,27 +22,27 @@ MOST_PAIRS = 500
 
 
 class Bound(Frozen):
-    """What is known of the loss in one measure."""
+    """The loss in one measure, with its bound."""
 
     measure: str
     loss: float
-    """Estimate: 0.02 stands for 2% worse, negative for better."""
+    """Estimate: 0.02 is 2% worse, negative is better."""
     loss_upper: float | None
-    """One-sided bound; None where one pair cannot tell noise."""
+    """One-sided bound; None for a single pair, whose noise is unknown."""
     passes: bool
     power: float | None
-    """Chance to pass without any difference, with this noise and as many pairs."""
+    """Chance to pass if there is no difference, with this noise and number of pairs."""
     pairs_for_power: int | None
-    """Pairs that would pass in 80% without any difference; None: over 500, or not known."""
+    """Pairs with which 80% would pass if there is no difference; None: over 500, or unknown."""
 
 
 class Gate(Frozen):
-    """The answer."""
+    """The answer, with its reasons."""
 
     answer: Literal["pass", "fail", "inconclusive"]
     bounds: list[Bound]
     reasons: list[str]
-    """Why it fails, or why it is inconclusive."""
+    """Why the answer is fail or inconclusive."""
 
 
 def bound(
@@ -55,17 +55,17 @@ def bound(
     confidence: float,
     margin: float,
 ) -> Bound:
-    """Return how large the loss in one measure may be.
+    """Return the bound of the loss in one measure.
 
     Args:
         measure: its name
-        mean: of ln(B / A)
-        error: standard error of that; None where nothing tells it
-        degrees: of freedom of the error
-        pairs: that it rests on
+        mean: mean of ln(B / A)
+        error: standard error of the mean; None if unknown
+        degrees: degrees of freedom of the error
+        pairs: number of pairs
         more_is_better: whether a ratio below 1 is a loss
-        confidence: of the bound
-        margin: the loss, as a share of A, that is accepted
+        confidence: confidence of the bound
+        margin: accepted loss, as a share of A
     """
     sign = -1.0 if more_is_better else 1.0
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
@@ -96,10 +96,10 @@ def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, mar
     """Return the answer.
 
     Args:
-        bounds: of every measure that gates
-        losses: what is shown to be worse, a sentence each
+        bounds: of every gating measure
+        losses: losses that are shown, a sentence each
         same_machine: whether any machine ran both sides
-        margin: that is accepted
+        margin: accepted loss
     """
     if losses:
         return Gate(answer="fail", bounds=list(bounds), reasons=list(losses))

@@ -1,17 +1,16 @@
-"""Which trial of one side is compared with which of the other.
+"""Pairs the trials of two sides.
 
-Input: records of two sides, each of one arm. Output: pairs by point, those without a counterpart, and what a reader must know of
-them. Pure.
+Input: records of two sides, each of one arm. Output: pairs by point, trials without a counterpart, and notes on them. Pure.
 
-Trials are paired by their point (kind, num_envs, horizon, batch_size) and repeat, which have the same seed on both sides. Where both
-sides have a point and never the same repeat of it, as two commits in one study do, they are paired in the order of their repeats:
-pairs of independent trials, whose spread is theirs.
+Trials are paired by point (kind, num_envs, horizon, batch_size) and repeat, so that both have the same seed. If both sides have a
+point, but no common repeat of it (for example two commits in one study), trials are paired in the order of their repeats. Such pairs
+are independent trials, and have their spread.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from envknee.record.schema import Environment, Frozen, Record
 from envknee.record.status import SUCCESS, Status
@@ -20,7 +19,7 @@ from envknee.verdict.words.numbers import shown_batch
 
 
 class Place(NamedTuple):
-    """What makes two trials the same: all but the side they are on and the repeat."""
+    """The kind and the point of a trial."""
 
     kind: Kind
     num_envs: int
@@ -29,7 +28,7 @@ class Place(NamedTuple):
 
     @staticmethod
     def of(record: Record) -> "Place":
-        """Return where a trial was measured."""
+        """Return a trial's place."""
         request = record.request
         return Place(request.kind, request.num_envs, request.horizon, request.batch_size)
 
@@ -46,11 +45,11 @@ class Pair(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Return whether both did."""
+        """Whether both trials succeeded."""
         return succeeded(self.a) and succeeded(self.b)
 
     def __str__(self) -> str:
-        """Return `3`, the repeat, or `0 and 3` where they differ."""
+        """Return the repeat, `3`, or both repeats, `0 and 3`."""
         a, b = self.a.request.repeat, self.b.request.repeat
         return str(a) if a == b else f"{a} and {b}"
 
@@ -60,30 +59,30 @@ class Pairing:
     """Two sides, trial by trial."""
 
     pairs: dict[Place, list[Pair]]
-    """By point, ascending, and repeat."""
+    """Pairs by point, in ascending order."""
     only_a: dict[Place, list[Record]]
-    """Trials without a counterpart."""
+    """Trials of A without a counterpart."""
     only_b: dict[Place, list[Record]]
 
 
 class Outcomes(Frozen):
-    """How the pairs of one point ended, where any trial of them did not succeed."""
+    """Statuses of the pairs at a point at which any trial did not succeed."""
 
     place: Place
     a: dict[Status, int]
     """Status -> trials."""
     b: dict[Status, int]
     left_out: list[str]
-    """Repeats of the pairs in which either trial did not succeed."""
+    """Repeats of the pairs in which a trial did not succeed."""
 
     @property
     def fewer(self) -> bool:
-        """Return whether fewer trials of B than of A succeeded, of as many."""
+        """Whether fewer trials of B than of A succeeded."""
         success = SUCCESS[self.place.kind]
         return self.b.get(success, 0) < self.a.get(success, 0)
 
     def __str__(self) -> str:
-        """Return the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and what follows for what is compared."""
+        """Return the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and the consequence for the comparison."""
         success = SUCCESS[self.place.kind]
 
         def told(counts: dict[Status, int], name: str) -> str:
@@ -99,18 +98,18 @@ class Outcomes(Frozen):
 
 
 def succeeded(record: Record) -> bool:
-    """Return whether a trial did what it was run for: timed all its iterations, or reached the target."""
+    """Tell whether a trial timed all its iterations, or reached its target."""
     return record.outcome.status == SUCCESS[record.request.kind]
 
 
 def paired(a: Sequence[Record], b: Sequence[Record]) -> Pairing:
-    """Return which trials of A and B belong together, and which have no counterpart."""
+    """Return the pairs of A and B, and the trials without a counterpart."""
     of_a, of_b = _by_place(a), _by_place(b)
     pairs: dict[Place, list[Pair]] = {}
     for place in sorted(of_a.keys() & of_b.keys(), key=lambda place: (*place[:3], place.batch_size or 0)):
         by_a, by_b = of_a[place], of_b[place]
         repeats = sorted(by_a.keys() & by_b.keys())
-        # Never the same repeat: in order, as far as both go.
+        # Without a common repeat, pair them in order.
         keys = zip(repeats, repeats, strict=True) if repeats else zip(sorted(by_a), sorted(by_b), strict=False)
         pairs[place] = [Pair(by_a.pop(first), by_b.pop(second)) for first, second in keys]
     return Pairing(
@@ -126,7 +125,7 @@ def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
 
 
 def outcomes(pairing: Pairing) -> list[Outcomes]:
-    """Return how both sides ended at each point that both measured, where any trial of either did not succeed."""
+    """Return the statuses at each common point at which any trial did not succeed."""
     return [
         Outcomes(
             place=place,
@@ -140,7 +139,7 @@ def outcomes(pairing: Pairing) -> list[Outcomes]:
 
 
 def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
-    """Return what one side alone has, a line per point: the point, or those of its repeats, and how they failed."""
+    """Return the trials that only one side has, a line per point, with repeats and failures."""
     alone = []
     for name, left in ((a, pairing.only_a), (b, pairing.only_b)):
         for place, records in left.items():
@@ -152,39 +151,20 @@ def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
 
 
 def _lost(counts: dict[Status, int], success: Status) -> str:
-    """Return ` (3 timeout)`: what did not succeed; empty where all did."""
+    """Return ` (3 timeout)`, the trials that did not succeed; "" if all did."""
     lost = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != success)
     return f" ({lost})" if lost else ""
 
 
 def across_machines(pairing: Pairing) -> list[str]:
-    """Return notes on pairs whose trials ran on different machines, or on different GPUs: what differs may be theirs.
-
-    GPUs are told apart by their UUIDs. Machines are by name, CPU model and number of cores, unless the same GPUs ran both trials (a
-    container may give a machine another name). Names tell less than UUIDs: machines of one image may all have the same.
-    """
-    known = [
-        (pair, pair.a.outcome.environment, pair.b.outcome.environment)
-        for pairs in pairing.pairs.values()
-        for pair in pairs
-    ]
-    machines = gpus = timed = 0
-    for pair, a, b in known:
-        if a is None or b is None:
-            continue
-        timed += 1
-        of_a, of_b = ({gpu.uuid for gpu in record.outcome.gpus} for record in pair)
-        if of_a and of_a == of_b:
-            continue
-        if _hosts(pair.a, a) != _hosts(pair.b, b):
-            machines += 1
-        elif of_a and of_b:
-            gpus += 1
+    """Return notes on pairs whose trials ran on different machines or GPUs, which may be the cause of a difference."""
+    where = Counter(_apart(pair) for pairs in pairing.pairs.values() for pair in pairs)
+    timed = where.total() - where["unknown"]
     why = "what differs may be theirs, so ratios leave them out where other pairs share a machine"
     notes = []
-    if machines:
+    if machines := where["machines"]:
         notes.append(f"pairs across machines: {machines} of {timed} (another name, CPU or number of cores): {why}")
-    if gpus:
+    if gpus := where["GPUs"]:
         notes.append(
             f"pairs across GPUs: {gpus} of {timed} (of one machine, or of several that are named alike): what differs may be theirs"
         )
@@ -192,21 +172,30 @@ def across_machines(pairing: Pairing) -> list[str]:
 
 
 def on_one_machine(pairing: Pairing) -> tuple[Pairing, bool]:
-    """Return the pairs whose trials ran on one machine, and whether there is any; all pairs where there is none."""
-
-    def same(pair: Pair) -> bool:
-        a, b = pair.a.outcome.environment, pair.b.outcome.environment
-        if a is None or b is None:
-            return True
-        of_a, of_b = ({gpu.uuid for gpu in record.outcome.gpus} for record in pair)
-        return (bool(of_a) and of_a == of_b) or _hosts(pair.a, a) == _hosts(pair.b, b)
-
-    kept = {place: [pair for pair in pairs if same(pair)] for place, pairs in pairing.pairs.items()}
+    """Return the pairs whose trials ran on one machine, and True; all pairs and False if there is none."""
+    kept = {place: [pair for pair in pairs if _apart(pair) != "machines"] for place, pairs in pairing.pairs.items()}
     if not any(kept.values()):
         return pairing, False
     return replace(pairing, pairs={place: pairs for place, pairs in kept.items() if pairs}), True
 
 
-def _hosts(record: Record, environment: Environment) -> tuple[set[str], str, int]:
+def _apart(pair: Pair) -> Literal["unknown", "machines", "GPUs"] | None:
+    """Return in what the places of a pair's trials differ.
+
+    GPUs differ by their UUIDs. Machines differ by name, CPU model or number of cores, unless the same GPUs ran both trials (a container
+    may give a machine another name). Names tell less than UUIDs: machines of one image may all have the same name.
+    """
+    a, b = (record.outcome.environment for record in pair)
+    if a is None or b is None:
+        return "unknown"
+    of_a, of_b = ({gpu.uuid for gpu in record.outcome.gpus} for record in pair)
+    if of_a and of_a == of_b:
+        return None
+    if _machine(pair.a, a) != _machine(pair.b, b):
+        return "machines"
+    return "GPUs" if of_a and of_b else None
+
+
+def _machine(record: Record, environment: Environment) -> tuple[set[str], str, int]:
     names = {environment.host, *(rank.host for rank in record.outcome.ranks or [] if rank.host)}
     return names, environment.cpu_model, environment.cpu_cores

@@ -1,25 +1,24 @@
-"""A comparison in the terminal: what is faster, by how much, beyond noise or not, and in which phase.
+"""A comparison in the terminal: ratios of FPS, memory and seconds, with intervals, and the phases that changed.
 
-Input: two folders of results, each with an arm where it holds several; where none is named, each arm that both have is compared.
-Output: tables in the terminal, and with --output a file with a list of comparisons. It serves as a gate (`gate`): exit 0 where a
-loss beyond the margin is excluded, 3 where a loss is shown or fewer trials of B than of A succeeded, 4 where neither is known.
+Input: two folders of results, each with the name of an arm if it holds several. Without names, each common arm is compared. Output:
+tables in the terminal, and with --output a JSON file. The command is a gate (`gate`): exit 0 if a loss beyond the margin is excluded,
+3 if a loss is shown or fewer trials of B succeeded, 4 if neither is known.
 
     python -m envknee.compare results/x results/y
     python -m envknee.compare results/x:stock results/x:lean --margin 0.02
     python -m envknee.compare results/x@1a2b3c4 results/x@5d6e7f8          trials of two commits, or of two images, in one study
 
-How trials are paired: `envknee.after.compare.pairing`. What one side alone has is named and left out.
+`envknee.after.compare.pairing` pairs the trials. Trials that only one side has are listed and left out.
 
-Trials that did not succeed (`pairing.SUCCESS`) have no FPS to compare, and no seconds and frames to target. Left out and forgotten they
-would flatter the side that lost more of them, so how both sides ended is told for every such point. Fewer successes, of as many pairs,
-are a loss that is counted and not tested: no margin excuses it. Where a seed of a learning point did not arrive, on either side, that
-point has no ratio of seconds and frames to target at all: those that arrive are the quick ones. Memory and start-up of a learning
-trial that spent its budget count: it ran.
+Trials that did not succeed (`record.status.SUCCESS`) have neither FPS nor seconds and frames to target. Leaving them out silently would
+favour the side that lost more of them, so the output lists the statuses at every such point. Fewer successes of B are a loss that is
+counted, not tested; no margin excuses it. If a seed of a learning point missed its target on either side, that point has no ratio of
+seconds and frames to target: the seeds that reach it are the quick ones. Memory and start-up of a learning trial that spent its budget
+count.
 
 A ratio is the geometric mean over points of the geometric means of their pairs. Its interval is Student's t on the logarithms of the
-pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/test_compare.py counts them).
-Several measures are compared at once, and several points of each: p-values are
-Holm-corrected within these families.
+pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/test_compare.py counts them). p-values are
+Holm-corrected over all measures, and for each measure over its points.
 """
 
 import argparse
@@ -29,28 +28,23 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.after.compare.ratios import (
-    Comparison,
-    compare,
-    interval,
-    more,
-)
+from envknee.after.compare.ratios import Comparison, compare, interval, shortened
 from envknee.after.compare.sides import Given, sides
 from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
 
 REGRESSION = 3
-"""Exit status where the gate fails."""
+"""Exit status if the gate fails."""
 
 INCONCLUSIVE = 4
-"""Exit status where it neither passes nor fails."""
+"""Exit status if it neither passes nor fails."""
 
 WORTH_SAYING = 0.005
-"""Changes of single points smaller than this are in the file, and not on the terminal: memory differs by bytes and always."""
+"""Smaller changes at single points are only in the file: memory always differs by some bytes."""
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what was found: all points together, the points that changed, phases, thresholds."""
+    """Print a comparison: all points together, the points that changed, phases, thresholds."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False, soft_wrap=True)
@@ -88,9 +82,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     for line in comparison.thresholds:
         say(line)
     if comparison.left_out:
-        say(f"left out, because one side alone has it: {'; '.join(comparison.left_out[:2])}{more(comparison.left_out)}")
+        say(f"left out, because one side alone has it: {shortened(comparison.left_out)}")
     for outcome in comparison.outcomes:
-        if not outcome.fewer:  # those are told as what they are, below
+        if not outcome.fewer:  # the gate's reasons list the others
             say(f"outcomes at {outcome}")
     if comparison.gate.answer == "fail":
         for reason in comparison.gate.reasons:

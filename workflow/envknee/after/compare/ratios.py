@@ -1,8 +1,8 @@
-"""What one side gives beside the other: ratios of paired trials, with intervals, phase by phase. Pure."""
+"""Ratios of paired trials, with intervals, and shifts of phases. Pure."""
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -32,20 +32,20 @@ from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.words.numbers import percent, shown_batch
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
-"""Of a request: told where the sides differ in them."""
+"""Fields of a request that are listed if the sides differ in them."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing that is compared."""
+    """A measure that is compared."""
 
     name: str
     value_of: Callable[[Record], float | None]
     more_is_better: bool
     kind: Kind | None = None
-    """Kind of trial that it is read from; None: of any."""
+    """Kind of its trials; None: any."""
     gates: bool = False
-    """Whether a pass needs it to be shown within the margin."""
+    """Whether the gate needs its loss to be within the margin."""
 
 
 MEASURES = (
@@ -65,24 +65,24 @@ MEASURES = (
     Measure("peak memory", lambda record: record.memory_peak_gb, False, gates=True),
     Measure("start-up", lambda record: record.outcome.setup_s, False),
     Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
-    # Alike where both learn alike: then what the seconds gain is speed alone.
+    # The same on both sides if both learn equally well; then speed alone changes the seconds.
     Measure("frames to target", lambda record: record.frames_to_target, False, "learning"),
 )
 
 
 class Ratio(Frozen):
-    """How one measure of B compares with that of A."""
+    """The ratio of one measure, B / A."""
 
     measure: str
     place: Place | None
-    """Where; None for all points together."""
+    """The point; None for all points together."""
     ratio: float
     """B / A."""
     lower: float | None
-    """Two-sided interval; None where one pair cannot tell noise."""
+    """Two-sided interval; None for a single pair, whose noise is unknown."""
     upper: float | None
     p_value: float | None
-    """Of no difference, two-sided, before the correction for how many were compared."""
+    """Two-sided, for no difference, before Holm's correction."""
     p_holm: float | None
     points: int
     pairs: int
@@ -90,7 +90,7 @@ class Ratio(Frozen):
 
     @property
     def loss(self) -> float:
-        """Return by how much B is worse, as a share of A; negative where it is better."""
+        """Loss of B as a share of A; negative if B is better."""
         return (
             0.0
             if self.change == "none shown"
@@ -99,44 +99,45 @@ class Ratio(Frozen):
 
 
 class PhaseShift(Frozen):
-    """What one phase adds to an iteration, as a share of A's whole iteration, averaged over points."""
+    """Change of one phase's time, as a share of A's whole iteration, averaged over points."""
 
     phase: str
     share: float
 
 
 class Comparison(Frozen):
-    """Everything found when one arm of B was compared with one of A."""
+    """The comparison of one arm of B with one of A."""
 
     a: str
     b: str
     confidence: float
     margin: float
     differs: list[str]
-    """What else is not the same on both sides: what was asked beside the points, hardware, versions, commits."""
+    """Other differences of the sides: settings, hardware, versions, commits."""
     overall: list[Ratio]
     by_place: list[Ratio]
     phases: list[PhaseShift]
     thresholds: list[str]
     left_out: list[str]
-    """What one side alone has."""
+    """Trials that only one side has."""
     outcomes: list[Outcomes]
-    """Of the points at which any paired trial did not succeed."""
+    """Statuses at points at which a paired trial did not succeed."""
     notes: list[str]
-    """What else the ratios may come from."""
+    """Other possible causes of the ratios."""
     gate: Gate
 
 
 def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
-    """Compare two sides; pure.
+    """Compare two sides. Pure.
 
     Raises:
-        UserError: when they have no point in common.
+        UserError: when they have no common point.
     """
     pairing = paired(a.records, b.records)
     if not pairing.pairs:
+        only_a, only_b = (shortened(sorted(map(str, places))) for places in (pairing.only_a, pairing.only_b))
         raise UserError(
-            f"{a.name} and {b.name} have no point in common: {_some(pairing.only_a)} against {_some(pairing.only_b)}."
+            f"{a.name} and {b.name} have no point in common: {only_a} against {only_b}."
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
     whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
@@ -181,7 +182,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
 
 
 def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
-    """Return ln(B / A) of every pair that tells of a measure, by point."""
+    """Return ln(B / A) of every pair with values of a measure, by point."""
 
     def tells(record: Record) -> bool:
         spent = record.request.kind == "learning" and record.outcome.status == "timeout"
@@ -201,24 +202,25 @@ def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
 
 
 class Estimate(NamedTuple):
-    """The mean of stratified logarithms, and how sure it is."""
+    """The mean of stratified logarithms, with its error."""
 
     mean: float
     error: float | None
-    """Standard error; None where nothing tells."""
+    """Standard error; None if unknown."""
     degrees: float
+    """Degrees of freedom of the error."""
 
 
 def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
     """Return the mean over strata of their means, with Satterthwaite's degrees of freedom.
 
-    A stratum of one value takes the variance of the others together; where all have one, strata are the sample.
+    A stratum of one value gets the pooled variance of the others. If all have one value, the strata are the sample.
 
-    Let k strata have n_i values with variances s_i^2, m of them one value, and free = sum of (n_i - 1). The mean of the k means has the
-    error variance (1 / k^2) sum of v_i / n_i. Of a single value v is estimated as the pooled sum of (n_j - 1) s_j^2 / free: the same
-    number for all m, made of the s_j^2 that stand in the sum already. Collected, each s_i^2 of n_i > 1 counts with
-    c_i = 1 / n_i + m (n_i - 1) / free, and has n_i - 1 degrees of freedom; a single value adds none of its own. The sum of independent
-    c_i s_i^2 is what Satterthwaite 1946 (Biometrics Bulletin 2:110) gives degrees of freedom: total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
+    Let k strata have n_i values with variances s_i^2, let m of them have one value, and let free = sum of (n_i - 1). The mean of the k
+    means has the error variance (1 / k^2) sum of v_i / n_i. For a single value, v is the pooled variance, sum of (n_j - 1) s_j^2 / free.
+    Collecting terms, each s_i^2 with n_i > 1 has the factor c_i = 1 / n_i + m (n_i - 1) / free, and n_i - 1 degrees of freedom; a single
+    value adds none. Satterthwaite 1946 (Biometrics Bulletin 2:110) gives the degrees of freedom of such a sum of independent c_i s_i^2:
+    total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
     """
     means = [statistics.fmean(values) for values in strata]
     mean = statistics.fmean(means)
@@ -258,7 +260,7 @@ def _ratio(
 
 
 def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
-    """Return the same with Holm-corrected p-values, and what they show."""
+    """Return the ratios with Holm-corrected p-values, and with the change that they show."""
     adjusted = doublings.holm([ratio.p_value for ratio in ratios])
     better = {measure.name: measure.more_is_better for measure in MEASURES}
     corrected = []
@@ -271,9 +273,9 @@ def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
 
 
 def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
-    """Return what each phase adds to or takes from an iteration, the largest first; none where either side tells no phases.
+    """Return the shift of each phase, the largest first; none if a side has no phases.
 
-    Of the same pairs as the ratios: what one side alone measured, maybe on another machine, would pass for a phase's doing.
+    It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
     """
 
     def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
@@ -303,12 +305,12 @@ def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
 
 
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
-    """Return what is not the same on both sides, apart from what is measured."""
+    """Return the differences of settings, hardware, versions and commits."""
 
     def told(records: Sequence[Record]) -> dict[str, str]:
         machines = [record.outcome.environment for record in records if record.outcome.environment]
         settings = {"hardware": "; ".join(hardware(records))}
-        # Of a CPU it stands in the hardware.
+        # For trials on a CPU, the hardware names it.
         hosts = {
             f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in machines if machine.device.type == "cuda"
         }
@@ -322,7 +324,7 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
         return settings
 
     of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
-    if not ("target" in of_a and "target" in of_b):  # one side alone learned: nothing of that is compared
+    if not ("target" in of_a and "target" in of_b):  # no learning trials are compared
         for asked in (of_a, of_b):
             asked.pop("target", None)
     return [
@@ -333,7 +335,7 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
 
 
 def _asked(records: Sequence[Record]) -> dict[str, str]:
-    """Return what trials were asked beside their point, by name: the task, how an arm treats it, and the target."""
+    """Return the settings of trials, by name: the task, the arm's keys, and the target."""
     asked: dict[str, set[str]] = {}
     for request in (record.request for record in records):
         plain: dict[str, object] = {
@@ -359,14 +361,9 @@ def _threshold(verdict: ArmVerdict) -> str:
     return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
 
 
-def _some(places: Iterable[Place]) -> str:
-    listed = sorted(map(str, places))
-    return "; ".join(listed[:2]) + more(listed)
-
-
-def more(listed: Sequence[str], shown: int = 2) -> str:
-    """Return `; and 7 more` where a list is longer than what is shown of it."""
-    return f"; and {len(listed) - shown} more" if len(listed) > shown else ""
+def shortened(listed: Sequence[str]) -> str:
+    """Return the first two texts of a list, followed by `; and 7 more` if there are others."""
+    return "; ".join(listed[:2]) + (f"; and {len(listed) - 2} more" if len(listed) > 2 else "")
 
 
 def percent_change(ratio: float) -> str:

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which trials a folder, an arm or a commit has."""
+"""The two sides of a comparison: the trials of a folder, an arm or a commit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from envknee.verdict.read import load_measured
 from envknee.verdict.schema.study import ArmVerdict
 
 SHORTEST_HASH = 4
-"""Digits that name a commit or an image."""
+"""Fewest digits that name a commit or an image."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: a study, or one arm of it."""
+    """One arm of a study."""
 
     name: str
     study: Study
     records: list[Record]
-    """Of one arm."""
+    """Records of this arm."""
     arm: str
 
     @property
     def verdict(self) -> ArmVerdict:
-        """Return what is decided about this side alone."""
+        """The verdict on this side alone."""
         return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a side is named as: `FOLDER`, then maybe `@BUILD` (a commit or an image), then maybe `:ARM`."""
+    """A side as the user names it: `FOLDER`, then maybe `@BUILD` (a commit or an image), then maybe `:ARM`."""
 
     text: str
     study: Study
@@ -61,11 +61,11 @@ class Given:
         return Given(text, study, _of_build(records, build, path) if build else records, arm or None)
 
     def arms(self) -> list[str]:
-        """Return the arms that have a finished trial, or the one that is named."""
+        """Return the named arm, or all arms with a finished trial."""
         return [self.arm] if self.arm else sorted({record.request.arm for record in self.records})
 
     def side(self, arm: str, several: bool) -> Side:
-        """Return one arm, with its name where there are several."""
+        """Return one arm as a side, whose name includes the arm if there are `several`."""
         own = [record for record in self.records if record.request.arm == arm]
         if not own:
             raise UserError(f"{self.text} holds no finished trial of arm {arm!r}. Run the sweep first")
@@ -73,10 +73,10 @@ class Given:
 
 
 def sides(a: Given, b: Given) -> list[tuple[Side, Side]]:
-    """Return what is compared with what: the arms that are named, the one that each has, or every arm that both have.
+    """Return the pairs of sides to compare: the named arms, the only arms, or every common arm.
 
     Raises:
-        UserError: when that leaves open which arm is meant.
+        UserError: when it is not clear which arm is meant.
     """
     of_a, of_b = a.arms(), b.arms()
     if len(of_a) == len(of_b) == 1:
@@ -90,7 +90,7 @@ def sides(a: Given, b: Given) -> list[tuple[Side, Side]]:
 
 
 def _builds(record: Record) -> list[str]:
-    """Return the hashes of what a trial ran: its git commit, and its image's content and file."""
+    """Return the hashes of a trial's git commit, and of its image's content and file."""
     environment = record.outcome.environment
     if environment is None:
         return []

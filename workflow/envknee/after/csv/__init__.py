@@ -1,1 +1,1 @@
-"""A verdict over a person's own measurements: a table from any simulator."""
+"""A verdict over a user's own measurements: a table from any simulator."""

@@ -1,9 +1,9 @@
-"""The verdict over a person's own measurements, from any simulator.
+"""A verdict over a user's own measurements, from any simulator.
 
-envknee limits fps.csv                      the limit, or the best estimate of it, and a table
-envknee limits fps.csv --device-gb 80       and how many environments fit that memory
-envknee limits fps.csv --json               all of it as JSON
-envknee limits fps.csv --plot fps.svg       and a figure
+envknee limits fps.csv                      the limit, or its best estimate, and a table
+envknee limits fps.csv --device-gb 80       also how many environments fit that memory
+envknee limits fps.csv --json               everything as JSON
+envknee limits fps.csv --plot fps.svg       also a figure
 envknee limits -                            from standard input
 """
 
@@ -48,7 +48,7 @@ def read_table(path: Path) -> Table:
     """Read a CSV file.
 
     Raises:
-        UserError: when it cannot be read, or is no such table.
+        UserError: when it cannot be read, or is not such a table.
     """
     if str(path) == "-":
         return parse(decode(sys.stdin.buffer.read(), "standard input"), "standard input")
@@ -63,7 +63,7 @@ def read_table(path: Path) -> Table:
 
 
 def settings_of(arguments: argparse.Namespace) -> Decide:
-    """Return how to decide.
+    """Return the settings of the verdict.
 
     Raises:
         UserError: when an option is out of its range.
@@ -125,7 +125,7 @@ def main() -> None:
     table = read_table(arguments.table)
     verdict = decide(table, source, settings_of(arguments), arguments.device_gb, arguments.assume_cv)
     if arguments.plot is not None:
-        from envknee.after.csv.plot import plot  # matplotlib: a second that a table alone should not take
+        from envknee.after.csv.plot import plot  # matplotlib takes a second to import
 
         plot(verdict, arguments.plot)
     if arguments.json:

@@ -1,9 +1,9 @@
-"""Tables as people have them: Markdown, tabs, Isaac Lab's training bundles, and columns by their common names. Pure.
+"""Common forms of tables: Markdown, tabs, Isaac Lab's training bundles, and other names of columns. Pure.
 
-Input: the text of a file. Output: the same as CSV, a line for a line, so that messages name the right one; and for a header, which column
-each is, by which factor its numbers are to be multiplied, and a sentence about each that was understood by another name.
-In Markdown and tables with tabs a number may be bold, have separators of thousands, a ~ before it and a remark in parentheses behind it;
-in any table a cell may name its unit, as in `3.5 GB` and `200k`.
+Input: the text of a file. Output: the same table as CSV, line by line, so that messages name the right line. For a header: the column of
+each heading, the factor of its unit, and a sentence about each heading that goes by another name. In Markdown and tables with tabs, a
+number may be bold, with separators of thousands, a ~ before it and a remark in parentheses after it. In any table, a cell may name its
+unit, as in `3.5 GB` and `200k`.
 """
 
 import csv
@@ -32,7 +32,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "vram", "gpu memory", "gpu_memory", "gpu mem", "gpu_mem", "memory", "peak memory", "peak vram", "vram peak", "peak_vram",
     ),
 }  # fmt: skip
-"""Column -> other names of it, in lower case and without a unit; of several that a table has the first one listed is read."""
+"""Column -> other names, in lower case and without a unit. If a table has several of them, the first one listed here is read."""
 
 FACTORS: Mapping[str, Mapping[str, Decimal]] = {
     "num_envs": {"": Decimal(1), "k": Decimal(1000)},
@@ -54,20 +54,20 @@ SUFFIX = re.compile(r"^(?P<name>.*?)[_ ](?P<unit>gib|mib|gb|mb)$")
 
 
 class Understood(NamedTuple):
-    """What a header says."""
+    """A header, with the columns that its headings stand for."""
 
     names: list[str]
-    """By the names that are read, where they are known; in lower case."""
+    """Column names, or other headings in lower case."""
     factors: list[Decimal]
     said: tuple[str, ...]
     """A sentence about each column that goes by another name or unit."""
 
 
 def as_csv(text: str, source: str) -> str:
-    """Return `text` as CSV, a line for a line; CSV comes back as it is.
+    """Return `text` as CSV, line by line; CSV is returned unchanged.
 
     Raises:
-        UserError: when it is JSON, and not training bundles.
+        UserError: when it is JSON, but no training bundles.
     """
     if text.lstrip("\ufeff \n\t").startswith(("{", "[")):
         return _of_bundles(text, source)
@@ -84,12 +84,12 @@ def as_csv(text: str, source: str) -> str:
 
 
 def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]) -> Understood:
-    """Return which columns these are.
+    """Return the columns of a header.
 
     Args:
-        header: as it stands in the file
-        first: the first row below it, whose cells may name the unit that a heading does not
-        known: names of columns that are read; one that stands there by its own name goes before any other name of it
+        header: the headings in the file
+        first: the first row below, whose cells may name a unit that the heading does not
+        known: names of columns that are read; a column's own name has priority over its other names
     """
     names = [given.lower() for given in header]
     factors = [Decimal(1)] * len(names)
@@ -109,9 +109,9 @@ def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]
 
 
 def scaled(cell: str, column: str, factor: Decimal) -> str:
-    """Return a cell in its column's own unit: the cell's own factor, where it names a unit, goes before the header's.
+    """Return a cell in its column's own unit. A unit in the cell has priority over the header's.
 
-    What is no number stays as it is, to be named in an error.
+    A cell that is no number is returned unchanged, for the error message.
     """
     units = FACTORS.get(column, {})
     if (own := CELL.fullmatch(cell)) and own["unit"].lower() in units:
@@ -123,9 +123,9 @@ def scaled(cell: str, column: str, factor: Decimal) -> str:
 
 
 def _rank(given: str, cell: str, column: str) -> tuple[int, Decimal] | None:
-    """Return how good a name of `column` a heading is, 0 being the best, and the factor of its unit; None where it is none.
+    """Return how well a heading names `column` (0 is best), and the factor of its unit; None if it does not.
 
-    A heading without a unit, where the column needs one, counts if the first `cell` has one.
+    If the column needs a unit, a heading without one counts if the first `cell` has a unit.
     """
     plain = given.lower().strip()
     match = UNIT.match(plain) or SUFFIX.match(plain)
@@ -144,7 +144,7 @@ def _of_markdown(line: str) -> str:
 
 
 def _plain(cell: str) -> str:
-    """Return a cell without bold, ~ and separators of thousands, and a number without what is remarked behind it."""
+    """Return a cell without bold, ~, separators of thousands, and a remark after a number."""
     plain = re.sub(r"[*`]", "", cell).strip()
     bare = REMARK.sub("", plain).lstrip("~≈ ")
     return THOUSANDS.sub("", bare) if bare[:1].isdigit() or bare.lower() == "oom" else plain
@@ -157,7 +157,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _of_bundles(text: str, source: str) -> str:
-    """Return one or several of Isaac Lab's training bundles (isaaclab.benchmark) as CSV, repeats numbered as they come."""
+    """Return one or several of Isaac Lab's training bundles (isaaclab.benchmark) as CSV, with repeats numbered in order."""
     try:
         plain = json.loads(text)
         bundles: list[dict[str, Any]] = plain if isinstance(plain, list) else [plain]

@@ -1,4 +1,4 @@
-"""FPS of a person's own table against num_envs, with its law.
+"""FPS of a user's own table against num_envs, with its law.
 
 Input: a `TableVerdict`. Output: one figure.
 """
@@ -15,7 +15,7 @@ from envknee.show.figures.canvas import sizes_axis, thousands
 from envknee.show.figures.style import COLOURS, INK
 
 MOST_IN_TITLE = 3
-"""Series whose finding the title tells."""
+"""Most series in the title."""
 
 
 def _finding(series: SeriesVerdict) -> str:

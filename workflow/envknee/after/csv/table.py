@@ -1,4 +1,4 @@
-"""A person's own measurements, from any simulator: the text of a CSV file to rows that can be relied on. Pure.
+"""A user's own measurements, from any simulator: the text of a CSV file to checked rows. Pure.
 
 Input: CSV text, UTF-8, a header and a row per measurement; lines that start with # are comments.
 Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
@@ -17,23 +17,23 @@ from envknee.after.csv.formats import Understood, as_csv, scaled, understand
 from envknee.study.errors import UserError, nearest
 
 OUT_OF_MEMORY = "oom"
-"""What an fps cell says where the point did not fit the memory: a result, not a gap."""
+"""Value of an fps cell if the point did not fit the memory: a result, not a gap."""
 
 NOTHING = ("", "-", "–", "—", "n/a")
-"""What a cell says that has no number."""
+"""Cells without a value."""
 
 LARGEST_WHOLE = 10**12
-"""More environments, steps or transitions than this are a slip of the keyboard, and would overflow what follows."""
+"""More environments, steps or transitions are a typing error, and would overflow later."""
 
 LARGEST = 1e15
 SMALLEST = 1e-9
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""What counts as a number. Python's own float() would also take 1_000."""
+"""A number. Python's own float() also accepts 1_000."""
 
 
 class Column(NamedTuple):
-    """What a column holds."""
+    """A column of the table."""
 
     name: str
     whole: bool
@@ -65,7 +65,7 @@ class TableRow:
     """One measurement."""
 
     line: int
-    """Where it stands in the file, for messages."""
+    """Its line in the file, for messages."""
     num_envs: int
     fps: float | None
     """None: out of memory."""
@@ -74,19 +74,19 @@ class TableRow:
     horizon: int | None = None
     batch_size: int | None = None
     seconds_to_target: float | None = None
-    """None: not reached within `budget_s`, or not measured where there is no budget either."""
+    """None: not reached within `budget_s`; without a budget, not measured."""
     budget_s: float | None = None
 
     @property
     def point(self) -> tuple[int, int | None, int | None]:
-        """What repeats of one point share: (num_envs, horizon, batch_size)."""
+        """(num_envs, horizon, batch_size), the same for all repeats."""
         return self.num_envs, self.horizon, self.batch_size
 
 
 def step_of(values: Iterable[float]) -> float:
-    """Return the largest of ..., 1, 5, 10, 50, 100, ... of which every value is a multiple: what they were rounded to at most.
+    """Return the largest of ..., 1, 5, 10, 50, 100, ... that divides every value: the coarsest rounding that fits them.
 
-    0 where there is no value, or none of at least 1e-6 divides them all.
+    0 without values, or if no step of at least 1e-6 divides them all.
     """
     numbers = [Decimal(repr(value)) for value in values]
     steps = [Decimal(digit).scaleb(place) for place in range(15, -7, -1) for digit in (5, 1)]
@@ -95,28 +95,28 @@ def step_of(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Table:
-    """What a file says."""
+    """The content of a file."""
 
     columns: frozenset[str]
-    """Which of `COLUMNS` it has."""
+    """Names of its columns, of those in `COLUMNS`."""
     rows: tuple[TableRow, ...]
-    """By num_envs, then repeat, whatever their order in the file; at least one."""
+    """Sorted by num_envs, then repeat; at least one."""
     not_read: tuple[str, ...] = ()
-    """A sentence about each column that is not one of `COLUMNS`."""
+    """A sentence about each other column."""
     understood: tuple[str, ...] = ()
     """A sentence about each column that goes by another name or unit."""
 
     @cached_property
     def fps_step(self) -> float:
-        """Frames per second to a multiple of which every FPS of the file is rounded, as far as they tell."""
+        """The step to which all FPS in the file seem to be rounded."""
         return step_of(row.fps for row in self.rows if row.fps is not None)
 
 
 def decode(data: bytes, source: str) -> str:
-    """Return the text of a file.
+    """Return the text of a file, without the byte order mark that spreadsheets write.
 
     Raises:
-        UserError: when it is not UTF-8. A byte order mark, which spreadsheets write, is let through.
+        UserError: when it is not UTF-8.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -131,10 +131,10 @@ def decode(data: bytes, source: str) -> str:
 
 
 def parse(text: str, source: str) -> Table:
-    """Return the rows of `text`, by num_envs: CSV, or what `formats` knows.
+    """Return the table in `text`: CSV, or a form that `formats` reads.
 
     Raises:
-        UserError: naming `source`, line, column and value, when the text is no such table.
+        UserError: when the text is no such table; names `source`, line, column and value.
     """
     lines = list(_lines(as_csv(text, source), source))
     header_line, header = lines[0] if lines else (0, [])
@@ -155,7 +155,7 @@ def parse(text: str, source: str) -> Table:
 
 def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and stripped cells of every line that is neither blank nor a comment."""
-    # A comment becomes a blank line, so that quotes in it mean nothing and the numbers of later lines stay right.
+    # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
     plain = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     reader = csv.reader(plain, strict=True)
     while True:
@@ -172,9 +172,9 @@ def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return which column stands where, and a sentence about each that is not read.
+    """Return the place of each column, and a sentence about each column that is not read.
 
-    Upper and lower case are the same; columns without a name are left out.
+    Case does not matter; columns without a name are left out.
     """
     for name in NAMES:
         if names.count(name) > 1:
@@ -213,7 +213,7 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
         )
     cells = ["" if cell.lower() in NOTHING else cell for cell in cells]
     named = {name: scaled(cells[place], name, header.factors[place]) for name, place in places.items()}
-    # Some write it in another column and leave a dash where the number would be.
+    # Some tables say it in another column, with a dash for the FPS.
     candidates = cells if not named["fps"] else [named["fps"]]
     no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
     if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
@@ -243,10 +243,10 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
 
 
 def _number(text: str, column: Column, where: str) -> float | None:
-    """Return the number in a cell, or None where it may be empty and is.
+    """Return the number in a cell, or None for an empty cell that may be empty.
 
     Raises:
-        UserError: when it holds anything else.
+        UserError: for any other cell.
     """
     kind = "a whole number" if column.whole else "a number"
     largest = LARGEST_WHOLE if column.whole else LARGEST

@@ -1,4 +1,4 @@
-"""The verdict over a person's own table, for a terminal.
+"""The verdict over a user's own table, for a terminal.
 
 Input: a `TableVerdict`. Output: text, without colours when piped.
 """
@@ -13,7 +13,7 @@ from envknee.show.words import threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
 from envknee.verdict.schema.throughput import Gain, Law, ThroughputPoint
-from envknee.verdict.words.numbers import percent
+from envknee.verdict.words.numbers import counted, percent
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -24,7 +24,7 @@ UNITS: dict[str, str] = {
 
 
 def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
-    """Print three lines of answer, then every series' points, then what lies behind them."""
+    """Print the answer in three lines, then the points of every series, then details."""
     for series in verdict.series:
         if series.label:
             console.print(series.label, soft_wrap=True)
@@ -37,7 +37,7 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
             else _steps(series, series.estimate, verdict.confidence)
         )
         print_lines(_limits(series), console)
-    read = f"{verdict.source}: {verdict.rows} row{'' if verdict.rows == 1 else 's'}"
+    read = f"{verdict.source}: {counted(verdict.rows, 'row')}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
     print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in _notes(verdict))], console)
 
@@ -61,7 +61,7 @@ def _table(*columns: str) -> Table:
 
 
 def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Table:
-    """Return the points of a table without repeats: what a doubling gains from each, in the noise that is assumed."""
+    """Return a table of the points and doublings of an estimate, with the assumed noise."""
     repeated = any(len(point.fps_repeats) > 1 for point in series.throughput.points)
     table = _table("envs", "FPS", *["repeats"] * repeated, "a doubling gains", f"{confidence:.0%} interval")
     steps = {step.num_envs: step for step in estimate.steps}
@@ -124,13 +124,13 @@ def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> 
 
 
 def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
-    """Return where the limit may lie, the law, and what a reader must know beside them."""
+    """Return the interval of the limit, the law, and notes."""
     limit = series.throughput
     lines = []
     notes = list(limit.notes)
     if series.estimate is not None:
         lines += _estimated(series.estimate)
-        # Any two sizes make a step of an estimate, so what is in no doubling is no loss.
+        # An estimate uses steps between any two sizes, so notes about missing doublings do not apply.
         few = (
             "one repeat per point"
             if len(limit.points) == sum(len(p.fps_repeats) for p in limit.points)
@@ -145,7 +145,7 @@ def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
 
 
 def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
-    """Return where the limit may lie given the noise assumed, and what no saturating curve does."""
+    """Return the interval of an estimated limit, and notes on FPS that no saturating curve has."""
     where = "no measured size" if estimate.lowest is None else f"{estimate.lowest:,} or more"
     if estimate.lowest is not None and estimate.highest is not None:
         same = estimate.lowest == estimate.highest
@@ -216,7 +216,7 @@ def _between(lower: float | None, upper: float | None) -> str:
 
 
 def _fps(value: float) -> str:
-    """Return `12,345`, or with decimals where there are few digits."""
+    """Return `12,345`, or `12.3` for a small number."""
     return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 

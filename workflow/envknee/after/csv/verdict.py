@@ -1,9 +1,9 @@
-"""The verdict over a person's own table: what `verdict` is to a study, without its records.
+"""The verdict over a user's own table, which has no records.
 
 Input: a `Table`. Output: a frozen `TableVerdict`. Pure.
 
-The statistics are those of `throughput`, `learning` and `memory`. Rows with another horizon or batch size are another
-series. A table says less than a study: nothing of phases, devices or ranks, so nothing is said of them here either.
+The statistics are those of `envknee.verdict`. Rows with another horizon or batch size are another series. A table has no phases, devices
+or ranks, and the verdict says nothing about them.
 """
 
 import math
@@ -24,37 +24,37 @@ from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import listed, percent, shown_batch
+from envknee.verdict.words.numbers import counted, listed, percent, shown_batch
 
 SCHEMA_VERSION = 1
 
 WORTH_A_NOTE = 0.005
-"""From this share of the smallest FPS on, rounding is told: below it widens no interval that a reader would see."""
+"""Smallest rounding that is noted, as a share of the smallest FPS. Finer rounding does not widen any interval visibly."""
 
 NOT_LINEAR = 0.05
-"""Share of a peak by which the line may miss it before memory is called not linear."""
+"""Most by which the line may miss a peak, as a share of it; beyond, memory is called not linear."""
 
 NO_HORIZON = 1
-"""Without a horizon an iteration is one environment step of all environments: t = N / FPS. FPS, asymptote and half-saturation
-are the same for any horizon; only the law's seconds are then those of a step."""
+"""Without a horizon, an iteration is one step of all environments: t = N / FPS. FPS, asymptote and half-saturation do not depend on the
+horizon; the law's seconds are then per step."""
 
 
 class SeriesVerdict(Frozen):
-    """What one series of the table says: rows with the same horizon and batch size."""
+    """The verdict on one series: rows with the same horizon and batch size."""
 
     label: str
-    """`horizon 32, batch 1,024`; "" where the table has neither column."""
+    """`horizon 32, batch 1,024`; "" if the table has neither column."""
     throughput: ThroughputLimit
     estimate: Estimate | None
-    """Where a point has too few repeats to decide, and nothing is decided: the best estimate, labelled so."""
+    """The best estimate, if too few repeats leave the limit undecided."""
     learning: LearningLimit | None
-    """None where no row tells anything about learning."""
+    """None without rows on learning."""
     measure_next: str | None
-    """What would decide an open threshold; None where it is reached."""
+    """The rows that would decide an open threshold; None if it is reached."""
 
 
 class TableVerdict(Frozen):
-    """What a table says."""
+    """The verdict over a table."""
 
     schema_version: int = SCHEMA_VERSION
     source: str
@@ -75,11 +75,11 @@ def decide(
     """Return the verdict over a table.
 
     Args:
-        table: what was measured
-        source: its name, for the reader
+        table: the measurements
+        source: the table's name, for the reader
         settings: delta, confidence and the share of memory to keep free
-        device_gb: what the GPU holds, GB (1e9 bytes); None where it is not known
-        cv: coefficient of variation of FPS to assume where nothing was repeated; None: the law of published records (`verdict.noise`)
+        device_gb: memory of the GPU, GB (1e9 bytes); None if unknown
+        cv: coefficient of variation of FPS to assume without repeats; None: that of published records (`verdict.noise`)
     """
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
@@ -100,9 +100,9 @@ def decide(
 
 
 def measure_next(limit: ThroughputLimit, best: Estimate | None) -> str | None:
-    """Return what to measure so that an open threshold is decided, or None where it is reached.
+    """Return what to measure to decide an open threshold, or None if it is reached.
 
-    Doublings exist only where 2N was measured beside N, so that is what is asked for.
+    A doubling needs measurements of N and 2N, so it asks for such pairs.
     """
     if limit.state == "reached":
         return None
@@ -148,7 +148,7 @@ def measure_next(limit: ThroughputLimit, best: Estimate | None) -> str | None:
 
 
 def _partner(num_envs: int, failed: int | None) -> str:
-    """Return which num_envs makes a doubling with this one: the double where nothing says that it cannot fit."""
+    """Return the num_envs that makes a doubling with this one: the double, unless it cannot fit."""
     if failed is not None and failed <= 2 * num_envs and num_envs % 2 == 0:
         return f"{num_envs // 2:,} environments (half of {num_envs:,})"
     return f"{2 * num_envs:,} environments (twice {num_envs:,})"
@@ -246,13 +246,13 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
 
     room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
     limit = memory_limit.limit_of(source, samples, room, settings, at=at)
-    # Without a horizon column the fit has nothing to say about horizons.
+    # A table without a horizon column needs no note on horizons.
     notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
     return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})
 
 
 def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
-    """Return where the linear model misses a peak by more than `NOT_LINEAR`, worst first; nothing where it does not."""
+    """Return a note if the linear model misses a peak by more than `NOT_LINEAR`."""
     missed = []
     for sample in samples:
         batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, None, 1)
@@ -288,7 +288,7 @@ def _notes(table: Table, has_law: bool) -> list[str]:
     ]
     if learned and unknown:
         sizes = listed(sorted({row.num_envs for row in unknown}))
-        rows = f"{len(unknown)} row{'' if len(unknown) == 1 else 's'} (at {sizes} environments)"
+        rows = f"{counted(len(unknown), 'row')} (at {sizes} environments)"
         notes.append(
             f"{rows} without seconds_to_target and budget_s: taken as not measured; give budget_s where the target was not"
             " reached"

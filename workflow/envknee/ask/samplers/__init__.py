@@ -1,12 +1,12 @@
-"""Samplers, a file each: its name is what `sampler:` of a study says.
+"""Samplers, a file each. The file's name is the value of `sampler:` in a study.
 
-points/ choose which point is measured next; later repeats run the same points in other orders. A file defines
+points/ choose the next point; later repeats run the same points in other orders. A file defines
 
     def new_point(question: Question) -> Point      # one of question.new(...), which is never empty
 
-and a fixed design (`study.rules.FIXED_DESIGNS`), which blocks need, `def order(study, kind) -> list[Point]` as well.
+A fixed design (`study.rules.FIXED_DESIGNS`) defines `def order(study, kind) -> list[Point]` instead.
 
-trials/ choose each trial, may ask for a point again, and say when nothing more is needed. A file defines
+trials/ choose each trial and its repeat, and decide when nothing more is needed. A file defines
 
     def choose(question: Question) -> Choice
 
@@ -18,5 +18,5 @@ from types import ModuleType
 
 
 def load(folder: str, name: str) -> ModuleType:
-    """Return a sampler's file, by the folder that `study.rules` names: only when it is asked, as some are slow to import."""
+    """Import a sampler from a folder that `study.rules` names. Some are slow to import."""
     return importlib.import_module(f"envknee.{folder.replace('/', '.')}.{name}")

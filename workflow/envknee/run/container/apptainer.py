@@ -1,8 +1,8 @@
-"""The image of `runtime: apptainer`: what it is, whether it fits, how a command runs in it.
+"""The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
 
-For `runtime: docker` see docker.py; what both have in common is here.
+For `runtime: docker` see docker.py, which shares functions with this module.
 
-Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Knows no torch.
+Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
 
     python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
 """
@@ -18,13 +18,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from pydantic import ValidationError
 
-from envknee.machine.inside import TOLD
+from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
 from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, write_atomically
+from envknee.study.files import canonical_json, sha256_of, write_atomically
 from envknee.study.rules import Runtime
 
 ROOT = Path(__file__).parents[4]
@@ -34,20 +35,16 @@ OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""
 
 KEPT = re.compile(r"OMP_NUM_THREADS|MKL_NUM_THREADS|CUDA_\w+|NCCL_\w+|GLOO_\w+|PYTORCH_\w+|OMNI_\w+|ENVKNEE_\w+")
-"""Variables of a trial's processes that the image gets, too; all others of the host stay out (--cleanenv)."""
+"""Environment variables that also reach the image; all others of the host stay out (--cleanenv)."""
 
 ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")
-"""Settings of a user's own that would let more into the image."""
+"""A user's own settings that would bring more into the image."""
 
 BUILD = "Build one with `bash containers/build.sh FILE`, or leave `image:` out: the workflow then builds it."
 
 
 def require_apptainer() -> None:
-    """Make sure that there is an Apptainer, and that it is new enough.
-
-    Raises:
-        UserError: when not.
-    """
+    """Make sure that Apptainer is installed and new enough. Raises UserError if not."""
     remedy = (
         f"Install Apptainer {'.'.join(map(str, OLDEST))} or newer (on Debian 12: containers/install-apptainer.sh),"
         " or use runtime: host."
@@ -61,12 +58,12 @@ def require_apptainer() -> None:
 
 
 def describe(sif: Path) -> Image:
-    """Return what an image is.
+    """Return hashes and labels of an image.
 
-    Reading all of a large image takes a while: what was found is kept beside it, for as long as its size and time stay.
+    Hashing a large image takes a while. The result is kept in a file beside it, and used while the image's size and time are the same.
 
     Raises:
-        UserError: when there is no image, or the file is not one.
+        UserError: when the file is missing or no image.
     """
     try:
         stat = sif.stat()
@@ -79,9 +76,9 @@ def describe(sif: Path) -> Image:
         if known["of"] == key:
             return Image.model_validate(known["image"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
-        pass  # not kept yet, or by another version: found again
+        pass  # not kept yet, or by another version
     image = Image(
-        sif_sha256=_sha256_of_large(sif),
+        sif_sha256=sha256_of(sif),
         content_sha256=content_sha256(sif),
         labels={name: value for name, value in _labels(sif).items() if name.startswith("org.envknee.")},
     )
@@ -91,36 +88,33 @@ def describe(sif: Path) -> Image:
 
 
 def content_sha256(sif: Path) -> str:
-    """Return the sha256 of an image's file system alone: equal for two builds of one commit, as the file's is not.
+    """Return the sha256 of an image's file system: equal for two builds of one commit.
 
-    (Its header holds a random identity and the time.)
+    The hash of the file differs, because its header holds a random identity and the time.
 
     Raises:
-        UserError: when the file holds none.
+        UserError: when the file holds no file system.
     """
     listed = re.search(r"^\s*(\d+)\s*\|.*Squashfs", _apptainer("sif", "list", str(sif)), re.MULTILINE)
     if listed is None:
         raise UserError(f"{sif} holds no file system, and an image with one was expected. {BUILD}")
-    digest = hashlib.sha256()
     with subprocess.Popen(["apptainer", "sif", "dump", listed[1], str(sif)], stdout=subprocess.PIPE) as dump:
-        assert dump.stdout is not None, "it was asked for"
-        while chunk := dump.stdout.read(1 << 20):
-            digest.update(chunk)
+        digest = hashlib.file_digest(cast("io.BufferedReader", dump.stdout), "sha256")
     if dump.returncode:
         raise UserError(f"{sif} cannot be read to its end (apptainer sif dump: exit status {dump.returncode}). {BUILD}")
     return digest.hexdigest()
 
 
 def lock_sha256() -> str:
-    """Return the sha256 of the lock files that an image of this checkout is made from."""
+    """Return the sha256 of the lock files of this checkout's images."""
     return hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS)).hexdigest()
 
 
 def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
-    """Make sure that an image holds the packages that this checkout pins; `build` says how to get one that does. Pure.
+    """Make sure that an image holds the packages that this checkout pins. Pure.
 
     Raises:
-        UserError: when it was made from other lock files.
+        UserError: when it was made from other lock files; ends with `build`, how to make a new image.
     """
     built_from, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
     if built_from != expected:
@@ -132,15 +126,15 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
 
 
 def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
-    """Make sure that this process runs where it was told to. Pure.
+    """Make sure that this process runs in the study's runtime. Pure.
 
     Args:
-        runtime: what was asked for
+        runtime: the study's
         variables: this process's environment
-        in_docker: whether it runs in a container of Docker's or Podman's; those count as a host, too
+        in_docker: whether this process runs in a container of Docker or Podman, which may also be the host
 
     Raises:
-        UserError: when not.
+        UserError: when it does not.
     """
     inside = variables.get("APPTAINER_CONTAINER")
     remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"
@@ -149,8 +143,8 @@ def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: 
             "runtime: apptainer was asked for, and this trial runs on the host (APPTAINER_CONTAINER is not set)."
             f" {remedy}"
         )
-    if runtime == "docker" and not (in_docker and variables.get(TOLD)):
-        where = f"in a container of somebody else's ({TOLD} is not set)" if in_docker else "outside of any container"
+    if runtime == "docker" and not (in_docker and variables.get(IMAGE)):
+        where = f"in a container of somebody else's ({IMAGE} is not set)" if in_docker else "outside of any container"
         raise UserError(f"runtime: docker was asked for, and this trial runs {where}. {remedy}")
     if runtime != "apptainer" and inside is not None:
         raise UserError(
@@ -160,7 +154,7 @@ def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: 
 
 
 def guarded(scratch: Path, program: str, container: str, command: Sequence[str]) -> list[str]:
-    """Return what runs a command and takes it along when the launcher is killed; see guard.sh."""
+    """Return a command line that runs a command, and ends it when the launcher is killed (see guard.sh)."""
     guard = str(Path(__file__).with_name("guard.sh"))
     return ["setpriv", "--pdeathsig", "USR1", "bash", guard, str(scratch), program, container, *command]
 
@@ -176,22 +170,22 @@ def command_in(
 ) -> list[str]:
     """Return the command line that runs `command` in the image.
 
-    Nothing of the host comes in but what is named: no home, no /tmp, no device but GPUs; for its variables see
-    `variables_for`. What is mounted has the same path inside, so that messages name files that a person finds.
+    Only the named files of the host are visible inside: no home, no /tmp, no device except GPUs. For environment variables see
+    `variables_for`. Mounted files have the same path inside, so that messages name paths that exist outside, too.
 
     Args:
         sif: the image
         command: what to run
         writable: folders that it may write to
         readable: files and folders that it may read
-        folder: where it starts
+        folder: its working directory
         gpus: whether it needs the host's NVIDIA driver
     """
     words = ["apptainer", "--quiet", "exec"]
-    # What --containall is but for PIDs: by the host's numbers the launcher looks at the ranks' CPU time, and NVML counts
-    # what a process takes of a GPU's memory.
+    # Like --containall, but with the host's process numbers: the launcher reads the ranks' CPU time by them, and NVML the GPU
+    # memory of a process.
     words += ["--cleanenv", "--contain", "--ipc"]
-    # no-privs: started by root, it still has none of root's privileges. no-eval: values are taken as they stand.
+    # no-privs: no root privileges, even if root starts it. no-eval: values are used literally.
     words += ["--no-privs", "--no-eval", *(["--nv"] if gpus else []), "--cwd", str(folder.resolve())]
     for mount in mounts(readable, writable):
         words += ["--mount", mount]
@@ -199,9 +193,9 @@ def command_in(
 
 
 def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an apptainer whose image gets `inside`, and of `variables` the ones in `KEPT`. Pure.
+    """Return the environment for apptainer itself. Inside the image it gives `inside` and the `variables` in `KEPT`. Pure.
 
-    Not by --env: that would split values at commas, and show them to everybody in the list of processes.
+    The option --env would split values at commas, and show them to everybody in the list of processes.
     """
     outside = {name: value for name, value in variables.items() if not ADDED.match(name)}
     kept = {name: value for name, value in variables.items() if KEPT.fullmatch(name)}
@@ -209,9 +203,9 @@ def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> di
 
 
 def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:
-    """Return what --mount is told of each folder: a line of CSV for Apptainer, Docker and Podman alike.
+    """Return the value of --mount for each folder, with the same path inside: a line of CSV, as a path may hold a comma.
 
-    A path may have a comma in it, and is the same inside as outside.
+    Apptainer, Docker and Podman read the same form.
     """
     binds = []
     for path in (*readable, *writable):
@@ -227,11 +221,6 @@ def _labels(sif: Path) -> dict[str, str]:
     return said["data"]["attributes"].get("labels") or {}
 
 
-def _sha256_of_large(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _apptainer(*words: str) -> str:
     """Return what apptainer prints."""
     done = subprocess.run(["apptainer", *words], capture_output=True, text=True, check=False)
@@ -242,8 +231,8 @@ def _apptainer(*words: str) -> str:
 
 
 def main() -> None:
-    """Print what an image is."""
-    parser = argparse.ArgumentParser(description="Print what an image is: hashes and labels.")
+    """Print an image's hashes and labels."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("image", type=Path, help="a SIF file, such as containers/isaaclab.sif")
     arguments = parser.parse_args()
     require_apptainer()

@@ -1,10 +1,9 @@
-"""The image of `runtime: docker`: which one it is, how Docker or Podman runs a command in it.
+"""The image of `runtime: docker`: its ID, and how Docker or Podman runs a command in it.
 
-Input: the name of an image that this machine has (containers/Dockerfile), and docker or podman on PATH. Output: a file
-that pins the image for the trials of a study, and command lines.
+Input: the name of an image on this machine (containers/Dockerfile), and docker or podman on PATH. Output: a file that pins the
+image for the trials of a study, and command lines.
 
-Run for real with Podman, by the tests. NOT run with Docker, nor with a GPU: where this was written there was neither; of
-those two the command lines are tested, no more.
+Tests run it with Podman. It was NEVER run with Docker, nor with a GPU: for those, tests only compare the command lines.
 
     python -m envknee.docker envknee results/<study>/image.json         pin the image called `envknee`
 """
@@ -21,16 +20,16 @@ from typing import Literal
 from envknee.record.schema import Frozen, Image
 from envknee.run.container.apptainer import KEPT, mounts
 from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.files import canonical_json, write_atomically
 
 Program = Literal["docker", "podman"]
 PROGRAMS: tuple[Program, ...] = ("docker", "podman")
 
 MARK = Path("/.dockerenv")
-"""What Docker puts into each container; Podman sets the variable `container`."""
+"""A file that Docker puts into each container; Podman sets the variable `container`."""
 
 SHARED_MEMORY = "8g"
-"""At most, for NCCL and PyTorch; the default of 64 MB is too little for several ranks."""
+"""Most shared memory for NCCL and PyTorch; the default of 64 MB is too little for several ranks."""
 
 BUILD = (
     "Build it on this machine, as the first lines of containers/Dockerfile say, and name it with `image:`, or use"
@@ -39,17 +38,17 @@ BUILD = (
 
 
 class Pinned(Frozen):
-    """An image of a study: what its name stood for when the study began."""
+    """A study's image: its name, and the image of that name when the study began."""
 
     name: str
     image: Image
 
 
 def pin(name: str | None) -> Pinned:
-    """Return what `name` stands for on this machine now.
+    """Return the image called `name` on this machine now.
 
     Raises:
-        UserError: when nothing was named, or nobody has such an image.
+        UserError: when no image was named, or this machine has none of that name.
     """
     if name is None:
         raise UserError(f"runtime: docker was asked for, and the study names no image. {BUILD}")
@@ -57,20 +56,11 @@ def pin(name: str | None) -> Pinned:
     return Pinned(name=name, image=image)
 
 
-def read_pinned(path: Path) -> Pinned:
-    """Return the image that a study's trials run in, as `pin` found it.
-
-    Raises:
-        UserError: when the file is missing or broken.
-    """
-    return read_model(path, Pinned, "Run the sweep again: it finds the image anew.")
-
-
 def find(name: str) -> tuple[Program, Image]:
-    """Return who has the image called `name` (or with that ID), and what it is.
+    """Return the image called `name` (or with that ID), and the program that has it.
 
     Raises:
-        UserError: when nobody has it.
+        UserError: when neither Docker nor Podman has it.
     """
     answers: dict[str, str] = {}
     for program in PROGRAMS:
@@ -92,7 +82,7 @@ def find(name: str) -> tuple[Program, Image]:
 
 
 def described(inspected: Mapping[str, object]) -> Image:
-    """Return what an image is, from what `docker image inspect` says of it. Pure."""
+    """Return an image from the output of `docker image inspect`. Pure."""
     config = inspected.get("Config")
     labels = (config.get("Labels") if isinstance(config, Mapping) else None) or {}
     return Image(
@@ -117,35 +107,34 @@ def command_in(
     gpus: Sequence[str],
     network: bool,
 ) -> list[str]:
-    """Return the command line that runs `command` in the image. Pure, but for links in paths.
+    """Return the command line that runs `command` in the image. Pure, except that it resolves links in paths.
 
     Args:
-        program: who has the image
-        image: what is run, by its ID: a name may stand for something else meanwhile
+        program: docker or podman
+        image: the image, which is named by its ID: its name may have moved to another image
         command: what to run
-        container: the name that the container gets, by which it can be ended
-        user: the numbers of the user and group that it runs as
-        variables: those of the program, of which the image gets the ones in `KEPT`, by name: values may be secrets
-        inside: those that the image gets besides, which are none
+        container: the container's name, by which it can be ended
+        user: numbers of its user and group
+        variables: the program's environment; names in `KEPT` reach the image, by name, because values may be secrets
+        inside: more variables for the image, which hold no secrets
         writable: folders that it may write to
         readable: files and folders that it may read
-        folder: where it starts
+        folder: its working directory
         gpus: UUIDs of the GPUs that it may use
-        network: whether it may reach one
+        network: whether it may use the network
     """
     words = [program, "run", "--rm", "--pull=never", f"--name={container}", f"--user={user[0]}:{user[1]}"]
-    # By the host's numbers the launcher looks at the ranks' CPU time, NVML counts what a process takes of a GPU's memory,
-    # and a SIGTERM ends the trial, as it would not end a container's first process.
+    # With the host's process numbers the launcher reads the ranks' CPU time, NVML reads the GPU memory of a process, and SIGTERM
+    # ends the trial (a container's first process would ignore it).
     words += ["--pid=host", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
     if program == "podman" and user[0] != 0:
-        words.append("--userns=keep-id")  # without root, Podman's users are others than the host's
+        words.append("--userns=keep-id")  # without root, Podman maps users to other numbers
     words += [f"--shm-size={SHARED_MEMORY}", f"--network={'host' if network else 'none'}", "--entrypoint="]
     if gpus and program == "docker":
         words.append(f'--gpus="device={",".join(gpus)}"')  # the quotes are Docker's own: the list is one value of CSV
     elif gpus:
-        words.append(
-            "--device=nvidia.com/gpu=all"
-        )  # CUDA_VISIBLE_DEVICES chooses: the toolkit's names differ by version
+        # CUDA_VISIBLE_DEVICES chooses: the toolkit's names differ by version.
+        words.append("--device=nvidia.com/gpu=all")
     words.append(f"--workdir={folder.resolve()}")
     words += [f"--mount={mount}" for mount in mounts(readable, writable)]
     words += [f"--env={name}" for name in sorted(variables) if KEPT.fullmatch(name) and name not in inside]
@@ -154,19 +143,19 @@ def command_in(
 
 
 def remove(program: Program, container: str) -> None:
-    """End a container that may still run, or be gone."""
+    """End a container, if it still runs."""
     subprocess.run(
         [program, "rm", "--force", container], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
     )
 
 
 def is_inside() -> bool:
-    """Return whether this process runs in a container of Docker's or Podman's."""
+    """Tell whether this process runs in a container of Docker or Podman."""
     return MARK.exists() or os.environ.get("container") == "podman"  # noqa: SIM112  Podman writes it so
 
 
 def main() -> None:
-    """Write down which image a name stands for now."""
+    """Pin the image that has a name now."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("name", help="the image's name, such as envknee")
     parser.add_argument("file", type=Path, help="where to write it, such as results/<study>/image.json")

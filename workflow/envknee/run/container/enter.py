@@ -1,6 +1,6 @@
-"""How a trial's command enters its study's image: which variables and files it gets.
+"""How a trial's command enters its study's image, with the variables and files that it needs.
 
-Input: the image that the workflow hands to the launcher, a request and a command. Output: the command line around it.
+Input: the image that the workflow gives to the launcher, a request and a command. Output: the command line around it.
 """
 
 import os
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envknee.machine.environment import IMAGE
 from envknee.machine.git_state import as_told
-from envknee.machine.inside import TOLD
 from envknee.record.schema import Image, Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
+from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.study.rules import Runtime
 
 PACKAGE = Path(__file__).parents[3]
-"""The folder that Python finds this package in: the image has none of the project's code."""
-
+"""The folder of this package, which the image does not have."""
 
 NEVER_SHOWN = ("/etc", "/proc", "/sys", "/dev", "/run", "/boot")
 USD = (".usd", ".usda", ".usdc", ".usdz")
@@ -26,22 +26,22 @@ USD = (".usd", ".usda", ".usdc", ".usdz")
 
 @dataclass(frozen=True)
 class Entrance:
-    """An image that was found and fits, and who runs it."""
+    """An image that fits this checkout, and how to run it."""
 
     image: Image
     runner: Path | docker.Program
-    """The SIF file, which Apptainer runs, or the program that has the image."""
+    """A SIF file for Apptainer, or the program that has the image."""
 
 
 def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
-    """Return the image that a trial is to run in, or None on the host.
+    """Return the image in which a trial runs; None on the host.
 
     Args:
-        runtime: where the trial was told to run
-        given: a SIF file, or the file that pins an image of Docker's
+        runtime: the trial's
+        given: a SIF file, or the file that pins an image of Docker or Podman
 
     Raises:
-        UserError: when it was not named, is not there, or does not fit this checkout.
+        UserError: when no image was named, or it is missing or does not fit this checkout.
     """
     if runtime == "host":
         return None
@@ -51,7 +51,7 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
             " Start it with `python -m envknee.launch TRIAL IMAGE`"
         )
     if runtime == "docker":
-        pinned = docker.read_pinned(given)
+        pinned = read_model(given, docker.Pinned, "Run the sweep again: it finds the image anew.")
         program, image = docker.find(pinned.image.content_sha256)
         apptainer.check_fits(pinned.name, image, docker.BUILD)
         return Entrance(image, program)
@@ -62,12 +62,12 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
 
 
 def shown(named: str) -> Path:
-    """Return what of the host's files the image gets to read for one that a study names: that file, or its folder.
+    """Return the path to mount for a file that a study names: the file or its folder.
 
-    A USD file may name others beside it. Its folder comes in whole unless home, or everybody's files, lie in it.
+    A USD file may refer to others beside it, so its folder is mounted, unless that holds the home folder or many users' files.
 
     Raises:
-        UserError: when the file lies where keys, settings or devices do.
+        UserError: when the file lies in a folder of keys, settings or devices.
     """
     file = _showable(named)
     is_wide = len(file.parent.parts) <= 2 or Path.home().resolve().is_relative_to(file.parent)
@@ -75,10 +75,10 @@ def shown(named: str) -> Path:
 
 
 def shown_folder(named: str) -> Path:
-    """Return the folder of files that a study names, for the image to read whole (`task.asset_root`).
+    """Return the folder to mount for `task.asset_root`.
 
     Raises:
-        UserError: when keys, settings or devices lie there, or everybody's files.
+        UserError: when it holds keys, settings, devices or many users' files.
     """
     folder = _showable(named)
     if len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder):
@@ -107,10 +107,10 @@ def command_line(
     variables: dict[str, str],
     scratch: Path,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return what runs the command of a trial, or of a block of them, in an image: (command, environment variables).
+    """Return the command line that runs the command of a trial or block in an image, and its environment variables.
 
-    It may read the project's code and the files that the task names, and write to its own folders and to `scratch`, which is empty,
-    belongs to this process alone and is removed after it. With WARP_CACHE_PATH kernels go there instead, to be kept.
+    The command may read the project's code and the files that the task names. It may write to its trials' folders and to `scratch`,
+    an empty folder that is removed after it. With WARP_CACHE_PATH, kernels are kept there instead.
     """
     roots, here = [trial.root.resolve() for trial in trials], Path.cwd()
     readable, writable = [PACKAGE], [*roots, scratch]
@@ -131,7 +131,7 @@ def command_line(
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
-        TOLD: entrance.image.model_dump_json(),
+        IMAGE: entrance.image.model_dump_json(),
     }
     if request.asset_root is not None:
         inside["ISAACSIM_ASSET_ROOT"] = variables["ISAACSIM_ASSET_ROOT"]
@@ -145,14 +145,14 @@ def command_line(
         inside["TRITON_CACHE_DIR"] = str(Path(kernels).resolve() / "triton")
     else:
         command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
-    folder = here if roots[0].is_relative_to(here) else roots[0]  # as on the host, where that exists inside
+    folder = here if roots[0].is_relative_to(here) else roots[0]  # the host's working directory, if it exists inside
     gpus = [uuid for uuid in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
     if isinstance(entrance.runner, Path):
         words = apptainer.command_in(
             entrance.runner, command, writable=writable, readable=readable, folder=folder, gpus=bool(gpus)
         )
         return apptainer.guarded(scratch, "", "", words), apptainer.variables_for(variables, inside)
-    # Docker knows neither a home nor the name of a user that the image lacks, and PyTorch asks for both.
+    # In Docker, a user that the image does not know has neither a home nor a name, and PyTorch needs both.
     inside |= {"HOME": str(scratch / "tmp"), "LOGNAME": "envknee"}
     words = docker.command_in(
         entrance.runner,
@@ -172,6 +172,6 @@ def command_line(
 
 
 def leave(entrance: Entrance, scratch: Path) -> None:
-    """Make sure that nothing runs on that `command_line` has started for `scratch`, once its process has ended."""
+    """End the container that `command_line` started for `scratch`, if it outlives its process."""
     if not isinstance(entrance.runner, Path):
         docker.remove(entrance.runner, scratch.name)

@@ -1,1 +1,1 @@
-"""One module per figure. Each `draw_` function is pure: it takes what is to be seen and returns a matplotlib figure."""
+"""One module per figure. Each `draw_` function is pure: it takes `Evidence` and returns a matplotlib figure."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, thousands
+from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, size_ticks, thousands
 from envknee.show.figures.style import COLOURS, DASHES, GREY, Look, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
@@ -41,9 +41,7 @@ def draw_batch(evidence: Evidence) -> Figure:
         axes.set_xlim(left, right)
         _room_below(axes)
         _numbers(axes)
-    lower.xaxis.set_major_locator(FixedLocator(_ticks(sizes, left, right)))
-    lower.xaxis.set_minor_locator(NullLocator())
-    lower.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+    size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
@@ -79,19 +77,11 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
-    """Return an axis with every batch size, and B_noise with its interval where that is within a factor of 8."""
+    """Return the ends of an axis with every batch size, and with B_noise and its interval if within a factor of 8."""
     ends = [end for law in laws for end in (law.b_noise, law.b_noise_lower, law.b_noise_upper) if end]
     low, high = float(sizes[0]), float(sizes[-1])
     near = [end for end in ends if low / 8 <= end <= high * 8]
     return min([low, *near]) / 1.4, max([high, *near]) * 1.4
-
-
-def _ticks(sizes: Sequence[int], left: float, right: float) -> list[int]:
-    ticks: list[int] = []
-    for size in sizes:
-        if not ticks or math.log2(size / ticks[-1]) >= math.log2(right / left) / 11:
-            ticks.append(size)
-    return ticks
 
 
 def _points(axes: Axes, law: BatchLaw, look: Look, dodge: float, per_step: bool) -> None:
@@ -119,7 +109,7 @@ def _curve(
 
 
 def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:
-    """Draw B_noise as a line, and its interval as a bar near the axis; an end beyond the panel is cut off."""
+    """Draw B_noise as a line, and its interval as a bar near the axis, cut off at the panel's edge."""
     if law.b_noise is None or not law.used:
         return
     if ends[0] < law.b_noise < ends[1]:
@@ -134,7 +124,7 @@ def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], hei
 
 
 def _numbers(axes: Axes) -> None:
-    """Number a logarithmic axis so that a short one has several numbers and a long one does not have too many."""
+    """Number a logarithmic axis: several numbers on a short one, not too many on a long one."""
     low, high = axes.get_ylim()
     if high < 3.0 * low:
         axes.yaxis.set_major_locator(MaxNLocator(5))

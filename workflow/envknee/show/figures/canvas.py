@@ -1,9 +1,9 @@
-"""What all figures share: title, panels, axes of num_envs, marks, legends, and the files in the end."""
+"""Shared parts of all figures: title, panels, axes of num_envs, marks, legends, and files."""
 
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -15,8 +15,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from envknee.show.figures.style import GREY, INK, STYLE, Look
-from envknee.show.plain import printable
 from envknee.show.words import task_and_hardware
+from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
@@ -36,13 +36,13 @@ def canvas(
     """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
 
     Args:
-        title: wrapped where it is too long
-        verdict: of the study
+        title: long lines are wrapped
+        verdict: the study's
         height: inches, for a title of one line
-        ratios: heights of the rows of panels
-        columns: of panels
-        share: let panels of a column share their x axis
-        gaps: between columns and between rows, inches; panels of a row then have y axes of their own
+        ratios: relative heights of the rows of panels
+        columns: number of columns of panels
+        share: whether panels of a column share their x axis
+        gaps: between columns and between rows, inches; panels of a row then have their own y axes
     """
     title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
     subtitle = textwrap.fill(task_and_hardware(verdict), 125)
@@ -73,7 +73,7 @@ def canvas(
         if gaps:
             within = WIDTH_IN - 1.05 - 2.65, height - below - 0.42 - 0.16 * more - 0.62
             figure.subplots_adjust(
-                # Matplotlib takes them as shares of the mean panel, what is left beside the gaps.
+                # Matplotlib's unit is the mean size of a panel without the gaps.
                 wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),
                 hspace=len(ratios) * gaps[1] / (within[1] - (len(ratios) - 1) * gaps[1]),
             )
@@ -84,12 +84,20 @@ NOTHING = "nothing to show"
 
 
 def says_nothing(figure: Figure) -> bool:
-    """Tell whether a figure only says why there is nothing to see."""
+    """Tell whether a figure is one of `in_words`."""
     return figure.get_label() == NOTHING
 
 
+def by_arm(said: Mapping[str, str]) -> str:
+    """Return a title from a phrase for each arm: a line each with the arm's name, or the only phrase alone."""
+    if len(said) == 1:
+        (only,) = said.values()
+        return only[:1].upper() + only[1:]
+    return "\n".join(f"{arm}: {phrase}" for arm, phrase in said.items())
+
+
 def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
-    """Return a figure that says why there is nothing to see."""
+    """Return a figure that says why there is nothing to draw."""
     lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
     figure, (axes,) = canvas(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
@@ -109,7 +117,7 @@ def svg_of(figure: Figure) -> str:
 
 
 PNG_DPI = 200
-"""1,960 pixels wide: a slide's worth."""
+"""1,960 pixels wide, enough for a slide."""
 
 
 def png_of(figure: Figure) -> bytes:
@@ -122,7 +130,7 @@ def png_of(figure: Figure) -> bytes:
 
 
 def _plain(figure: Figure) -> None:
-    """Take every text as it stands: names come from files, and `$` would start a formula that may be none."""
+    """Show every text literally: names come from files, and `$` would start a formula."""
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_parse_math(False)
@@ -130,29 +138,34 @@ def _plain(figure: Figure) -> None:
 
 
 def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
-    """Make the x axis logarithmic with the measured num_envs as its ticks, thinned where they would touch."""
+    """Make the x axis logarithmic, with the measured num_envs as ticks, as far as they do not touch."""
     axes.set_xscale("log", base=2)
     every = sorted({*sizes, *failed})
     least, most = every[0], every[-1]
+    size_ticks(axes, every, math.log2(max(most, 2) / least) / 12)
+    axes.set_xlim(least / 2**0.4, most * 2**0.4)
+
+
+def size_ticks(axes: Axes, sizes: Sequence[int], gap: float) -> None:
+    """Make ascending sizes the ticks of the x axis, without those less than `gap` doublings above the tick before."""
     ticks: list[int] = []
-    for size in every:
-        if not ticks or math.log2(size / ticks[-1]) >= math.log2(max(most, 2) / least) / 12:
+    for size in sizes:
+        if not ticks or math.log2(size / ticks[-1]) >= gap:
             ticks.append(size)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
-    axes.set_xlim(least / 2**0.4, most * 2**0.4)
 
 
 def num_envs_label(verdict: Verdict) -> str:
-    """Return the label of an axis of num_envs, which are those of each rank."""
+    """Return the label of an axis of num_envs, which count per rank."""
     words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})
     where = f"on each {' or '.join(words)}" if words else "side by side"
     return f"Environments {where} (num_envs)"
 
 
 def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
-    """Return an axis that shows every value whole, and intervals as far as they leave the values readable."""
+    """Return the ends of an axis that shows every value, and as much of the intervals as leaves the values readable."""
     lowest, highest = min(values), max(values)
     span = highest - lowest
     room = 0.15 * span
@@ -161,7 +174,7 @@ def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, f
 
 
 def dodge_of(series: Series, looks: dict[Series, Look], octaves: float = 0.10) -> float:
-    """Return a factor on num_envs that keeps the marks of several series apart, by `octaves` each at most."""
+    """Return a factor on num_envs that keeps the marks of series apart, by at most `octaves` each."""
     step = min(octaves, 0.5 / len(looks))
     return 2.0 ** (step * (list(looks).index(series) - (len(looks) - 1) / 2))
 
@@ -195,14 +208,14 @@ def note(text: str) -> Line2D:
 def interval_bar(
     axes: Axes, x: float, lower: float | None, upper: float | None, colour: str, alpha: float = 0.9
 ) -> None:
-    """Draw an interval, where there is one."""
+    """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
         axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
 
 
-def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> None:
-    """Draw an open mark at a lower bound, with an arrow that says upwards."""
-    axes.plot(x, y, "^", color=colour, markersize=size, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
+def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
+    """Draw an open mark at a lower bound, with an arrow upwards."""
+    axes.plot(x, y, "^", color=colour, markersize=6.0, markerfacecolor="white", markeredgewidth=1.2, zorder=4)
     axes.annotate(
         "", (x, y), xytext=(0, 17), textcoords="offset points", zorder=3,
         arrowprops={"arrowstyle": "<|-", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 3},
@@ -210,11 +223,11 @@ def up_arrow(axes: Axes, x: float, y: float, colour: str, size: float = 6.0) -> 
 
 
 WIDEST = 3.0
-"""An interval is drawn to this factor on either side of its point: two seeds can leave it orders of magnitude wide."""
+"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude."""
 
 
 def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:
-    """Draw what reaching the target costs, over `unit`: its interval and a mark, or an open arrow at a lower bound."""
+    """Draw a cost in `unit`s: its interval and a mark, or an open arrow for a lower bound."""
     if cost.lower_bound:
         up_arrow(axes, x, cost.value / unit, look.colour)
         return
@@ -225,7 +238,7 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
 
 
 def cost_line(axes: Axes, costs: Sequence[tuple[float, Cost | None]], look: Look) -> None:
-    """Draw costs against num_envs: a line through what is known, and a mark at each."""
+    """Draw costs against num_envs: a line through the known ones, and a mark at each."""
     known = [(x, cost) for x, cost in costs if cost is not None]
     line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
     axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
@@ -244,7 +257,7 @@ def costs_axis(axes: Axes) -> None:
 
 
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:
-    """Put a legend of series, and of what else there is to explain, to the right of a panel."""
+    """Put a legend of series, with `more` keys, to the right of a panel."""
     keys = [
         Line2D([], [], color=look.colour, marker=look.marker, markersize=6, linewidth=1.8, label=look.label)
         for look in looks.values()

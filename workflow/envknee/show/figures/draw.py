@@ -1,7 +1,7 @@
 """Draw the figures of a study, as SVG and, in png/, as PNG.
 
-Input: results/<study>/ with its verdict. Output: the files in results/<study>/figures that `registry` names. The same files
-give the same bytes.
+Input: results/<study>/ with its verdict. Output: the files of `registry` in results/<study>/figures. The same input gives the same
+bytes.
 
     envknee figures results/<study>
 """

@@ -1,6 +1,6 @@
-"""Labels beside points that touch neither each other nor the points: a greedy search over places around each.
+"""Places labels so that they touch neither each other nor the points: a greedy search around each point.
 
-Input: points and words, in points of 1/72 inch. Output: an offset for each label, or None where no place is free. Pure.
+Input: points and labels, in units of 1/72 inch. Output: an offset for each label, or None without a free place. Pure.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ CHARACTER, LINE = 0.62, 1.25
 
 
 class Offset(NamedTuple):
-    """Where a label's corner lies from its point, in 1/72 inch, and how it is aligned there."""
+    """Offset of a label's corner from its point, in 1/72 inch, and the label's alignment."""
 
     x: float
     y: float
@@ -22,12 +22,12 @@ class Offset(NamedTuple):
 
     @property
     def is_far(self) -> bool:
-        """Tell whether the label needs a line to its point."""
+        """Whether the label needs a line to its point."""
         return max(abs(self.x), abs(self.y)) >= FAR_PT
 
 
 FAR_PT = 17.0
-"""From this far on a thin line must tell which point a label belongs to."""
+"""Offsets from here on need a thin line to the point."""
 
 OFFSETS = [
     Offset(x * far, y * far, ha, va)
@@ -61,14 +61,14 @@ def places(
     marks: Sequence[tuple[float, float, float, float]] = (),
     lines: Sequence[tuple[float, float, float, float]] = (),
 ) -> list[Offset | None]:
-    """Return where each label goes; the first ones are placed first.
+    """Return an offset for each label, placing the first labels first.
 
     Args:
         points: (x, y) from the panel's lower left corner, 1/72 inch
         labels: one line each
         size: (width, height) of the panel, 1/72 inch: labels stay inside
-        marks: (left, bottom, right, top) of what else labels must not cover
-        lines: of what they cover only where there is no other place
+        marks: boxes (left, bottom, right, top) that labels must not cover
+        lines: boxes that labels cover only if there is no other place
     """
     panel = _Box(0.0, 0.0, *size)
     taken = [*(_around(x, y, 5.0) for x, y in points), *(_Box(*box) for box in marks)]
@@ -91,7 +91,7 @@ def _free(point: tuple[float, float], label: str, panel: _Box, taken: Sequence[_
 
 
 def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[_Box]:
-    """Return the box of a label, and those along its line where it has one."""
+    """Return the box of a label, and boxes along its line if it has one."""
     width, height = CHARACTER * FONT_PT * len(label), LINE * FONT_PT
     x, y = point[0] + offset.x, point[1] + offset.y
     left = {"left": x, "right": x - width, "center": x - width / 2}[offset.ha]

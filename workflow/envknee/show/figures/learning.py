@@ -22,7 +22,7 @@ TARGET_DASHES = (0, (4, 3))
 
 @dataclass(frozen=True)
 class Curve:
-    """The reward of one learning trial while it trained; lists have an entry per iteration with a reward."""
+    """The reward of one learning trial; lists have an entry per iteration with a reward."""
 
     record: Record
     frames: list[int]
@@ -44,7 +44,7 @@ def draw_learning(evidence: Evidence) -> Figure:
             else "No learning trial has run yet."
         )
         return in_words("Learning", why, verdict)
-    points = sorted({_point(curve.record) for curve in curves}, key=_point_order)
+    points = sorted({_point(curve.record) for curve in curves}, key=lambda point: (*point[:3], point[3] or 0))
     several = len({arm for arm, *_ in points}) > 1
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}
     figure, (by_frames, by_time) = canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
@@ -82,7 +82,7 @@ def draw_learning(evidence: Evidence) -> Figure:
 
 
 def _curve(record: Record, rows: Sequence[Row]) -> Curve:
-    """Return the curve of a learning trial, without the iterations before enough episodes had ended."""
+    """Return the curve of a learning trial, from the iteration on by which enough episodes had ended."""
     averages = reward_averages(rows, record.request.target_episodes or 1)
     known = [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
     return Curve(
@@ -93,10 +93,6 @@ def _curve(record: Record, rows: Sequence[Row]) -> Curve:
 def _point(record: Record) -> tuple[str, int, int, int | None]:
     request = record.request
     return request.arm, request.num_envs, request.horizon, request.batch_size
-
-
-def _point_order(point: tuple[str, int, int, int | None]) -> tuple[str, int, int, int]:
-    return point[0], point[1], point[2], point[3] or 0
 
 
 def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:

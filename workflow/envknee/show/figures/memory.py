@@ -11,6 +11,7 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
+    by_arm,
     canvas,
     dodge_of,
     in_words,
@@ -32,7 +33,7 @@ from envknee.verdict.words.numbers import times
 
 
 def draw_memory(evidence: Evidence) -> Figure:
-    """Return the measured peaks against num_envs, the model through them, and what the device has."""
+    """Return the measured peaks against num_envs, the model through them, and the device's memory."""
     verdict, records, _ = evidence
     measured = measured_peaks(records)
     failed = [record for record in records if record.outcome.status in DID_NOT_FIT]
@@ -78,23 +79,14 @@ def draw_memory(evidence: Evidence) -> Figure:
 def _memory_model(
     axes: Axes, limit: MemoryLimit | None, series: Series, look: Look, measured: Sequence[Record]
 ) -> None:
-    """Draw the model through one series, over the num_envs that were measured at all and one doubling more."""
+    """Draw the model of one series, over all measured num_envs and a part of a doubling more."""
     if limit is None or not limit.identifiable:
         return
     mini_batches = next((r.num_mini_batches for r in measured if series_of(r) == series and r.num_mini_batches), None)
     sizes = sorted({record.request.num_envs for record in measured if record.request.arm == series.arm})
     dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
-    model = []
-    for size in dense:
-        terms = {term.name: term.gb for term in limit.terms}
-        rollout = size * series.horizon
-        batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size) * (
-            1 if series.batch_size else size
-        )
-        model.append(
-            terms.get("base", 0.0) + terms.get("per_environment", 0.0) * size + terms.get("per_transition", 0.0) * rollout
-            + terms.get("per_batch_transition", 0.0) * batch
-        )  # fmt: skip
+    batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size)
+    model = [limit.peak_gb(size, series.horizon, batch if series.batch_size else batch * size) or 0.0 for size in dense]
     axes.plot(dense, model, color=look.colour, linewidth=1.4)
 
 
@@ -107,12 +99,12 @@ def _model_key(limits: Sequence[MemoryLimit]) -> Line2D:
 
 
 def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
-    """Draw what cards of other sizes have, as far as lines and their names keep apart from each other and the device's."""
+    """Draw the memory of other cards, as far as lines and names do not touch each other or the device's."""
     devices = [device_gb for limit in limits if (device_gb := limit.device_memory_gb)]
     drawn: list[float] = []
     cards = {card.memory_gb: card.card for limit in limits for card in limit.cards}
     for memory_gb, card in sorted(cards.items(), reverse=True):
-        # The device's own name stands below its lines.
+        # The device's own name is below its lines.
         near_device = any(-0.04 < (device_gb - memory_gb) / top < 0.13 for device_gb in devices)
         if near_device or memory_gb > top or any(other - memory_gb < 0.055 * top for other in [*drawn, math.inf]):
             continue
@@ -125,7 +117,7 @@ def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
 
 
 def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) -> float:
-    """Draw what each device has where that is near the peaks, else say how far above it is; return the top of the axis."""
+    """Draw the memory of each device if it is near the peaks, else write how far above it is. Return the top of the axis."""
     top = highest * 1.25
     above = []
     for device_gb, margin in sorted(
@@ -149,7 +141,7 @@ def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) ->
 
 
 MOST_IN_TITLE = 4
-"""Arms that have a line each."""
+"""Most arms with a line each."""
 
 
 def _memory_title(verdict: Verdict) -> str:
@@ -171,10 +163,7 @@ def _memory_title(verdict: Verdict) -> str:
         )
         return f"up to {fits:,} environments{each} fit the memory"
 
-    if len(verdict.arms) == 1:
-        said = of(verdict.arms[0])
-        return said[:1].upper() + said[1:]
     if len(verdict.arms) > MOST_IN_TITLE:
         failed = sum(bool(arm.memory and arm.memory.infeasible) for arm in verdict.arms)
         return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
-    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+    return by_arm({arm.arm: of(arm) for arm in verdict.arms})

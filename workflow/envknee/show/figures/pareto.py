@@ -1,4 +1,4 @@
-"""Time to target against peak memory: which points trade one for the other."""
+"""Time to target against peak memory, with the Pareto front."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
 
 WITHOUT_MEMORY = "*"
-"""Behind the label of a point at which not every trial had the memory to run."""
+"""Mark after the label of a point at which some trials lacked memory."""
 
 Place = tuple[float, float]
 """GB, seconds."""
@@ -30,12 +30,12 @@ class _Point(NamedTuple):
     arm: str
     label: str
     memory_gb: float
-    """Largest peak of its trials, of the fullest rank."""
+    """Largest peak of its trials, on the rank with the most."""
     cost: Cost
     spent_s: list[float]
-    """Of each trial that did not reach the target: the least that it would have taken, as in `learning`."""
+    """For each trial that missed the target, a lower bound of its seconds, as in `learning`."""
     without_memory: int
-    """Trials there that ran out of memory or were refused."""
+    """Trials that ran out of memory or were refused."""
 
     @property
     def place(self) -> Place:
@@ -47,7 +47,7 @@ class _Point(NamedTuple):
 
 
 def draw_pareto(evidence: Evidence) -> Figure:
-    """Return seconds to the target against peak memory, with the front of points that no other beats in both."""
+    """Return seconds to the target against peak memory, with the Pareto front."""
     verdict, records, _ = evidence
     points = _points(verdict, records)
     if not points:
@@ -72,7 +72,7 @@ def draw_pareto(evidence: Evidence) -> Figure:
 
 
 def pareto_front(places: Sequence[Place]) -> list[Place]:
-    """Return the places that no other one matches or beats in both, by ascending first value."""
+    """Return the Pareto front of places, by ascending first value."""
     front: list[Place] = []
     for x, y in sorted(set(places)):
         if not front or y < front[-1][1]:
@@ -82,7 +82,7 @@ def pareto_front(places: Sequence[Place]) -> list[Place]:
 
 def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
     trials: dict[tuple[str, int, int, int | None], list[Record]] = {}
-    # What ran out of memory has cut its own peak short, and spent nothing.
+    # A trial that ran out of memory has neither its full peak nor a time.
     for record in that_ran(records):
         request = record.request
         if request.kind == "learning" and record.memory_peak_gb is not None:
@@ -102,7 +102,7 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
 
 
 def _scales(axes: Axes, points: Sequence[_Point]) -> None:
-    """Set both axes: from 0, or logarithmic where that would press the smaller half together."""
+    """Set both axes: from 0, or logarithmic for a wide range."""
     memories = [point.memory_gb for point in points]
     seconds = [s for point in points for s in point.spent_s]
     seconds += [point.cost.value for point in points if not point.cost.lower_bound]
@@ -139,7 +139,7 @@ def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
 
 
 def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, None]:
-    """Return the part of a point's interval that is inside the panel."""
+    """Return the part of a point's interval inside the panel."""
     lower, upper = point.cost.interval_lower, point.cost.interval_upper
     if point.cost.lower_bound or lower is None or upper is None:
         return None, None
@@ -148,7 +148,7 @@ def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, No
 
 
 def _label(axes: Axes, points: Sequence[_Point], front: Sequence[Place], steps: Sequence[Place]) -> int:
-    """Label the points, those on the front first; return how many find no room."""
+    """Label the points, those on the front first; return the number of labels without room."""
     figure = axes.get_figure()
     assert figure is not None
     inch_72 = 72.0 / figure.get_dpi()
@@ -162,7 +162,7 @@ def _label(axes: Axes, points: Sequence[_Point], front: Sequence[Place], steps: 
         return min(a, c) - 1.0, min(b, d) - 1.0, max(a, c) + 1.0, max(b, d) + 1.0
 
     ordered = sorted(points, key=lambda point: (point.place_of_label not in front, point.place_of_label))
-    # An arrow reaches as far up as this above its mark.
+    # An arrow reaches 18 points above its mark.
     arrows = [
         (x - 4.0, y - 4.0, x + 4.0, y + 18.0)
         for x, y in (on_paper((point.memory_gb, spent_s)) for point in points for spent_s in point.spent_s)

@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes, phase by phase, over num_envs."""
+"""The time of an iteration by phase, against num_envs."""
 
 import math
 import textwrap
@@ -11,17 +11,17 @@ from matplotlib.ticker import PercentFormatter
 
 from envknee.record.schema import PHASES
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import canvas, in_words, legend, line_key, note, num_envs_label, thousands
+from envknee.show.figures.canvas import by_arm, canvas, in_words, legend, line_key, note, num_envs_label, thousands
 from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Ranks
 
 CUT = 6.0
-"""Bars more than this many times as high as the lowest are cut off, with their height above: the knee is where bars are low."""
+"""Bars are cut off at this multiple of the lowest, with their height above: the knee is where bars are low."""
 
 LARGEST = 6
-"""Series that are shown below each other: the fastest come first, and the figure says how many are left out."""
+"""Most series in the figure. The fastest come first, and the figure says how many are left out."""
 
 
 def draw_phases(evidence: Evidence) -> Figure:
@@ -36,7 +36,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         _title(verdict), verdict, height=2.0 + 2.4 * len(shown), ratios=(1.0,) * len(shown), columns=2, share=False,
         gaps=(0.86, 0.72),
     )  # fmt: skip
-    # Room for the heights of bars that are cut off, below the name of the series.
+    # Leave room for the heights of bars that are cut off, below the name of the series.
     figure.subplots_adjust(top=figure.subplotpars.top - 0.16 / float(figure.get_size_inches()[1]))
     for laws, left, right in zip(shown, grid[::2], grid[1::2], strict=True):
         _per_frame(left, laws)
@@ -64,7 +64,7 @@ def draw_phases(evidence: Evidence) -> Figure:
 
 
 def _fastest_first(verdict: Verdict) -> list[PhaseLaws]:
-    """Return the laws of all series; each arm's fastest before any second one, so that none is left out first."""
+    """Return the laws of all series: first the fastest of each arm, then the second, so that no arm is left out."""
 
     def fps(laws: PhaseLaws) -> float:
         return max(
@@ -103,7 +103,7 @@ def _is_cut(laws: PhaseLaws) -> bool:
 
 
 def _floor(laws: PhaseLaws) -> float | None:
-    """Return the microseconds per frame that no number of environments goes below; None where the laws are not used."""
+    """Return the lower limit of microseconds per frame for many environments; None if the laws are not used."""
     closely = laws.sets_the_knee is not None and laws.asymptote_fps is not None
     return 1e6 / laws.asymptote_fps if closely and laws.asymptote_fps else None
 
@@ -115,7 +115,7 @@ def _shares(axes: Axes, laws: PhaseLaws) -> None:
 
 
 def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
-    """Draw one bar per num_envs, side by side at equal distances: any num_envs are as easy to read as powers of two."""
+    """Draw one bar per num_envs at equal distances, which suits any num_envs."""
     places = list(range(len(laws.points)))
     below = [0.0] * len(places)
     for i, phase in enumerate(PHASES):
@@ -145,7 +145,4 @@ def _title(verdict: Verdict) -> str:
         share = first.law(first.sets_the_knee).share_of_slope or 0.0
         return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
 
-    if len(verdict.arms) == 1:
-        said = of(verdict.arms[0])
-        return said[:1].upper() + said[1:]
-    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+    return by_arm({arm.arm: of(arm) for arm in verdict.arms})

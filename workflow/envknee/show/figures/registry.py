@@ -1,9 +1,9 @@
-"""Every figure: its name, its section, the function that draws it, and which studies have it.
+"""Every figure: its name, section, drawing function, and the studies that have it.
 
-To add a figure, write a module with a function from `Evidence` to a matplotlib figure, its caption as workflow/report/NAME.rst,
-and an entry in `FIGURES`. Snakemake's rules, the report, `envknee keep` and MLflow follow from the entry.
+To add a figure, write a module with a function from `Evidence` to a matplotlib figure, its caption as workflow/report/NAME.rst, and an
+entry in `FIGURES`. Snakemake's rules, the report, `envknee keep` and MLflow use the entry.
 
-Figures are known from the study alone, before anything runs. This module imports no matplotlib: a dry run reads it, too.
+The study alone decides which figures there are, before anything runs. This module imports no matplotlib, because a dry run reads it.
 """
 
 import importlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS, LEARNING = "1 Thresholds", "2 Learning"
 SECTIONS = (THRESHOLDS, LEARNING)
-"""Of the report, in order; the table of trials comes after them."""
+"""Sections of the report, in order; the table of trials comes after them."""
 
 
 class Entry(NamedTuple):
@@ -30,23 +30,23 @@ class Entry(NamedTuple):
     drawn_by: str
     """`module:function`, below envknee.show.figures."""
     belongs_to: Callable[[Study], bool]
-    """Whether a study has this figure; one without data says so in words."""
+    """Whether a study has this figure. A figure without data says so in words."""
     is_kept: bool = False
     """Whether `envknee keep` commits it with the measurements."""
 
     @property
     def svg(self) -> str:
-        """Return the name of its file."""
+        """Name of its SVG file."""
         return f"{self.name}.svg"
 
     @property
     def png(self) -> str:
-        """Return where its pixels are, for slides."""
+        """Name of its PNG file, for slides."""
         return f"png/{self.name}.png"
 
     @property
     def caption(self) -> str:
-        """Return the file in workflow/report with its caption; the first paragraph is its heading."""
+        """Name of its caption in workflow/report, whose first paragraph is the heading."""
         return f"{self.name}.rst"
 
     def draw(self, evidence: "Evidence") -> "Figure":

@@ -19,7 +19,7 @@ from envknee.verdict.series import Series
 
 
 def draw_rules(evidence: Evidence) -> Figure:
-    """Return what each rule costs against num_envs, the three quantities above one another."""
+    """Return the costs of each rule against num_envs: three quantities, one above the other."""
     verdict = evidence.verdict
     rules = [rule for rule in verdict.rules.rules if any(p.seeds for p in rule.points)] if verdict.rules else []
     if not rules or verdict.rules is None:

@@ -1,4 +1,4 @@
-"""Scaling efficiency of several ranks against num_envs on each."""
+"""Scaling efficiency of several ranks against num_envs per rank."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
+    by_arm,
     canvas,
     dodge_of,
     in_words,
@@ -25,7 +26,7 @@ from envknee.verdict.series import Ranks, Series
 
 
 def draw_scaling(evidence: Evidence) -> Figure:
-    """Return the efficiency of several ranks against num_envs on each, for every arm that has them."""
+    """Return the efficiency of each arm with several ranks, against num_envs per rank."""
     verdict = evidence.verdict
     lines = _efficiencies(verdict)
     if not lines:
@@ -63,7 +64,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
 
 
 def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
-    """Return the points of every line, by num_envs; a series without one is left out."""
+    """Return the points of each series by num_envs, without series that have none."""
     lines: dict[Series, list[ScalingPoint]] = {}
     for scaling in verdict.scaling:
         for point in sorted(scaling.points, key=lambda point: point.num_envs):
@@ -72,7 +73,7 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
 
 
 def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: Look, dodge: float) -> None:
-    """Draw one series' efficiencies with their intervals; hollow where one repeat gives no interval."""
+    """Draw the efficiencies of a series with their intervals; a hollow mark has one repeat and no interval."""
     sizes = [point.num_envs * dodge for point in line]
     axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
     for x, point in zip(sizes, line, strict=True):
@@ -84,7 +85,7 @@ def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: Look, dodge
 
 
 def _scaling_title(verdict: Verdict) -> str:
-    """Return what the fastest point of each arm says."""
+    """Return a title with the speed-up at the fastest point of each arm."""
 
     def of(scaling: Scaling) -> str:
         if not scaling.points:
@@ -94,7 +95,4 @@ def _scaling_title(verdict: Verdict) -> str:
         return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
 
     arms = {arm.arm: arm for arm in verdict.arms}
-    if len(verdict.scaling) == 1:
-        said = of(verdict.scaling[0])
-        return said[:1].upper() + said[1:]
-    return "\n".join(f"{scaling.arm}: {of(scaling)}" for scaling in verdict.scaling)
+    return by_arm({scaling.arm: of(scaling) for scaling in verdict.scaling})

@@ -1,4 +1,4 @@
-"""How figures look: colours and marks that mean the same in all of them."""
+"""Colours and marks, which mean the same in all figures."""
 
 import textwrap
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 """Okabe and Ito's palette: distinct with any common colour blindness. Markers differ as well."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "<")
-"""Of series. None is the cross of a trial that ran out of memory, which stands among them."""
+"""Marks of series. None is the cross of trials that ran out of memory."""
 
 DASHES: tuple[tuple[float, tuple[float, ...]], ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
 """Solid, dashed, dotted: for more lines than colours."""
@@ -39,7 +39,7 @@ PHASE_LOOKS: dict[Phase, tuple[str, str]] = {
     "learning": ("#D55E00", ""),
     "other": ("#bbbbbb", "xx"),
 }
-"""Colour and hatch of each phase: neighbours in a stack differ in both lightness and hatch, so that grey paper tells them apart."""
+"""Colour and hatch of each phase. Neighbours in a stack differ in lightness and hatch, for prints in grey."""
 
 INK, GREY, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
 
@@ -65,14 +65,14 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 9,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    # Names inside the file come from its content, so that the same records give the same bytes.
+    # IDs inside the file are hashes with this salt, so that the same records give the same bytes.
     "svg.hashsalt": "envknee",
 }
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn, and what a legend calls it."""
+    """Colour and mark of a series, and its label in a legend."""
 
     colour: str
     marker: str
@@ -80,7 +80,7 @@ class Look:
 
 
 def looks_of(verdict: Verdict) -> dict[Series, Look]:
-    """Return one colour and marker per series, so that a series looks the same in every figure of a study."""
+    """Return a look for each series, the same in every figure of a study."""
     timed = [limit.series for arm in verdict.arms for limit in arm.throughput]
     others = [limit.series for arm in verdict.arms for limit in arm.learning]
     shared = shared_series(verdict)
@@ -95,13 +95,13 @@ def looks_of(verdict: Verdict) -> dict[Series, Look]:
 
 
 def look_at(place: int, label: str) -> Look:
-    """Return the look of the series at a place in the legend: colours and markers come around at different times."""
+    """Return the look of the series at a place in the legend. Colours and markers repeat with different periods."""
     return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
 
 
-def wrapped(text: str, width: int = 26) -> str:
-    """Return text in lines that fit beside the panels: the name of an arm may be long."""
-    return "\n".join(textwrap.wrap(text, width))
+def wrapped(text: str) -> str:
+    """Return text in lines that fit beside the panels, such as the long name of an arm."""
+    return "\n".join(textwrap.wrap(text, 26))
 
 
 def series_of(record: Record) -> Series:

@@ -1,4 +1,4 @@
-"""What the target reward costs in seconds against num_envs, seed by seed."""
+"""Cost of reaching the target against num_envs, seed by seed."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,11 +26,11 @@ from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
 from envknee.verdict.series import Series
 
 DASHES = (0, (6, 3))
-"""Of the lines at thresholds: intervals are solid."""
+"""Dashes of the lines at thresholds; intervals are solid."""
 
 
 def draw_target(evidence: Evidence) -> Figure:
-    """Return what reaching the target costs against num_envs: wall seconds, and GPU-seconds (on a CPU frames) beside them."""
+    """Return the cost of the target against num_envs: wall seconds and, beside them, GPU-seconds (on a CPU frames)."""
     verdict, records, _ = evidence
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
@@ -82,7 +82,7 @@ def _panel(
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
-    """Draw one trial, where it is a learning trial of one of the series."""
+    """Draw a trial, if it is a learning trial of one of the series."""
     series = series_of(record)
     if record.request.kind != "learning" or series not in looks:
         return

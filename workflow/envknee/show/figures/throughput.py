@@ -1,4 +1,4 @@
-"""FPS against num_envs, with what each doubling gains."""
+"""FPS against num_envs, with the gain of each doubling."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentF
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
+    by_arm,
     canvas,
     dodge_of,
     in_words,
@@ -33,11 +34,11 @@ from envknee.verdict.words.numbers import percent
 from envknee.verdict.words.states import state_words
 
 NARROW = 4.0
-"""FPS that differ by less than this factor are drawn on a linear axis from 0."""
+"""FPS within this factor are drawn on a linear axis from 0."""
 
 
 def draw_throughput(evidence: Evidence) -> Figure:
-    """Return FPS against num_envs with every repeat, and below it the gain from each doubling with its interval."""
+    """Return FPS against num_envs with every repeat, and below them the gain of each doubling with its interval."""
     verdict = evidence.verdict
     limits = [limit for arm in verdict.arms for limit in arm.throughput if limit.points or limit.infeasible]
     if not any(limit.points for limit in limits):
@@ -70,7 +71,7 @@ def draw_throughput(evidence: Evidence) -> Figure:
 
 
 def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
-    """Scale the FPS: by doublings as num_envs are, so that a curve bends where doubling pays less; not for a narrow range."""
+    """Scale the FPS by doublings, like num_envs, so that a curve bends where doubling pays less; linearly for a narrow range."""
     room = 0.12 + 0.06 * min(thresholds, 3)
     if best < NARROW * least:
         axes.set_ylim(0, best * (1.0 + room))
@@ -83,7 +84,7 @@ def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
 
 
 def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
-    """Draw every repeat, the geometric mean through them with its interval, and the fitted law."""
+    """Draw every repeat, their geometric mean with its interval, and the fitted law."""
     sizes = [point.num_envs for point in limit.points]
     fps = [point.fps for point in limit.points]
     for point in limit.points:
@@ -109,7 +110,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
 
 
 def _thresholds(limits: Sequence[ThroughputLimit], looks: dict[Series, Look]) -> dict[int, list[str]]:
-    """Return the colours of the series whose threshold lies at each num_envs, ascending."""
+    """Return the thresholds in ascending order, with the colours of their series."""
     thresholds: dict[int, list[str]] = {}
     for limit in limits:
         if limit.threshold_num_envs is not None:
@@ -121,7 +122,7 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
     """Draw a line at each threshold through all panels, with its number in the first one."""
     for place, (size, colours) in enumerate(thresholds.items()):
         for axes in panels:
-            # Several series with one threshold: their colours alternate along one line.
+            # The colours of several series with the same threshold alternate along one line.
             for turn, colour in enumerate(colours):
                 line = axes.axvline(size, color=colour, linewidth=1.3, zorder=1)
                 if len(colours) > 1:
@@ -133,7 +134,7 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
 
 
 def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
-    """Draw what each doubling gains, against delta."""
+    """Draw the gain of each doubling, and delta."""
     for limit in limits:
         _gains(axes, limit, looks[limit.series], dodge_of(limit.series, looks))
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
@@ -158,7 +159,7 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
 
 
 def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
-    """Draw the gain of each doubling at the num_envs that is doubled; filled where it is shown to be below delta."""
+    """Draw the gain of each doubling at its smaller num_envs; a filled mark is shown to be below delta."""
     for gain in limit.gains:
         x = gain.num_envs * dodge
         interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
@@ -169,7 +170,7 @@ def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None
 
 
 def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
-    """Return an axis that shows every gain whole, and intervals as far as they leave the gains readable."""
+    """Return the ends of an axis with every gain, and as much of the intervals as leaves the gains readable."""
     gains = [gain.gain for limit in limits for gain in limit.gains]
     bounds = [
         b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
@@ -199,7 +200,7 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 
 def _throughput_title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
-        """Return what doubling gains at the arm's limit, and at which horizon and batch where arms differ in them."""
+        """Return the gain of doubling at the arm's limit, with horizon and batch size if arms differ in them."""
         headline = arm.headline
         if headline is None:
             return "nothing measured"
@@ -208,10 +209,7 @@ def _throughput_title(verdict: Verdict) -> str:
         said = _finding(limit, f"environments{arm.ranks.each}") if limit.gains else "no doubling measured"
         return said if shared_series(verdict) else f"{said} ({series})"
 
-    if len(verdict.arms) == 1:
-        said = of(verdict.arms[0])
-        return said[:1].upper() + said[1:]
-    return "\n".join(f"{arm.arm}: {of(arm)}" for arm in verdict.arms)
+    return by_arm({arm.arm: of(arm) for arm in verdict.arms})
 
 
 def _finding(limit: ThroughputLimit, of_each: str) -> str:

@@ -1,8 +1,8 @@
-"""What an arm can do when memory is short: one module for each key of its `memory:`, with all that envknee knows of that key.
+"""What an arm can do when memory is short: one module for each key of its `memory:`.
 
-A file here is a legal key. Its `REMEDY` says what the key takes, and what it does to a trial's environment variables, to the
-configuration of each trainer, to a learner that was made, and at the end of each iteration. Knows neither torch nor a trainer: what
-it changes, it is given.
+A file here is a legal key. Its `REMEDY` states the key's values, and its effect on a trial's environment variables, on each
+trainer's configuration, on a new learner, and at the end of each iteration. Remedies import neither torch nor a trainer: they
+receive the objects that they change.
 """
 
 import importlib
@@ -19,25 +19,25 @@ from envknee.study.rules import OverrideValue
 
 @dataclass(frozen=True)
 class Remedy:
-    """One key of `memory:`; what it leaves out, it does not touch."""
+    """One key of `memory:`. None: the remedy has no effect there."""
 
     type: Any
-    """Of its values."""
+    """Type of the key's values."""
     field: Any
-    """Default and description (pydantic's `Field`). A key that is new says `exclude_if` the default: requests of earlier versions stay
-    the same, byte for byte."""
+    """Default and description (pydantic's `Field`). A new key needs `exclude_if` for its default: requests of earlier versions then
+    stay the same, byte for byte."""
     environment: Callable[[Any], Mapping[str, str]] | None = None
-    """Environment variables of a trial's processes, from its value."""
+    """Returns environment variables of a trial's processes, from the key's value."""
     agent: Mapping[str, Mapping[str, OverrideValue]] | None = None
-    """By trainer, fields of the agent's configuration to set. Any other trainer refuses the key."""
+    """Fields of the agent's configuration to set, by trainer. Any other trainer refuses the key."""
     refusals: Mapping[str, str] | None = None
-    """Why a trainer refuses it, where more can be said than that nobody has tried."""
+    """Reasons of trainers that refuse the key; the default reason is that envknee does not know how."""
     refusals_on_cpu: Mapping[str, str] | None = None
-    """The same for a trainer that can do it on a GPU alone."""
+    """Reasons of trainers that refuse the key on a CPU."""
     prepare: Callable[[Any, Any, Callable[[BaseException], bool]], None] | None = None
-    """Called with a learner once it is made, the meter, and what tells lack of memory from other errors."""
+    """Called with the new learner, the meter, and a function that recognises out-of-memory errors."""
     after_learning: Callable[[Any, Any], Any] | None = None
-    """Called with its value and the meter at the end of each iteration; returns what memory was in use before, where it gave some back."""
+    """Called with the key's value and the meter after each iteration. If it frees memory, it returns the memory in use before."""
 
 
 @cache
@@ -53,7 +53,7 @@ def fields() -> dict[str, Any]:
 
 
 def asked(memory: BaseModel) -> Iterator[tuple[str, Any, Remedy]]:
-    """Give (key, value, remedy) of all that an arm asks for."""
+    """Yield (key, value, remedy) for each key that is not at its default."""
     for name, remedy in remedies().items():
         value = getattr(memory, name)
         if value != remedy.field.default:
@@ -67,13 +67,13 @@ def environment(memory: BaseModel) -> dict[str, str]:
 
 
 def agent_fields(memory: BaseModel, trainer: str) -> dict[str, OverrideValue]:
-    """Return what a trainer's configuration must say, by dotted name."""
+    """Return the fields that a trainer's configuration needs, by dotted name."""
     by_key = [(remedy.agent or {}).get(trainer, {}) for _, _, remedy in asked(memory)]
     return {name: value for fields in by_key for name, value in fields.items()}
 
 
 def refusals(memory: BaseModel, trainer: str, on_cpu: bool) -> Iterator[tuple[str, Any, Any, str]]:
-    """Give (key, value, default, reason) of what an arm asks for and its trainer cannot do."""
+    """Yield (key, value, default, reason) for each key that the arm's trainer cannot follow."""
     for name, value, remedy in asked(memory):
         reason = (remedy.refusals_on_cpu or {}).get(trainer) if on_cpu else None
         if remedy.agent is not None and trainer not in remedy.agent:
@@ -83,13 +83,13 @@ def refusals(memory: BaseModel, trainer: str, on_cpu: bool) -> Iterator[tuple[st
 
 
 def prepare(memory: BaseModel, learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
-    """Prepare a learner that was made: see `Remedy.prepare`."""
+    """Call each remedy's `prepare`."""
     for _, _, remedy in asked(memory):
         if remedy.prepare:
             remedy.prepare(learner, meter, is_out_of_memory)
 
 
 def after_learning(memory: BaseModel, meter: Any) -> Any:
-    """Do what is due at the end of an iteration; return what memory was in use before, where some was given back."""
+    """Call each remedy's `after_learning`. If one freed memory, return the memory in use before."""
     given_back = [remedy.after_learning(value, meter) for _, value, remedy in asked(memory) if remedy.after_learning]
     return next(filter(None, given_back), None)

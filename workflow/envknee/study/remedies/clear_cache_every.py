@@ -1,4 +1,4 @@
-"""`clear_cache_every`: PyTorch gives back what it keeps for later, for simulation and renderer to take."""
+"""`clear_cache_every`: PyTorch frees its cached memory, so that simulation and renderer can use it."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from envknee.study.rules import Positive
 
 
 def _clear(every: int, meter: Any) -> Any:
-    """Clear the cache of a GPU, where it is time to; return what was in use until then, which this iteration needed."""
+    """Every `every` iterations, clear the cache of a GPU and return the memory in use before: this iteration needed it."""
     if meter.device.type != "cuda" or (len(meter.rows) + 1) % every:
         return None
     in_use = meter.memory.use()
-    with meter.timeline.phase("learning"):  # what it takes is the learner's, and counts
+    with meter.timeline.phase("learning"):  # clearing takes time, which counts as learning
         meter.memory.clear_cache()
     return in_use
 
@@ -22,7 +22,7 @@ REMEDY = Remedy(
     type=Positive | None,
     field=Field(
         default=None,
-        description="After every so many iterations give back to the GPU what PyTorch keeps for later (torch.cuda.empty_cache).",
+        description="Return PyTorch's cached memory to the GPU after every this many iterations (torch.cuda.empty_cache).",
         exclude_if=lambda value: value is None,
     ),
     after_learning=_clear,

@@ -8,7 +8,7 @@ REMEDY = Remedy(
     type=bool,
     field=Field(
         default=False,
-        description="PyTorch's allocator grows segments instead of adding some (PYTORCH_CUDA_ALLOC_CONF).",
+        description="PyTorch's allocator extends segments instead of adding new ones (PYTORCH_CUDA_ALLOC_CONF).",
     ),
     environment=lambda _: {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
 )

@@ -1,4 +1,4 @@
-"""`memory_cap_gb`: a device as small as the one that a trial is to fit. `envknee.measure.memory` holds it."""
+"""`memory_cap_gb`: emulate a smaller device. `envknee.measure.memory` enforces it."""
 
 from typing import Annotated
 
@@ -9,5 +9,5 @@ from envknee.study.rules import number
 
 REMEDY = Remedy(
     type=Annotated[float | None, Field(gt=0), BeforeValidator(number)],
-    field=Field(default=None, description="Let the device be as small as this: what needs more is out of memory."),
+    field=Field(default=None, description="Limit the memory of the device: a trial that needs more is out of memory."),
 )

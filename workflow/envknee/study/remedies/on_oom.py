@@ -1,4 +1,4 @@
-"""`on_oom`: what a trial does where memory runs out while it learns."""
+"""`on_oom`: what a trial does when it runs out of memory while learning."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from envknee.study.remedies import Remedy
 
 
 def _retry(learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
-    """Let `AccumulatingPPO` answer lack of memory with smaller parts, and the trial's row and outcome say how many."""
+    """Let `AccumulatingPPO` split mini-batches when memory runs out, and report the number of parts in rows and outcome."""
     learner.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
 
 
@@ -19,8 +19,8 @@ REMEDY = Remedy(
     type=Literal["record", "retry_accumulate"],
     field=Field(
         default="record",
-        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch and"
-        " adds up gradients, for the same optimizer step.",
+        description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch"
+        " and accumulates gradients, for the same optimizer step.",
     ),
     agent={"rsl_rl": {"algorithm.class_name": "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"}},
     refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "torchrl"), WHOLE),

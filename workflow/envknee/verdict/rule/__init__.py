@@ -1,1 +1,1 @@
-"""How a limit is decided, whatever is measured. Pure."""
+"""Statistics of a limit, for any measure. Pure."""

@@ -1,9 +1,9 @@
-"""A line y(x) = fixed + slope x through measurements of relative noise, neither part below 0.
+"""A line y(x) = fixed + slope x with non-negative parts, through measurements with relative noise.
 
-Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure, and the same for the same measurements.
+Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure: the same measurements give the same draws.
 
-Iteration times over num_envs and frames to target over batch sizes both have this form. They span orders of magnitude, and
-their noise grows with them.
+Iteration times over num_envs, and frames to target over batch sizes, both have this form. They span orders of magnitude, and their noise
+grows with them.
 """
 
 import math
@@ -16,28 +16,28 @@ from numpy.typing import NDArray
 from envknee.verdict.rule import residuals
 
 ERROR_LIMIT = 0.10
-"""A line that misses a measured point by more than this share is shown but not used."""
+"""A line with a larger relative error at any point is shown, but not used."""
 
 METHOD = (
     "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
     " intervals: bootstrap of its residuals"
 )
-"""What `fit` does, for a reader of the law of the iteration time or of a phase of it."""
+"""The method of `fit`, for readers of a law of the iteration time or of a phase."""
 
 RESAMPLES = 1000
 
 HUBER = 1.345
-"""Residuals beyond this many standard deviations count less: 95% efficient where noise is normal (Huber 1964; Holland and
-Welsch 1977)."""
+"""Residuals beyond this many standard deviations have less weight: 95% efficient for normal noise (Huber 1964; Holland and Welsch
+1977)."""
 
 HUBER_STEPS = 6
 RESAMPLED_STEPS = 4
-"""Replicates start at the fit and share its scale; with two steps their intervals are 2% short of what they promise."""
+"""Resamples start at the fit and share its scale; with two steps their intervals would cover 2% too little."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """fixed + slope x, and what else it might have been."""
+    """fixed + slope x, with draws of both."""
 
     fixed: float
     slope: float
@@ -50,24 +50,23 @@ class Line:
 
     @property
     def ratio_draws(self) -> NDArray[np.float64]:
-        """Return fixed / slope of every resample, infinite where the slope is 0, shape (RESAMPLES,)."""
+        """Return fixed / slope of every resample (infinite for slope 0), shape (RESAMPLES,)."""
         return divided(self.draws[:, 0], self.draws[:, 1])
 
 
 def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
-    """Fit a line robustly; its draws come from a bootstrap of residuals.
+    """Fit a line robustly, with draws from a bootstrap of residuals.
 
-    Errors of the logarithm are minimized. Relative errors, fit / y - 1, would favour small measurements: with 10% noise the
-    asymptote of the law of the iteration time was 1.5% too high and its intervals covered 81 to 88%. Huber's weights keep one
-    slow process from bending the line: without them intervals covered 90% where one repeat of a study lost a quarter. Both as
-    `prove` simulates them.
+    The fit minimizes errors of the logarithm. Relative errors, fit / y - 1, would favour small measurements: with 10% noise the asymptote
+    of the law of the iteration time was 1.5% too high, and its intervals covered 81 to 88%. With Huber's weights, one slow process does
+    not bend the line: without them, intervals covered 90% if one repeat of a study lost a quarter. (`prove` simulates both.)
 
-    Lines through measurements of the same x, equally many each, draw the residuals of the same trials: draws of several
-    phases of the same iterations belong together, row by row.
+    Lines through equally many measurements at the same x draw the residuals of the same trials. So draws of several phases of the same
+    iterations belong together, row by row.
 
     Args:
         measured: x -> measurements above 0; at least three in all, at two different x
-        confidence: of the intervals that the draws are for
+        confidence: of the intervals from these draws
     """
     pairs = [(x, value) for x, values in measured.items() for value in values]
     sizes, times = np.array([x for x, _ in pairs], dtype=float), np.array([value for _, value in pairs])
@@ -82,14 +81,14 @@ def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
 
 
 def interval(draws: NDArray[np.float64], confidence: float) -> tuple[float | None, float | None]:
-    """Return the percentile interval of draws, shape (draws,); an end that is infinite is None."""
+    """Return the percentile interval of draws, shape (draws,). An infinite end is None."""
     tail = (1.0 - confidence) / 2
     lower, upper = (float(np.quantile(draws, share, method="nearest")) for share in (tail, 1.0 - tail))
     return (lower if math.isfinite(lower) else None, upper if math.isfinite(upper) else None)
 
 
 def divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return above / below, infinite where only `below` is 0, and 0 where both are."""
+    """Return above / below: infinite if only `below` is 0, and 0 if both are."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(above / below, nan=0.0, posinf=np.inf)
 
@@ -118,8 +117,8 @@ def _robust(
     Args:
         sizes: x, shape (trials,)
         times: measurements, shape (fits, trials), above 0
-        start: a (fixed, slope) close by, shape (1, 2); None starts at the least squares of relative errors
-        scale: standard deviation of the errors of the logarithm, shape (1, 1); None estimates it, for each row
+        start: a (fixed, slope) to start from, shape (1, 2); None: the least squares of relative errors
+        scale: standard deviation of the errors of the logarithm, shape (1, 1); None: estimated for each row
 
     Returns:
         shape (fits, 2)
@@ -129,7 +128,7 @@ def _robust(
         fitted = estimate[:, :1] + estimate[:, 1:] * sizes
         errors = np.log(times / fitted)
         limit = HUBER * (_scale(errors) if scale is None else scale)
-        # No scale at all: more than half of the errors are nothing, and none is an outlier's.
+        # A scale of 0 means that more than half of the errors are 0; then no error counts as an outlier.
         size = np.maximum(np.abs(errors), 1e-300)
         weights = np.where(limit > 0.0, np.sqrt(np.minimum(1.0, limit / size)), 1.0)
         # Gauss-Newton: ln t = ln f + (t0 + c N - f) / f. The floor keeps the target, and with it the fit, above 0.
@@ -138,7 +137,7 @@ def _robust(
 
 
 def _scale(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the standard deviation that the median absolute error of each row stands for, shape (rows, 1)."""
+    """Return the standard deviation of each row from its median absolute error, shape (rows, 1)."""
     return 1.4826 * np.median(np.abs(errors), axis=1, keepdims=True)
 
 
@@ -146,12 +145,12 @@ def _weighted(a: NDArray[np.float64], b: NDArray[np.float64], target: NDArray[np
     """Return the (t0, c), both at least 0, that minimize sum (t0 a + c b - target)^2 of every row; all of shape (fits, trials)."""
     aa, ab, bb, a1, b1 = (a * a).sum(1), (a * b).sum(1), (b * b).sum(1), (a * target).sum(1), (b * target).sum(1)
     determinant = aa * bb - ab * ab
-    # Times many orders of magnitude apart leave one trial to decide, which cannot tell t0 from c: all of it is taken for c.
+    # With times many orders of magnitude apart, one trial decides, which cannot separate t0 from c. Then all of it counts as c.
     singular = determinant <= 1e-14 * aa * bb
     divisor = np.where(singular, 1.0, determinant)
     t0 = np.where(singular, 0.0, (a1 * bb - b1 * ab) / divisor)
     slope = np.where(singular, b1 / bb, (b1 * aa - a1 * ab) / divisor)
-    # Outside the quadrant the best point lies on the axis that was crossed (the function is convex).
+    # Outside the quadrant, the best point is on the axis that was crossed, because the function is convex.
     t0, slope = np.where(slope < 0.0, a1 / aa, t0), np.maximum(slope, 0.0)
     slope, t0 = np.where(t0 < 0.0, b1 / bb, slope), np.maximum(t0, 0.0)
     return np.stack([t0, slope], axis=1)

@@ -1,16 +1,16 @@
-"""Seconds of seeds to a target that some never reached: a log-normal model with one spread for all num_envs. Pure.
+"""Seconds to a target with censored seeds: a log-normal model with one spread for all num_envs. Pure.
 
-Input: seconds of seeds that arrived, and lower bounds of those that did not, by num_envs. Output: the gain of each doubling as a
-`Contrast`, where a gain is ln(seconds at N / seconds at 2N).
+Input: seconds of seeds that reached the target ("arrived"), and lower bounds of the others, by num_envs. Output: the gain of each doubling
+as a `Contrast`; a gain is ln(seconds at N / seconds at 2N).
 
-Without censored seeds that is Student's t on logarithms with a pooled variance: three seeds at each of four num_envs leave eight degrees
-of freedom instead of two. Where Bartlett's test says that spreads differ, each doubling keeps its own (Welch).
-With censored seeds the same model is fitted by maximum likelihood (an accelerated failure time model; Newton on Olsen 1978's
-parameters, in which it has one maximum). Its variance counts n / (n - k) times, with as many degrees of freedom as seeds arrived less k.
+Without censored seeds this is Student's t on logarithms with a pooled variance: three seeds at each of four num_envs leave eight degrees
+of freedom instead of two. If Bartlett's test says that spreads differ, each doubling has its own (Welch). With censored seeds, the same
+model is fitted by maximum likelihood (an accelerated failure time model; Newton's method on Olsen 1978's parameters, with a single
+maximum). For k num_envs and n seeds, its variance is multiplied by n / (n - k); its degrees of freedom are the arrived seeds minus k.
 
-Why an own fit: SciPy's `CensoredData` fits one sample, and its `logrank` gives no interval; several num_envs with one spread are a
+Why not a library: SciPy's `CensoredData` fits one sample, and its `logrank` gives no interval; several num_envs with one spread are a
 regression. lifelines' `LogNormalAFTFitter` is that model, and gives the same means and variances to seven digits
-(tests/unit/test_limits_rule.py), but takes 0.5 s a fit instead of 0.5 ms, 1.8 s to import, and five more packages.
+(tests/unit/test_limits_rule.py). But it takes 0.5 s per fit instead of 0.5 ms, 1.8 s to import, and five more packages.
 
 A doubling with a censored seed at either end stays undecided below `LEAST_WITH_CENSORED` seeds, or below `LEAST_ARRIVED` that arrived.
 """
@@ -32,14 +32,14 @@ LEAST_WITH_CENSORED = 6
 LEAST_ARRIVED = 3
 
 UNEQUAL = 0.05
-"""From which p-value of Bartlett's test down spreads are not pooled."""
+"""Spreads are not pooled if Bartlett's test has at most this p-value."""
 
 Arrivals = tuple[Sequence[float], Sequence[float]]
 """Seconds of the seeds that arrived, and lower bounds of the others."""
 
 
 def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
-    """Return what each doubling gains, by num_envs, ascending."""
+    """Return the gain of each doubling, by ascending num_envs."""
     sizes = sorted(seeds)
     pairs = [(size, 2 * size) for size in sizes if 2 * size in seeds]
     known = {size: seeds[size] for size in sizes if seeds[size][0]}
@@ -61,7 +61,7 @@ def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
 
 
 class _Noise:
-    """The model of all num_envs at which a seed arrived."""
+    """The model of all num_envs with an arrived seed."""
 
     def __init__(self, seeds: Mapping[int, Arrivals]) -> None:
         self.sizes = sorted(seeds)
@@ -86,7 +86,7 @@ class _Noise:
 
     def contrast(self, smaller: int, larger: int, repeats: int, decides: bool) -> Contrast:
         if self.unequal:
-            # Costs: less is better, so the larger end comes first.
+            # Less is better for costs, so the larger end comes first.
             levels = [Level.of(smaller, [math.exp(-log) for log in self.logs[size]]) for size in (smaller, larger)]
             return of_levels(levels[0], levels[1])
         log_gain = self.means[smaller] - self.means[larger]
@@ -103,8 +103,8 @@ def _fit(
 ) -> tuple[dict[int, float], NDArray[np.float64]]:
     """Return means by num_envs, and their covariance, by maximum likelihood.
 
-    In g_k = mean_k / sigma and h = 1 / sigma the log-likelihood is concave: ln h - (h y - g)^2 / 2 of a seed that arrived at y, and
-    ln Phi(g - h b) of one that had not by b. Newton steps are halved where they do not climb.
+    In g_k = mean_k / sigma and h = 1 / sigma the log-likelihood is concave: ln h - (h y - g)^2 / 2 for a seed that arrived at y, and
+    ln Phi(g - h b) for a seed that had not arrived by b. Newton steps are halved if they do not increase it.
     """
     sizes = sorted(logs)
     places = np.array([sizes.index(size) for size in sizes for _ in (*logs[size], *bounds[size])])

@@ -1,19 +1,19 @@
-"""What one doubling gains, within statistical blocks: machines, and processes that measured several sizes. Pure.
+"""The gain of one doubling, within statistical blocks: machines, and processes that measured several sizes. Pure.
 
 Input: ln(value) of each repeat at N and at 2N, by block. Output: a `Contrast`.
 
-A block that has one end alone says nothing of a gain: its repeats are left out, so that another machine never passes for an effect of
-num_envs. Blocks with both ends give differences d_j, combined with weights n1 n2 / (n1 + n2), the inverse variances where noise is
-alike. The weights do not depend on the values, so the variance of the sum is exact, and has Welch-Satterthwaite degrees of freedom:
+A block with only one end says nothing about a gain. Its repeats are left out, so that a machine's effect never looks like an effect of
+num_envs. Blocks with both ends give differences d_j, combined with weights n1 n2 / (n1 + n2), the inverse variances for equal noise. The
+weights do not depend on the values, so the variance of the sum is exact, with Welch-Satterthwaite degrees of freedom:
 
     several repeats of an end within machines   that end's variance is pooled over the machines
     one repeat of each end on each machine      paired t on the d_j, k - 1 degrees
-    processes with both ends (`Process`)        paired t on the d_j, k - 1 degrees; what a process measured twice is averaged first
+    processes with both ends (`Process`)        paired t on the d_j, k - 1 degrees; repeats within a process are averaged first
 
-A process has one d_j however often it measured an end: repeats inside it share what that process does to a size, which a variance from
-within the process would miss. A process with one end alone counts as one repeat of its machine, beside the fresh processes there.
+A process has one d_j, however often it measured an end: its repeats share the process's own effect, which a variance within the process
+would miss. A process with one end counts as one repeat of its machine, like a fresh process.
 
-Where a test says that machines disagree (`DISAGREE`), a doubling is only shown to be below the limit if each machine shows it.
+If a test says that machines disagree (`DISAGREE`), a doubling is only shown to be below the limit if each machine shows it.
 """
 
 import math
@@ -26,45 +26,45 @@ from scipy.special import chdtrc, fdtrc
 from envknee.verdict.rule.doublings import Level, welch
 
 DISAGREE = 0.05
-"""From which p-value down machines are said to disagree about a gain."""
+"""Machines disagree about a gain at this p-value or below."""
 
 FEWEST_PAIRED = 2
-"""Processes with both ends that make a paired t; a single one counts as one repeat of its machine."""
+"""Fewest processes with both ends for a paired t; a single one counts as one repeat of its machine."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A block: one process that measured several sizes one after the other, wholly on one machine."""
+    """A block: one process that measured several sizes one after the other, on one machine."""
 
     machine: Hashable
     number: int
 
 
 Blocks = Mapping[Hashable, Sequence[float]]
-"""Block -> ln(value) of its repeats at one num_envs. A block that is no `Process` is a machine."""
+"""Block -> ln(value) of its repeats at one num_envs. A block other than a `Process` is a machine."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """ln(value at 2N) - ln(value at N), and how sure it is."""
+    """ln(value at 2N) - ln(value at N), with its variance."""
 
     num_envs: int
     log_gain: float
     variance: float | None
-    """Of `log_gain`; None where nothing tells it from noise."""
+    """Variance of `log_gain`; None if unknown."""
     degrees: float
     repeats: int
-    """Of that end which has fewer, in the blocks that have both."""
+    """Repeats of the end with fewer, in blocks with both ends."""
     blocks: int = 1
-    """Machines that have both ends; 0: none does, and `log_gain` may be the machines'."""
+    """Machines with both ends; 0: none, and `log_gain` may be an effect of the machines."""
     disagreement: float | None = None
     """p-value of the hypothesis that all machines gain the same; None with one machine."""
     parts: tuple["Contrast", ...] = ()
-    """Each machine's own contrast, where they disagree."""
+    """Each machine's own contrast, if they disagree."""
     processes: int = 0
-    """That have both ends, compared in pairs; they are among `repeats`."""
+    """Processes with both ends, compared in pairs; `repeats` includes them."""
     decides: bool = True
-    """False where seeds that never arrived forbid a decision."""
+    """Whether a decision is allowed; too many censored seeds forbid it."""
 
 
 def of_levels(smaller: Level, larger: Level) -> Contrast:
@@ -77,13 +77,13 @@ def of_levels(smaller: Level, larger: Level) -> Contrast:
 
 
 def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0) -> Contrast:
-    """Return what doubling gains within processes, and within machines where no process has both ends.
+    """Return the gain of doubling within processes, and within machines for the other trials.
 
     Args:
-        num_envs: of the smaller end
+        num_envs: the smaller end
         smaller: logarithms at N by block
         larger: logarithms at 2N by block
-        step: to a multiple of which all values are rounded; a variance is at least that of rounding
+        step: step to which all values are rounded; a variance is at least that of rounding
     """
     both = [block for block in smaller if isinstance(block, Process) and block in larger]
     if len(both) < FEWEST_PAIRED:
@@ -104,7 +104,7 @@ def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 
 
 
 def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
-    """Return values (above 0) of which a process has one: the geometric mean of all that it measured at this num_envs."""
+    """Return one value (above 0) per process: the geometric mean of its measurements at this num_envs."""
     by_block: dict[Hashable, list[float]] = {}
     for place, (value, block) in enumerate(zip(values, blocks, strict=True)):
         by_block.setdefault(block if isinstance(block, Process) else place, []).append(value)
@@ -112,7 +112,7 @@ def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[flo
 
 
 def _machines(end: Blocks, without: Sequence[Process]) -> dict[Hashable, list[float]]:
-    """Return machine -> logarithms, a process being one repeat of its machine."""
+    """Return machine -> logarithms, in which a process is one repeat of its machine."""
     by_machine: dict[Hashable, list[float]] = {}
     for block, logs in end.items():
         if not isinstance(block, Process):
@@ -128,7 +128,7 @@ def _weight(smaller: Sequence[float], larger: Sequence[float]) -> float:
 
 
 def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
-    """Return the paired t of one gain for each process, and whether their machines agree."""
+    """Return the paired t of the processes' gains, with a test whether their machines agree."""
     count, mean = len(gains), statistics.fmean(gains.values())
     variance = statistics.variance(gains.values()) / count
     by_machine: dict[Hashable, list[float]] = {}
@@ -152,7 +152,7 @@ def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
 
 
 def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: float, machines: int) -> Contrast:
-    """Return both contrasts as one, by weights that do not depend on the values."""
+    """Return the combined contrast, with weights that do not depend on the values."""
     assert paired.variance is not None and alone.variance is not None
     whole = weight + weight_alone
     shares = [
@@ -175,14 +175,15 @@ def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: fl
 
 
 def _within_machines(num_envs: int, smaller: Blocks, larger: Blocks, step: float) -> Contrast:
-    """Return what doubling gains within machines, whose repeats are independent."""
+    """Return the gain of doubling within machines, whose repeats are independent."""
     common = [block for block in smaller if block in larger]
     if not common:
         means = [statistics.fmean(value for values in end.values() for value in values) for end in (smaller, larger)]
-        return Contrast(num_envs, means[1] - means[0], None, math.nan, _fewest(smaller, larger), blocks=0)
+        fewest = min(sum(map(len, end.values())) for end in (smaller, larger))
+        return Contrast(num_envs, means[1] - means[0], None, math.nan, fewest, blocks=0)
     ends = [[end[block] for block in common] for end in (smaller, larger)]
     if len(common) == 1:
-        levels = [_level(num_envs, end[0], step) for end in ends]
+        levels = [Level.of(num_envs, [math.exp(log) for log in end[0]], step) for end in ends]
         return of_levels(levels[0], levels[1])
     gains = [statistics.fmean(b) - statistics.fmean(a) for a, b in zip(*ends, strict=True)]
     weights = [_weight(a, b) for a, b in zip(*ends, strict=True)]
@@ -210,14 +211,6 @@ def _within_machines(num_envs: int, smaller: Blocks, larger: Blocks, step: float
             for gain, variance, a, b in zip(gains, variances, *ends, strict=True)
         )
     return Contrast(num_envs, log_gain, sum(shares), degrees, repeats, len(common), disagreement, parts)
-
-
-def _fewest(smaller: Blocks, larger: Blocks) -> int:
-    return min(sum(map(len, end.values())) for end in (smaller, larger))
-
-
-def _level(num_envs: int, logs: Sequence[float], step: float) -> Level:
-    return Level.of(num_envs, [math.exp(log) for log in logs], step)
 
 
 def _pooled(end: Sequence[Sequence[float]], degrees: int, step: float) -> float:

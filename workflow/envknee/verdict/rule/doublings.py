@@ -1,7 +1,7 @@
-"""What decisions and comparisons share: levels of repeats, Welch's t on their logarithms, Holm's correction. Pure.
+"""Statistics of decisions and comparisons: levels of repeats, Welch's t on their logarithms, Holm's correction. Pure.
 
-Variances are not pooled over num_envs: noise often depends on N, and with one point six times as noisy as the others a pooled variance
-called "reached" wrongly in 24% of simulated studies (3 repeats, every doubling at the limit) and covered 67% where it said 95%.
+Variances are not pooled over num_envs, because noise often depends on N. With one point six times as noisy as the others, a pooled
+variance reported "reached" wrongly in 24% of simulated studies (3 repeats, every doubling at the limit), and 95% intervals covered 67%.
 """
 
 import math
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 LARGEST_LOG = 700.0
-"""Just below what a float holds the exponential of."""
+"""Largest logarithm whose exponential is a finite float, nearly."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What was measured at one num_envs."""
+    """The measurements at one num_envs."""
 
     num_envs: int
     log_value: float
     """Natural logarithm of a quantity of which more is better (FPS, or one over a cost)."""
     variance: float | None
-    """Of `log_value`, that is of the mean and not of single repeats; None where one repeat cannot tell."""
+    """Variance of `log_value`, that is of the mean, not of single repeats; None with a single repeat."""
     repeats: int
     at_most: bool = False
     """True where `log_value` is only an upper bound, because some repeats are censored."""

@@ -1,6 +1,6 @@
-"""Residuals of a fit, drawn again and again: what a percentile bootstrap of a law's parameters rests on.
+"""Resampled residuals of a fit, for a percentile bootstrap of a law's parameters.
 
-Input: residuals and how many of them were free. Output: draws. Pure, and the same for the same residuals.
+Input: residuals, and the number of fitted parameters. Output: draws. Pure: the same residuals give the same draws.
 """
 
 import math
@@ -19,20 +19,20 @@ def draws(
     centred: bool = True,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Return residuals drawn with replacement, made large enough for a percentile interval from few of them.
+    """Return residuals drawn with replacement, scaled so that percentile intervals also hold for few residuals.
 
-    Residuals are too small by sqrt((n - unknowns) / n), because the fit followed the noise; and their spread is itself an
-    estimate, which a percentile interval ignores: hence Student's t over the normal quantile. Without the latter, intervals
-    of the law of the iteration time covered 88 to 92% instead of 95% (8 to 12 trials); with it, 94 to 95%.
+    Residuals are too small by sqrt((n - unknowns) / n), because the fit followed the noise. Their spread is itself an estimate, which a
+    percentile interval ignores, so they are also scaled by Student's t over the normal quantile. Without this second factor, intervals of
+    the law of the iteration time covered 88 to 92% instead of 95% (8 to 12 trials); with it, 94 to 95%.
 
     Args:
-        residuals: shape (trials,), more of them than unknowns
+        residuals: shape (trials,), with trials > unknowns
         unknowns: parameters that were fitted
-        confidence: of the interval that the draws are for
-        shape: of the draws
-        centred: take their mean away first, as after least squares. Not after a robust fit: there the mean is the outliers',
-            and taking it away would shift every draw (with one straggler, intervals of the law covered 79 to 83%)
-        seed: of the draws, another one for each kind of residuals that is drawn for the same interval
+        confidence: confidence of the interval that uses the draws
+        shape: shape of the draws
+        centred: subtract the mean first, as after least squares. Not after a robust fit: there the mean comes from outliers, and
+            subtracting it would shift every draw (with one straggler, intervals of the law covered 79 to 83%)
+        seed: seed of the draws; each kind of residuals drawn for the same interval needs its own
     """
     free = len(residuals) - unknowns
     tail = (1.0 - confidence) / 2

@@ -5,13 +5,13 @@ Input: a `Contrast` per doubling. Output: a `Decision` with one of three states.
 Two tests share the chance of error, alpha / 2 each:
 
     fixed sequence   from the largest doubling down, each tested at alpha / 2, until one fails (no correction is needed: Maurer et al.
-                     1995): powerful where FPS saturate, and it proves "from N on"
+                     1995). It has much power if FPS saturate, and proves "from N on"
     Holm 1979        over all doublings: it finds a threshold on a curve that rises again
 
-A doubling is shown to be below the limit if either says so; together they are wrong in at most alpha of all studies. `still pays` is one
-test more: the lower bound of the largest doubling, at alpha. Of several machines that disagree each must show it.
+A doubling is shown to be below the limit if either test says so; together they are wrong in at most alpha of all studies. `still pays` is
+another test: the lower bound of the largest doubling, at alpha. If machines disagree, each of them must show it.
 
-The threshold's own interval inverts a band over all doublings (Bonferroni), as in `doublings`, whose numbers are the same.
+The threshold's own interval inverts a band over all doublings (Bonferroni).
 """
 
 import math
@@ -30,10 +30,10 @@ LEAST_REPEATS = 3
 """Two are never enough: 80% power would need a doubling that loses a quarter."""
 
 POWER = 0.8
-"""Chance of a decision that the repeats asked for would give, were the estimates true."""
+"""Chance of a decision with the suggested repeats, if the estimates are true."""
 
 MOST_REPEATS = 200
-"""More than these are not asked for: the gain is too near the limit."""
+"""More repeats are never suggested: the gain is too near the limit."""
 
 
 @dataclass(frozen=True)
@@ -42,46 +42,46 @@ class Tested:
 
     contrast: Contrast
     lower: float | None
-    """Two-sided interval of this doubling alone; None where nothing tells it from noise."""
+    """Two-sided interval of this doubling alone; None if its variance is unknown."""
     upper: float | None
     lower_one_sided: float | None
     upper_one_sided: float | None
     p_value: float | None
-    """Of a gain of at least the limit; None where this doubling cannot decide."""
+    """For a gain of at least the limit; None if this doubling cannot decide."""
     p_holm: float | None
-    """The same, corrected for the number of doublings: shown to be below the limit when at most (1 - confidence) / 2."""
+    """The same, corrected for the number of doublings. The gain is shown to be below the limit at (1 - confidence) / 2 or less."""
     shown_below: bool
-    """By either test."""
+    """Whether either test shows a gain below the limit."""
     band_lower: float
-    """Band over all doublings at once; infinite where this doubling cannot decide."""
+    """Band over all doublings at once; infinite if this doubling cannot decide."""
     band_upper: float
     fresh: bool = False
-    """True where contrast and bounds come from confirmatory repeats alone, and the tests from all."""
+    """Whether contrast and bounds come from confirmatory repeats only. The tests use all repeats."""
 
     @property
     def num_envs(self) -> int:
-        """Of the smaller end."""
+        """The smaller end."""
         return self.contrast.num_envs
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Where doubling stops paying."""
+    """The decision on one series."""
 
     state: State
     doublings: tuple[Tested, ...]
     threshold: int | None
     """The smallest tested num_envs shown to gain less than the limit by doubling."""
     still_pays: float | None
-    """Lower bound of the largest doubling's gain (a logarithm), where it is at least the limit."""
+    """Lower bound of the largest doubling's gain (a logarithm), if at least the limit."""
     more_repeats: int | None
-    """Of each point, that would decide an undecided series with 80% power; None where decided, or where no number up to 200 would."""
+    """More repeats of each point that would decide an undecided series with 80% power; None if decided, or over 200."""
     lowest: int | None
     """Smallest num_envs that the threshold may have; None without any doubling."""
     highest: int | None
-    """Largest one; None: the measurements set no upper end."""
+    """Largest num_envs that the threshold may have; None: the measurements set no upper end."""
     resumes_at: tuple[int, ...]
-    """Later num_envs whose doubling was measured to gain more than the limit again."""
+    """Later num_envs whose measured doubling gains more than the limit again."""
 
 
 def decide(
@@ -98,7 +98,7 @@ def decide(
         sizes: every num_envs measured
         log_limit: the gain, as the logarithm of a ratio, below which doubling has stopped paying
         confidence: of each interval, of each one-sided bound, and of the decision as a whole
-        least_repeats: a doubling with fewer repeats at either end is shown but decides nothing
+        least_repeats: a doubling with fewer repeats at either end is shown, but decides nothing
     """
     alpha = 1.0 - confidence
     planned = [contrast.variance is not None and contrast.repeats >= least_repeats for contrast in contrasts]
@@ -106,7 +106,7 @@ def decide(
         _p_below(contrast, log_limit) if own and contrast.decides else None
         for contrast, own in zip(contrasts, planned, strict=True)
     ]
-    # What cannot decide by chance counts as a test all the same; what cannot by design does not.
+    # A doubling that cannot decide by chance still counts as a test; one that cannot by design does not.
     counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
     adjusted = holm(counted)
     in_sequence = _sequence(counted, alpha / 2)
@@ -139,9 +139,9 @@ def decide(
 
 
 def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> Decision:
-    """Return the same decision, with gains and bounds of confirmatory repeats where there are some.
+    """Return the same decision, with gains and bounds from confirmatory repeats, if there are any.
 
-    Repeats that made a search stop show a gain that is too small: intervals of them covered 50 to 74% at the doubling that was named.
+    The repeats that stop a search understate the gain: their intervals covered 50 to 74% at the doubling found.
     """
     by_size = {contrast.num_envs: contrast for contrast in fresh if contrast.variance is not None}
 
@@ -165,7 +165,7 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
 
 
 def _p_below(contrast: Contrast, log_limit: float) -> float:
-    """Return the p-value of a gain of at least the limit: of each block's where they disagree, the largest."""
+    """Return the p-value of a gain of at least the limit; if machines disagree, the largest of theirs."""
 
     def p_of(part: Contrast) -> float:
         assert part.variance is not None
@@ -177,7 +177,7 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
 
 
 def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
-    """Return which doublings a fixed sequence from the largest down rejects; what is not planned is passed over."""
+    """Return which doublings a fixed sequence from the largest down rejects, skipping those without a p-value."""
     rejected = [False] * len(p_values)
     for place in reversed(range(len(p_values))):
         p = p_values[place]
@@ -221,10 +221,10 @@ def _tested(
 
 
 def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, least_repeats: int) -> int | None:
-    """Return how many more repeats of each point would decide with 80% power, were the estimates and their noise true.
+    """Return how many more repeats of each point would decide with 80% power, if the estimates and their noise are true.
 
-    The cheapest of three ways counts: each suffix of doublings by the fixed sequence, each doubling by Holm, or the lower bound of the
-    largest one. None: no number up to `MOST_REPEATS` would, or noise is not known yet and there are enough repeats to know it.
+    It takes the cheapest of three ways: a suffix of doublings by the fixed sequence, a doubling by Holm, or the lower bound of the largest
+    doubling. None: over `MOST_REPEATS`, or the noise is unknown although there are enough repeats.
     """
     if not doublings:
         return None
@@ -234,7 +234,7 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     needed: list[int] = []
     suffix = 0
     for doubling in reversed(doublings):
-        # Where machines disagree each must show it.
+        # If machines disagree, each must show it.
         gains = [part.log_gain for part in (doubling.contrast, *doubling.contrast.parts)]
         gap = log_limit - max(gains)
         alone = _repeats_for(doubling.contrast, gap, alpha / 2)

@@ -1,1 +1,1 @@
-"""Everything that verdict.json holds, as frozen models, a file per part. Decides nothing."""
+"""The content of verdict.json as frozen models, a file per part. Decides nothing."""

@@ -1,4 +1,4 @@
-"""How learning answers the batch size, as frozen models."""
+"""The critical batch size, as frozen models."""
 
 from typing import Literal
 
@@ -12,14 +12,14 @@ METHOD = (
 
 
 class BatchPoint(Frozen):
-    """What learning took at one batch size."""
+    """The cost of learning at one batch size."""
 
     batch_size: int
-    """Transitions in one optimizer step, of all ranks together."""
+    """Transitions in one optimizer step, all ranks together."""
     seeds: int
     reached: int
     frames_to_target: Cost
-    """A lower bound where a seed did not reach the target."""
+    """A lower bound if a seed did not reach the target."""
     steps_to_target: float
     """frames / batch: optimizer steps in one epoch over the rollouts."""
 
@@ -29,27 +29,27 @@ class BatchLaw(Frozen):
 
     arm: str
     num_envs: int | None
-    """Of each rank; None where different ones are pooled."""
+    """Per rank; None if several are pooled."""
     horizon: int | None
     state: Literal["fitted", "too few batch sizes"]
     confidence: float
     points: list[BatchPoint]
     b_noise: float | None
-    """Transitions per optimizer step; None where not fitted, or where steps shrink in proportion to the batch: no end seen."""
+    """Transitions per optimizer step; None if not fitted, or if steps fall in proportion to the batch at all sizes."""
     b_noise_lower: float | None
     b_noise_upper: float | None
     """None: the measurements set no upper end."""
     s_min: float | None
-    """Optimizer steps in one epoch that no batch size goes below."""
+    """Smallest number of optimizer steps in one epoch, for large batches."""
     s_min_lower: float | None
     s_min_upper: float | None
     e_min_frames: float | None
-    """Frames that no batch size goes below."""
+    """Smallest number of frames, for small batches."""
     e_min_frames_lower: float | None
     e_min_frames_upper: float | None
     largest_relative_error: float | None
     used: bool
-    """False where the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
+    """False if the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
     method: str = METHOD
     notes: list[str]
     statement: str

@@ -1,21 +1,19 @@
-"""What is said of the seconds to a target reward, as frozen models."""
-
-from typing import Literal
+"""The learning limit, as frozen models."""
 
 from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
-from envknee.verdict.series import OfSeries
+from envknee.verdict.series import SeriesLimit
 
 
 class Cost(Frozen):
-    """What reaching the target costs, as an interquartile mean over seeds."""
+    """The cost of reaching the target, as an interquartile mean over seeds."""
 
     value: float
     lower_bound: bool
-    """True where a seed that did not reach the target takes part: the real cost is larger."""
+    """True if a seed did not reach the target: the real cost is larger."""
     interval_lower: float | None
-    """Two-sided interval; None with one seed, or where `value` is a lower bound."""
+    """Two-sided interval; None with one seed, or if `value` is a lower bound."""
     interval_upper: float | None
     seeds: int
 
@@ -28,7 +26,7 @@ class LearningPoint(Frozen):
     """Trials that ran, whether they reached the target or not."""
     reached: int
     share_reached: float | None
-    """Of all trials of the point, those without the memory to run among them; None where none ran."""
+    """Share of all trials of the point, including those that lacked memory; None if none ran."""
     timeout: int
     """Censored: the budget was spent first."""
     failed: int
@@ -36,42 +34,42 @@ class LearningPoint(Frozen):
     oom: int
     refused: int
     seconds_to_target: Cost | None
-    """Wall seconds of training; None where no trial ran."""
+    """Wall seconds of training; None if no trial ran."""
     expected_running_time_s: float | None
-    """Wall seconds of all seeds over the number that reached the target; None where none did."""
+    """Wall seconds of all seeds over the number that reached the target; None if none did."""
     gpu_seconds_to_target: Cost | None
-    """Wall seconds times the GPUs that train together; None on a CPU."""
+    """Wall seconds times the number of GPUs; None on a CPU."""
     frames_to_target: Cost | None
 
     @property
     def without_memory(self) -> int:
-        """Trials that ran out of memory or were refused beside others that ran; 0 where none ran: that is infeasible."""
+        """Trials that ran out of memory or were refused, if others ran; 0 if none ran (the point is infeasible)."""
         return self.oom + self.refused if self.seeds else 0
 
     @property
     def trials(self) -> int:
-        """Trials that could have reached the target: those that ran, and those without memory beside them."""
+        """Trials that could have reached the target: those that ran, and `without_memory`."""
         return self.seeds + self.without_memory
 
 
 class Saving(Frozen):
-    """What doubling saves: 0.25 stands for 25% fewer seconds to the target with twice the environments."""
+    """The saving of a doubling: 0.25 is 25% fewer seconds to the target with twice the environments."""
 
     num_envs: int
     doubled: int
     seeds: int
-    """Of that end which has fewer."""
+    """Seeds of the end with fewer."""
     saving: float | None
     """By the model of `rule.censored`, in which every seed counts."""
     decides: bool
-    """False where seeds that did not reach the target forbid a decision: fewer than six seeds, or fewer than three that arrived."""
+    """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
     saving_lower: float | None
-    """Two-sided interval of this doubling alone, where it is known."""
+    """Two-sided interval of this doubling alone, if known."""
     saving_upper: float | None
     saving_upper_one_sided: float | None
     p_value: float | None
     p_holm: float | None
-    """Of a saving of at least delta, corrected for the number of doublings: shown to be below it at most at (1 - confidence) / 2."""
+    """For a saving of at least delta, corrected for the number of doublings. It is shown to be less at (1 - confidence) / 2 or below."""
     shown_below_delta: bool
 
 
@@ -82,20 +80,20 @@ class BestPoint(Frozen):
     horizon: int
     batch_size: int | None
     seconds_to_target: Cost
-    """Of the trials that ran."""
+    """Cost of the trials that ran."""
     share_reached: float
-    """Of all trials of the point."""
+    """Share of all trials of the point."""
     without_memory: int = 0
-    """Trials there that ran out of memory or were refused. Such a point is named only where there is no other."""
+    """Trials that ran out of memory or were refused. Such a point is the best only if there is no other."""
 
     @property
     def order(self) -> tuple[bool, float]:
-        """What sorts points, the one to name first."""
+        """Sort key of points, the best first."""
         return self.without_memory > 0, self.seconds_to_target.value
 
     @property
     def caveat(self) -> str:
-        """Return what must stand behind the seconds; nothing where every trial of the point ran."""
+        """Words after the seconds; "" if every trial of the point ran."""
         trials = self.seconds_to_target.seeds + self.without_memory
         return (
             f" (though {self.without_memory} of {trials} trials there ran out of memory or were refused)"
@@ -104,32 +102,19 @@ class BestPoint(Frozen):
         )
 
 
-class LearningLimit(OfSeries):
+class LearningLimit(SeriesLimit):
     """The learning limit of one series."""
 
     scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
-    """The arm's rule, under which this limit holds; horizon and batch_size are then those of its base."""
+    """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
     target_reward: float | None
     budget_s: float | None
-    delta: float
-    confidence: float
-    state: Literal["reached", "still pays", "undecided", "no data"]
-    threshold_num_envs: int | None
-    threshold_lowest: int | None
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    largest_num_envs: int | None
-    """At which a trial ran."""
     still_saves: float | None
-    """Where it still pays: what the largest doubling saves at least."""
+    """With state "still pays": lower bound of the largest doubling's saving."""
     more_seeds: int | None
-    """Where undecided: how many more of each point would decide with 80% power, were the estimates true; None: over 200."""
-    resumes_at: list[int]
+    """If undecided: more seeds of each point that would decide with 80% power, if the estimates are true; None: over 200."""
     points: list[LearningPoint]
     savings: list[Saving]
     best: BestPoint | None
-    """None where no point has a cost free of seeds that did not reach the target."""
-    method: str
-    notes: list[str]
-    statement: str
+    """None if at every point some seed did not reach the target."""

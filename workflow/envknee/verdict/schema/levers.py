@@ -1,4 +1,4 @@
-"""What to turn beside num_envs, as frozen models."""
+"""Settings besides num_envs, as frozen models."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from envknee.record.schema import Frozen
 
 
 class Change(Frozen):
-    """A ratio minus 1 with its two-sided interval; None where either side was measured once."""
+    """A ratio minus 1, with its two-sided interval; None if either side was measured once."""
 
     value: float
     lower: float | None
@@ -14,14 +14,14 @@ class Change(Frozen):
 
 
 class Lever(Frozen):
-    """One setting beside num_envs, and what a larger one was measured to give."""
+    """One setting besides num_envs, and the measured effect of a larger value."""
 
     name: Literal["longer horizon", "larger batch", "more GPUs"]
     verdict: Literal["supported", "not supported", "not shown", "not measured"]
-    """Not shown: measured, but noise or single repeats leave either open."""
+    """not shown: measured, but noise or single repeats leave it undecided."""
     fps: Change | None
-    """0.25 stands for 25% more FPS."""
+    """0.25 is 25% more FPS."""
     seconds_to_target: Change | None
-    """-0.25 stands for 25% fewer seconds to the target."""
+    """-0.25 is 25% fewer seconds to the target."""
     evidence: str
     """The measured numbers, or what to measure."""

@@ -7,11 +7,11 @@ class NoiseScale(Frozen):
     """The gradient noise scale over some trials, or iterations."""
 
     transitions: float | None
-    """None where the estimate of |G|^2 is not above 0: noise hides the gradient, and the scale is beyond what was seen."""
+    """None if the estimate of |G|^2 is not above 0: noise hides the gradient, and the scale is larger than measurable."""
     lower: float | None
-    """Two-sided interval; None with fewer than 3 samples, and where the samples agree that |G|^2 is below 0."""
+    """Two-sided interval; None with fewer than 3 samples, or if the samples agree that |G|^2 is below 0."""
     upper: float | None
-    """None besides where noise may hide the gradient: no upper end."""
+    """Also None (no upper end) if noise may hide the gradient."""
     confidence: float
     samples: int
     """Trials, or iterations."""
@@ -19,10 +19,10 @@ class NoiseScale(Frozen):
 
 
 class PointNoise(Frozen):
-    """The gradient noise scale of the learning trials at one point, over the whole of their training."""
+    """The gradient noise scale of the learning trials at one point, over their whole training."""
 
     num_envs: int
-    """Of each rank."""
+    """Per rank."""
     horizon: int
     batch_size: int | None
     scale: NoiseScale

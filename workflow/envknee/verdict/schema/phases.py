@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes, as frozen models."""
+"""The time of an iteration by phase, as frozen models."""
 
 from envknee.record.schema import Frozen, Phase
 from envknee.verdict.rule import affine
@@ -8,15 +8,15 @@ METHOD = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: s
 
 
 class PhasePoint(Frozen):
-    """Where an iteration's time went at one num_envs: geometric means over repeats, each a median over iterations."""
+    """An iteration's time by phase at one num_envs: geometric means over repeats, each a median over iterations."""
 
     num_envs: int
     repeats: int
     seconds: dict[Phase, float]
     shares: dict[Phase, float]
-    """Of the sum of all phases."""
+    """Shares of the sum of all phases."""
     share_of_total: float
-    """The phases' sum over the seconds that FPS are counted with: above 1 by what happens between iterations."""
+    """The phases' sum over the seconds of FPS; above 1 by the time between iterations."""
 
 
 class PhaseLaw(Frozen):
@@ -30,11 +30,11 @@ class PhaseLaw(Frozen):
     s_per_env_lower: float | None
     s_per_env_upper: float | None
     share_of_t0: float | None
-    """Of all phases' t0; None where all are 0."""
+    """Share of all phases' t0; None if all are 0."""
     share_of_t0_lower: float | None
     share_of_t0_upper: float | None
     share_of_slope: float | None
-    """Of all phases' c; None where all are 0."""
+    """Share of all phases' c; None if all are 0."""
     share_of_slope_lower: float | None
     share_of_slope_upper: float | None
     largest_t0_certainty: float
@@ -42,11 +42,11 @@ class PhaseLaw(Frozen):
     largest_slope_certainty: float
     largest_relative_error: float
     used: bool
-    """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
+    """False if the law misses a point by more than 10%: shown, but not used."""
 
 
 class PhaseLaws(OfSeries):
-    """Where the time of one series goes, and which phase holds it down."""
+    """The phase laws of one series, and the phase that limits it."""
 
     world_size: int = 1
     confidence: float
@@ -54,9 +54,9 @@ class PhaseLaws(OfSeries):
     laws: list[PhaseLaw]
     """In the order of `record.Phase`; empty with fewer than three different num_envs."""
     sets_the_knee: Phase | None
-    """The phase with the largest share of what each added environment costs; None where the laws cannot tell."""
+    """The phase with the largest share of an added environment's time; None if the laws cannot tell."""
     few_wait_for: Phase | None
-    """The phase with the largest part of what an iteration costs however few environments there are."""
+    """The phase with the largest share of an iteration's fixed time."""
     asymptote_fps: float | None
     """ranks x horizon / sum of all c: the same quantity as `Law.asymptote_fps`, from the phases."""
     trials: int

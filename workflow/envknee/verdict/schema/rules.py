@@ -1,4 +1,4 @@
-"""Rules that scale training with num_envs, set side by side, as frozen models."""
+"""Comparison of scaling rules, as frozen models."""
 
 from typing import Literal
 
@@ -13,17 +13,16 @@ METHOD = (
 )
 
 Limit = Literal["PPO", "simulator", "rule", "none seen", "no data"]
-"""PPO: frames to the target rise. simulator: seconds per frame, the learner's among them, fall no more. rule: some seeds no longer
-reach the target."""
+"""PPO: frames to the target rise. simulator: seconds per frame (with the learner's) no longer fall. rule: some seeds miss the target."""
 
 
 class RulePoint(Frozen):
-    """What a rule made of one num_envs, and what that cost."""
+    """A rule's values at one num_envs, and the cost of the target there."""
 
     num_envs: int
     horizon: int
     batch_size: int | None
-    """Transitions in one optimizer step, of all ranks together."""
+    """Transitions in one optimizer step, all ranks together."""
     learning_rate: float | None
     """None: the task's own."""
     epochs: int | None
@@ -31,27 +30,27 @@ class RulePoint(Frozen):
     seeds: int
     reached: int
     seconds_to_target: Cost | None
-    """None where no trial ran."""
+    """None if no trial ran."""
     gpu_seconds_to_target: Cost | None
     frames_to_target: Cost | None
     seconds_per_million_frames: float | None
-    """Of training: median over trials."""
+    """Seconds of training: median over trials."""
 
 
 class RuleLimit(Frozen):
-    """Which limit one rule meets."""
+    """The limit of one rule."""
 
     arm: str
     scaled_from: ScaledFrom
     staggered: bool | None
     points: list[RulePoint]
     soonest_num_envs: int | None
-    """None where no size has all seeds at the target."""
+    """None if at every size some seed missed the target."""
     soonest_lowest: int | None
     """Smallest and largest size that is not shown to be slower; None without intervals."""
     soonest_highest: int | None
     limit: Limit
-    """What stops the next size from being sooner."""
+    """Why the next size is not sooner."""
     frames_ratio: float | None
     """Frames to the target at the next size over those at the soonest; 1 is ideal."""
     seconds_per_frame_ratio: float | None
@@ -64,6 +63,6 @@ class Rules(Frozen):
 
     rules: list[RuleLimit]
     has_moved: bool | None
-    """Whether two rules have soonest sizes whose intervals are apart; None with fewer than two rules that have intervals."""
+    """Whether intervals of the soonest sizes of two rules do not overlap; None with fewer than two intervals."""
     method: str = METHOD
     statement: str

@@ -1,4 +1,4 @@
-"""What a point saves on the way to the target, as a frozen model."""
+"""The saving of a point, as a frozen model."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from envknee.record.schema import Frozen
 
 
 class Saving(Frozen):
-    """What one point spends to the target beside another: 0.25 stands for a quarter fewer hours."""
+    """The hours to the target of one point, compared with another: a saving of 0.25 is a quarter fewer hours."""
 
     num_envs: int
     horizon: int
@@ -17,14 +17,14 @@ class Saving(Frozen):
     hours: float
     """Seconds to the target x GPUs / 3600."""
     against_hours: float
-    """A lower bound where `at_least`."""
+    """A lower bound if `at_least`."""
     saved: float
-    """1 - hours / against_hours; below 0 where the other point spends less. A lower bound where `at_least`."""
+    """1 - hours / against_hours; below 0 if the other point spends less. A lower bound if `at_least`."""
     saved_lower: float | None
-    """Two-sided interval; None with one seed at either point, or where `at_least`."""
+    """Two-sided interval; None with one seed at either point, or if `at_least`."""
     saved_upper: float | None
     at_least: bool
-    """True where a seed of the other point did not reach the target."""
+    """Whether a seed of the other point did not reach the target."""
     seeds: int
-    """Of that point which has fewer."""
+    """Seeds of the point with fewer."""
     statement: str

@@ -1,4 +1,4 @@
-"""What several ranks give, as frozen models."""
+"""Scaling efficiency of several ranks, as frozen models."""
 
 from envknee.record.schema import Frozen
 
@@ -12,19 +12,19 @@ class ScalingPoint(Frozen):
     """One point that was timed on one rank and on several."""
 
     num_envs: int
-    """Of each rank."""
+    """Per rank."""
     horizon: int
     batch_size: int | None
-    """Of all ranks together; None: the library's, k times as large on k ranks."""
+    """All ranks together; None: the library's, k times as large on k ranks."""
     fps_one_rank: float
     """Geometric mean of the partner's repeats, frames per second."""
     fps_all_ranks: float
     speedup: float
     """fps_all_ranks / fps_one_rank."""
     efficiency: float
-    """speedup / ranks: 1 where nothing is lost; noise, or smaller mini-batches, may lift it above."""
+    """speedup / ranks: 1 without any loss; noise or smaller mini-batches may raise it above 1."""
     efficiency_lower: float | None
-    """Two-sided interval of this point alone; None where either side has one repeat."""
+    """Two-sided interval of this point alone; None if either side has one repeat."""
     efficiency_upper: float | None
     repeats_one_rank: int
     repeats_all_ranks: int
@@ -34,16 +34,16 @@ class ScalingPoint(Frozen):
 
 
 class Scaling(Frozen):
-    """How well one arm makes use of its ranks."""
+    """The scaling efficiency of one arm."""
 
     arm: str
     world_size: int
     partner: str | None
-    """The arm that is the same on one rank; None: the study has none."""
+    """The arm that is the same on one rank; None if the study has none."""
     confidence: float
     points: list[ScalingPoint]
     slowest_rank_share: float | None
-    """As at each point, over all throughput trials of this arm; None where none was timed."""
+    """The same over all throughput trials of this arm; None if none was timed."""
     method: str = METHOD
     notes: list[str]
     statement: str

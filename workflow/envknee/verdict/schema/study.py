@@ -1,4 +1,4 @@
-"""What a study says, as frozen models: the file verdict.json."""
+"""The verdict of a study, as frozen models: the file verdict.json."""
 
 from typing import Literal
 
@@ -26,55 +26,55 @@ Binds = Literal[
     "none yet: measure more environments",
     "none yet: measure more repeats",
 ]
-"""What a person meets first when adding environments."""
+"""The limit that is met first when environments are added."""
 
 SCHEMA_VERSION = 1
 
 
 class Headline(Frozen):
-    """One arm in a line: where doubling stops paying, what to run, and why."""
+    """The recommendation for one arm, with its threshold and reasons."""
 
     state: Literal["reached", "still pays", "undecided"]
-    """Of the throughput threshold: reached; shown not to be, for the largest doubling gains enough; or neither is shown."""
+    """State of the throughput threshold (see `ThroughputLimit`)."""
     more_repeats: int | None = None
-    """Where undecided: how many more of each point would decide."""
+    """If undecided: more repeats of each point that would decide."""
     threshold_num_envs: int | None
     threshold_lowest: int | None
     """The threshold's interval at the study's confidence; None without any doubling."""
     threshold_highest: int | None
     """None: the measurements set no upper end."""
     repeats: int
-    """Of the recommended point."""
+    """Repeats of the recommended point."""
     num_envs: int
-    """The recommended point; of each rank."""
+    """The recommended number, per rank."""
     horizon: int
     batch_size: int | None
-    """Of all ranks together."""
+    """All ranks together."""
     fps: float
     """At the recommended point: frames per second of all ranks, collecting and learning."""
     fps_lower: float | None
     fps_upper: float | None
     fps_share_of_best: float
-    """Of the largest FPS measured at any point of this arm."""
+    """Share of the largest FPS at any point of this arm."""
     best_fps: float
     memory_peak_gb: float | None
-    """Largest measured peak at the recommended point, of the fullest rank."""
+    """Largest measured peak at the recommended point, on the rank with the most."""
     memory_share: float | None
-    """Of the memory that a rank may use."""
+    """Share of the memory that a rank may use."""
     seconds_to_target: Cost | None
-    """At the recommended point, where learning trials ran there."""
+    """At the recommended point, if learning trials ran there."""
     best_time_to_target: BestPoint | None
-    """The point that reached the target reward soonest, whatever its FPS."""
+    """The point that reached the target reward soonest."""
     binds: Binds
     because: str
-    """Why that point."""
+    """Why this point is recommended."""
     what_would_move_it: str
     phases: str | None = None
-    """Which phase sets the knee of the recommended series; None where its trials do not tell their phases."""
+    """The phase that sets the knee of the recommended series, in a sentence; None without phases."""
     saves: list[Saving] = []
-    """What the recommended point saves on the way to the target, or else the point that reached it soonest."""
+    """Savings of the recommended point, or else of the soonest point."""
     levers: list[Lever] = []
-    """What a longer horizon, a larger batch and more GPUs were measured to give."""
+    """Measured effects of a longer horizon, a larger batch and more GPUs."""
     method: str = (
         "the series with the largest measured FPS; its throughput threshold, or its num_envs with the largest FPS where none is"
         " shown, within the memory to keep free"
@@ -87,15 +87,15 @@ class ArmVerdict(Frozen):
 
     arm: str
     world_size: int = 1
-    """Ranks that train together: num_envs are those of each, FPS those of all."""
+    """Ranks that train together; num_envs is per rank, FPS are of all ranks."""
     rank_word: Literal["GPU", "rank"] = "GPU"
-    """What a reader calls one of them."""
+    """The word for one rank."""
     hardware: list[str]
     trials: int
     headline: Headline | None
-    """None where no throughput trial was timed to its end."""
+    """None if no throughput trial was timed to its end."""
     throughput: list[ThroughputLimit]
-    """FPS of collecting and learning: the verdict rests on it."""
+    """FPS of collecting and learning, which the verdict uses."""
     throughput_env_step_inference: list[ThroughputLimit]
     """FPS of collecting alone, for comparison."""
     throughput_env_step: list[ThroughputLimit]
@@ -103,11 +103,11 @@ class ArmVerdict(Frozen):
     learning: list[LearningLimit]
     memory: MemoryLimit | None
     phases: list[PhaseLaws] = []
-    """Of each series whose trials tell their phases."""
+    """Laws of each series with phases."""
     batch: list[BatchLaw] = []
-    """How optimizer steps and frames to the target answer the batch size."""
+    """Optimizer steps and frames to the target, by batch size."""
     noise_scales: list[PointNoise] = []
-    """Gradient noise scale, where several ranks learned together."""
+    """Gradient noise scales, for arms with several ranks."""
     notes: list[str]
 
     @property
@@ -117,21 +117,21 @@ class ArmVerdict(Frozen):
 
 
 class Broken(Frozen):
-    """What broke first in some trials of an arm, and what may help."""
+    """A failure of some trials of an arm, with hints."""
 
     arm: str
     tensor: str
     trials: list[int]
     """Their numbers."""
     reason: str
-    """Of the first of them."""
+    """The first trial's reason."""
     dump: str | None
-    """Where its tensors are, from the study's folder."""
+    """The file with its tensors, relative to the study's folder."""
     hints: list[str]
 
 
 class Verdict(Frozen):
-    """What a study says."""
+    """The verdict of a study."""
 
     schema_version: int = SCHEMA_VERSION
     study: str
@@ -145,14 +145,14 @@ class Verdict(Frozen):
     memory_margin: float
     arms: list[ArmVerdict]
     scaling: list[Scaling] = []
-    """Of each arm with several ranks."""
+    """Efficiency of each arm with several ranks."""
     spending: list[Spending] = []
-    """What each arm's trials took, and at the end those of all arms: what this verdict cost."""
+    """Resources of each arm's trials, and at the end of all arms together."""
     drill: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What was broken on purpose: then nothing here is a result."""
+    """In a drill, the fault that was injected: nothing in this verdict is a result."""
     broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
-    """What broke first in trials that ended as nan or diverged, each kind once."""
+    """First failures of trials, one for each arm and tensor."""
     remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What each arm buys beside the baseline, where the study names one."""
+    """Comparison of each arm with the baseline, if the study names one."""
     rules: Rules | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Arms that scale training with num_envs by a rule, side by side."""
+    """Comparison of scaling rules."""

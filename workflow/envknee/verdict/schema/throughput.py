@@ -1,4 +1,4 @@
-"""What is said of FPS over num_envs, as frozen models."""
+"""The throughput limit, as frozen models."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import affine
-from envknee.verdict.series import OfSeries
+from envknee.verdict.series import SeriesLimit
 
 Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
 
@@ -35,30 +35,30 @@ class InfeasiblePoint(Frozen):
 
 
 class Gain(Frozen):
-    """What doubling gains: 0.25 stands for 25% more FPS with twice the environments."""
+    """The gain of a doubling: 0.25 is 25% more FPS with twice the environments."""
 
     num_envs: int
     doubled: int
     repeats: int
-    """Of that end which has fewer."""
+    """Repeats of the end with fewer."""
     gain: float
     gain_lower: float | None
-    """Two-sided interval of this doubling alone; None where either end has one repeat."""
+    """Two-sided interval of this doubling alone; None if either end has one repeat."""
     gain_upper: float | None
     gain_lower_one_sided: float | None
     gain_upper_one_sided: float | None
     p_value: float | None
-    """Of a gain of at least delta, before the correction for the number of doublings."""
+    """For a gain of at least delta, before the correction for the number of doublings."""
     p_holm: float | None
-    """After it: shown to be below delta when at most (1 - confidence) / 2, the fixed sequence's half apart."""
+    """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
     shown_below_delta: bool
-    """By Holm or by the fixed sequence from the largest doubling down."""
+    """By Holm, or by the fixed sequence from the largest doubling down."""
     machines: int = 1
-    """That measured both ends, within which the gain is measured; 0: none did, so that nothing is decided."""
+    """Machines that measured both ends, within which the gain is measured; 0: none, so that nothing is decided."""
     processes: int = Field(default=0, exclude_if=lambda value: value == 0)
-    """That measured both ends one after the other, compared in pairs."""
+    """Processes that measured both ends one after the other, compared in pairs."""
     fresh: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Gain, bounds and repeats are of confirmatory repeats alone, p-values of all: what made a search stop shows too small a gain."""
+    """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
     machines_disagree: float | None = None
     """p-value of the hypothesis that all machines gain the same; None with one machine."""
 
@@ -73,65 +73,48 @@ class Law(Frozen):
     s_per_env_lower: float | None
     s_per_env_upper: float | None
     asymptote_fps: float | None
-    """ranks x horizon / c: what no number of environments exceeds; None when c is 0."""
+    """ranks x horizon / c: the limit of FPS for many environments; None if c is 0."""
     asymptote_fps_lower: float | None
     asymptote_fps_upper: float | None
     half_saturation_num_envs: float | None
-    """t0 / c: where FPS is half the asymptote; None when c is 0."""
+    """t0 / c: the num_envs with half the asymptote; None if c is 0."""
     half_saturation_num_envs_lower: float | None
     half_saturation_num_envs_upper: float | None
     largest_relative_error: float
     used: bool
-    """False where the law misses a point by more than 10%: shown, but nothing rests on it."""
+    """False if the law misses a point by more than 10%: shown, but not used."""
     num_envs: list[int]
     trials: int
     method: str = affine.METHOD
 
 
-class ThroughputLimit(OfSeries):
+class ThroughputLimit(SeriesLimit):
     """The throughput limit of one series."""
 
     world_size: int = 1
-    """Ranks that trained together: num_envs are those of each, FPS those of all."""
+    """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
     measure: Measure
-    delta: float
-    confidence: float
-    state: Literal["reached", "still pays", "undecided", "no data"]
-    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
-    threshold_num_envs: int | None
-    threshold_lowest: int | None
-    """The threshold's interval; None without any doubling."""
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    largest_num_envs: int | None
-    """That was timed."""
     still_gains: float | None
-    """Where it still pays: what the largest doubling gains at least."""
+    """With state "still pays": lower bound of the largest doubling's gain."""
     more_repeats: int | None
-    """Where undecided: how many more of each point would decide with 80% power, were the estimates true; None: over 200, or another
+    """If undecided: more repeats of each point that would decide with 80% power, if the estimates are true; None: over 200, or another
     doubling is needed."""
-    resumes_at: list[int]
-    """Later num_envs whose doubling was measured to gain more than delta again."""
     points: list[ThroughputPoint]
     infeasible: list[InfeasiblePoint]
     not_counted: dict[str, int]
-    """Trials that ended with another status than ok, oom or refused, by status."""
+    """Trials with a status other than ok, oom or refused, by status."""
     gains: list[Gain]
     law: Law | None
     """None with fewer than three different num_envs: two parameters would fit anything."""
-    method: str
-    notes: list[str]
-    statement: str
-    """The verdict in one sentence."""
 
     @property
     def unsure(self) -> Gain | None:
-        """The first doubling that gains less than delta by its estimate, but is not shown to; None without one."""
+        """The first doubling whose estimated gain is below delta, but not shown to be; None without one."""
         return next((gain for gain in self.gains if gain.gain < self.delta and not gain.shown_below_delta), None)
 
     @property
     def fewest_repeats(self) -> int:
-        """Of all points, of which there must be one."""
+        """Fewest repeats of any point; there must be a point."""
         return min(len(point.fps_repeats) for point in self.points)
 
     def point(self, num_envs: int) -> ThroughputPoint:

@@ -1,4 +1,4 @@
-"""Every sentence of a verdict: what limits, laws and remedies say to a reader. Pure.
+"""Every sentence of a verdict. Pure.
 
-In: the models of `schema` and what the limits know beside them. Out: strings. A number is written by `numbers` alone.
+In: the models of `schema`, and data of the limits. Out: strings. `numbers` formats the numbers.
 """

@@ -8,7 +8,7 @@ from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict import learning_cost
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent
 
 LEAST_SIZES = 3
 """Two parameters would fit any two batch sizes."""
@@ -17,7 +17,7 @@ LEAST_SIZES = 3
 def batch_notes(
     records: Sequence[Record], points: Sequence[BatchPoint], place: tuple[int, int] | None, ranks: Ranks
 ) -> list[str]:
-    """Return what a reader must know beside the law, a sentence each."""
+    """Return notes on the law, a sentence each."""
     notes = []
     if place is None:
         sizes = sorted({record.request.num_envs for record in records})
@@ -55,7 +55,7 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     fitted = [point for point in law.points if point.reached == point.seeds]
     largest = fitted[-1].batch_size
     seeds = min(point.seeds for point in fitted)
-    evidence = f"{len(fitted)} batch sizes, {seeds} seed{'' if seeds == 1 else 's'} or more each; {where}"
+    evidence = f"{len(fitted)} batch sizes, {counted(seeds, 'seed')} or more each; {where}"
     unused = "" if law.used else "not used: "
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
@@ -63,13 +63,8 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     return (
         f"{unused}B_noise {law.b_noise:,.0f} transitions ({_interval(law)}): a larger batch saves ever fewer optimizer steps, a"
         f" smaller one ever fewer frames; at batch {largest:,} frames are"
-        f" {percent(_surplus(law, largest), 0)} above their least ({evidence})"
+        f" {percent(largest / law.b_noise if law.b_noise else math.inf, 0)} above their least ({evidence})"
     )
-
-
-def _surplus(law: BatchLaw, batch_size: int) -> float:
-    """Return the share of frames above the least: B / B_noise."""
-    return batch_size / law.b_noise if law.b_noise else math.inf
 
 
 def _interval(law: BatchLaw) -> str:
@@ -86,12 +81,12 @@ def _measured(known: Sequence[int]) -> str:
 
 
 def what_to_measure(law: BatchLaw) -> str:
-    """Return what would give a law that has none yet."""
+    """Return what to measure for a law that is not fitted yet."""
     known = [point.batch_size for point in law.points if point.reached == point.seeds]
     more = LEAST_SIZES - len(known)
     sizes = [size for size in (4 * max(known), min(known) // 4) if size] if known else []
     such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
     return (
-        f"for B_noise measure {more} more batch size{'' if more == 1 else 's'}{such}, at one num_envs and horizon, with"
+        f"for B_noise measure {counted(more, 'more batch size')}{such}, at one num_envs and horizon, with"
         f" {learning_cost.LEAST_SEEDS} seeds each that reach the target"
     )

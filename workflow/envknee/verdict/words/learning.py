@@ -6,13 +6,13 @@ from envknee.study.model import Decide
 from envknee.verdict.learning_cost import LEAST_SEEDS
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import Decision
-from envknee.verdict.schema.learning import LearningPoint, Saving
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Saving
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent
 
 
 def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
-    """Return what a reader must know beside the verdict, a sentence each."""
+    """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in points if point.seeds]
     few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
@@ -63,7 +63,7 @@ def learning_statement(
     if not savings:
         return f"undecided up to {largest}: no doubling to compare; {share}"
     shown = next((saving for saving in savings if saving.num_envs == decision.threshold), savings[-1])
-    evidence = f"{shown.seeds} seed{'' if shown.seeds == 1 else 's'}, cut-off {settings.delta_learning:.0%}"
+    evidence = f"{counted(shown.seeds, 'seed')}, cut-off {settings.delta_learning:.0%}"
     if decision.state == "reached":
         assert shown.saving_upper_one_sided is not None
         bound = _saves(shown.saving_upper_one_sided, "at most ", "at least ")
@@ -82,12 +82,31 @@ def learning_statement(
     elif decision.more_repeats is None:
         why = "over 200 seeds of each point would be needed to decide"
     else:
-        more = decision.more_repeats
-        why = f"about {more} more seed{'' if more == 1 else 's'} of each point would decide"
+        why = f"about {counted(decision.more_repeats, 'more seed')} of each point would decide"
     ends = ""
     if shown.saving_lower is not None and shown.saving_upper is not None:
         ends = f"{settings.confidence:.0%} interval {percent(shown.saving_lower)} to {percent(shown.saving_upper)}, "
     return f"undecided up to {largest}: {last} ({ends}{evidence}); {why}; {share}"
+
+
+def saving_evidence(limit: LearningLimit) -> list[str]:
+    """Return the saving of the deciding doubling, or else of the last one, with its bound, in a few words."""
+    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), None)
+    saving = saving or (limit.savings[-1] if limit.savings else None)
+    if saving is None or saving.saving is None:
+        return []
+    most, lower, upper = saving.saving_upper_one_sided, saving.saving_lower, saving.saving_upper
+    bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
+    if limit.state == "reached" and most is not None:
+        bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
+    elif limit.state == "still pays" and limit.still_saves is not None:
+        bound = f"at least {percent(limit.still_saves)}, "
+    said = (
+        f"saves {percent(saving.saving)} of the time"
+        if saving.saving >= 0.0
+        else f"takes {percent(-saving.saving)} longer"
+    )
+    return [f"doubling {saving.num_envs:,} {said} ({bound}{counted(saving.seeds, 'seed')}; cut-off {limit.delta:.0%})"]
 
 
 def _saves(saving: float | None, most: str = "", least: str = "") -> str:

@@ -10,11 +10,11 @@ from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed, shown_batch, times
 
 FAR_BEYOND = 4.0
-"""A largest num_envs this many times the largest measured one is called an extrapolation."""
+"""From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
 
 
 def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall]) -> list[str]:
-    """Return what a reader must know beside the model, a sentence each."""
+    """Return notes on the model, a sentence each."""
     notes = []
     horizons = {sample.horizon for sample in measured}
     if 2 not in fit.columns:
@@ -86,5 +86,5 @@ def _ends(wall: MemoryWall) -> str:
 
 
 def at_point(horizon: int, batch_size: int | None) -> str:
-    """Return ` at horizon 16, batch 128`, to stand behind "environments fit"."""
+    """Return ` at horizon 16, batch 128`, for use after "environments fit"."""
     return f" at horizon {horizon}, {shown_batch(batch_size)}"

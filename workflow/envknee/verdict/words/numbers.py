@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def shown_batch(batch_size: int | None) -> str:
-    """Return `batch 128`, or `library batch` where the batch follows num_envs."""
+    """Return `batch 128`, or `library batch` for the library's own."""
     return "library batch" if batch_size is None else f"batch {batch_size:,}"
 
 
@@ -13,11 +13,16 @@ def listed(sizes: Iterable[int]) -> str:
     return ", ".join(f"{size:,}" for size in sizes)
 
 
+def counted(count: int, word: str) -> str:
+    """Return `1 seed` or `3 seeds`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def percent(share: float, decimals: int = 1) -> str:
-    """Return `12.3%`, or `over 1,000%` where more digits would say nothing."""
+    """Return `12.3%`, or `over 1,000%`, which needs no more digits."""
     return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
 
 
 def times(factor: float) -> str:
-    """Return `about 12 times`, or `over 1,000 times` where more digits would claim to know."""
+    """Return `about 12 times`, or `over 1,000 times`, which needs no more digits."""
     return "over 1,000 times" if factor > 1000.0 else f"about {factor:,.0f} times"

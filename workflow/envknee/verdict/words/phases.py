@@ -15,7 +15,7 @@ LEAST_SIZES = 3
 def phase_notes(
     by_size: Mapping[int, Sequence[Record]], points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]
 ) -> list[str]:
-    """Return what a reader must know beside the laws, a sentence each."""
+    """Return notes on the laws, a sentence each."""
     notes = []
     timed = sum(record.outcome.status == "ok" for records in by_size.values() for record in records)
     repeats = sum(point.repeats for point in points)
@@ -42,7 +42,7 @@ def phase_statement(
     wait: PhaseLaw | None,
     ranks: Ranks,
 ) -> str:
-    """Return which phase sets the knee, in one sentence."""
+    """Return the phase that sets the knee, in one sentence."""
     if not laws:
         sizes = listed(point.num_envs for point in points)
         return f"{_measured(points[-1], ranks)}; a law needs {LEAST_SIZES} different num_envs, and phases are known at {sizes}"
@@ -81,5 +81,5 @@ def _with_interval(value: float | None, lower: float | None, upper: float | None
 
 
 def _certain(share: float) -> str:
-    """Return `73% certain`, and never more than the number of draws can tell."""
+    """Return `73% certain`, or at most `over 99% certain`: there are not enough draws for more."""
     return "over 99% certain" if share > 0.99 else f"{share:.0%} certain"

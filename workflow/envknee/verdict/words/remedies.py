@@ -12,7 +12,7 @@ from envknee.verdict.words.numbers import listed
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
-    """Return what one arm buys beside the baseline, in one sentence."""
+    """Return the comparison of one arm with the baseline, in one sentence."""
     parts = []
     if remedy.fits is not None and base is not None:
         far = ", far beyond what was measured" if remedy.extrapolated else ""
@@ -22,7 +22,7 @@ def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     else:
         parts.append("how many environments fit is not known")
     if remedy.shown_at is not None:
-        parts.append(_trials_show(remedy))
+        parts.append(trials_show(remedy))
     if remedy.fps is not None:
         parts.append(f"{change(remedy.fps)} FPS at {remedy.at_num_envs:,} environments")
     else:
@@ -32,7 +32,7 @@ def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     return f"{remedy.arm} ({', '.join(remedy.differs_in) or 'the same settings'}): {'; '.join(parts)}"
 
 
-def _trials_show(remedy: Remedy) -> str:
+def trials_show(remedy: Remedy) -> str:
     """Return `64 fit where the baseline ran out of memory`, or the other way round."""
     if remedy.room == "more":
         return f"{remedy.shown_at:,} fit where the baseline ran out of memory"
@@ -57,14 +57,14 @@ def _ends(change: Change, shown: Callable[[float], str]) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a setting's value as it stands in a study file."""
+    """Return a setting's value as in a study file."""
     return "its default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def remedies_advice(
     name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | None, remedies: Sequence[Remedy]
 ) -> str:
-    """Return what to do, first what leaves the task as it is."""
+    """Return what to do, first the remedies that leave the task unchanged."""
     where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
     if wall is None or wall.largest_num_envs is None:
         first = f"{where}how many environments fit with {name} is not known at {series}."
@@ -96,12 +96,12 @@ def remedies_advice(
 
 
 def _named(group: Sequence[Remedy]) -> str:
-    """Return remedies with how many times as many environments fit, and their FPS where a change is shown."""
+    """Return remedies with the multiple of environments that fit, and with FPS if a change is shown."""
     words = []
     for remedy in group:
         parts = []
         if remedy.shown_at is not None:
-            parts.append(_trials_show(remedy))
+            parts.append(trials_show(remedy))
         if remedy.fits is not None:
             unsure = ", no interval" if remedy.fits.lower is None and remedy.fits.upper is None else ""
             parts.append(f"{1 + remedy.fits.value:,.2f} times as many{unsure}")

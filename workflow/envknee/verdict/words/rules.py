@@ -6,7 +6,7 @@ from envknee.verdict.schema.rules import RuleLimit
 
 
 def rule_statement(rule: RuleLimit) -> str:
-    """Return which limit a rule meets, and where."""
+    """Return the limit of a rule in a sentence or two."""
     soonest = next((point for point in rule.points if point.num_envs == rule.soonest_num_envs), None)
     if soonest is None or soonest.seconds_to_target is None:
         reached = sum(point.reached for point in rule.points)

@@ -2,14 +2,15 @@
 
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.words.numbers import counted
 
 
 def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
     """Return `8,192 envs`, `still pays at 16,384 envs` or `undecided up to 16,384 envs (3 more repeats)`.
 
     Args:
-        limit: of one series
-        of_each: what num_envs counts, such as `envs per GPU`
+        limit: the limit of one series
+        of_each: the unit of num_envs, such as `envs per GPU`
     """
     if limit.threshold_num_envs is not None:
         return f"{limit.threshold_num_envs:,} {of_each}"
@@ -22,7 +23,7 @@ def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
 
 
 def what_decides(limit: ThroughputLimit | LearningLimit) -> str:
-    """Return `3 more repeats`, or what else an undecided limit lacks; nothing without a doubling."""
+    """Return `3 more repeats`, or what else an undecided limit lacks; "" without a doubling."""
     is_learning = isinstance(limit, LearningLimit)
     if not (limit.savings if is_learning else limit.gains):
         return ""
@@ -31,4 +32,4 @@ def what_decides(limit: ThroughputLimit | LearningLimit) -> str:
     more, what = (limit.more_seeds, "seed") if is_learning else (limit.more_repeats, "repeat")
     if more is None:
         return "too few seeds arrived" if is_learning and not limit.savings[-1].decides else "too near the cut-off"
-    return f"{more} more {what}{'' if more == 1 else 's'}"
+    return counted(more, f"more {what}")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from envknee.study.model import Decide
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
-from envknee.verdict.schema.throughput import InfeasiblePoint
+from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent
 
 
 def throughput_notes(
@@ -19,7 +19,7 @@ def throughput_notes(
     ranks: Ranks,
     settings: Decide,
 ) -> list[str]:
-    """Return what a reader must know beside the verdict, a sentence each."""
+    """Return notes on the verdict, a sentence each."""
     notes = []
     single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
     few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
@@ -100,13 +100,31 @@ def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision,
     return f"undecided up to {largest}: {last} ({ends}{evidence}); {what_would_decide(decision.more_repeats, bool(shown.contrast.blocks))}"
 
 
+def gain_evidence(limit: ThroughputLimit) -> list[str]:
+    """Return the gain of the deciding doubling, or else of the last one, with its bound, in a few words."""
+    if not limit.gains:
+        return []
+    gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
+    if limit.state == "reached":
+        bound = "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}, "
+    elif limit.state == "still pays":
+        bound = "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}, "
+    elif gain.gain_lower is None or gain.gain_upper is None:
+        bound = ""
+    else:
+        bound = f"{percent(gain.gain_lower)} to {percent(gain.gain_upper)}, "
+    return [
+        f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({bound}{repeats(gain.repeats)}; cut-off {limit.delta:.0%})"
+    ]
+
+
 def what_would_decide(more_repeats: int | None, same_machine: bool = True) -> str:
     """Return how many more repeats would decide, or what else would."""
     if not same_machine:
         return "measure both ends of each doubling on the same machine"
     if more_repeats is None:
         return "over 200 repeats of each point would be needed to decide"
-    return f"about {more_repeats} more repeat{'' if more_repeats == 1 else 's'} of each point would decide"
+    return f"about {counted(more_repeats, 'more repeat')} of each point would decide"
 
 
 def repeats(count: int) -> str:

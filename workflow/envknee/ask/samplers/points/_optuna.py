@@ -1,4 +1,4 @@
-"""What Optuna proposes, from a study rebuilt in memory for each request, every attempt with a seed of its own."""
+"""Optuna's proposals. Its study is rebuilt in memory for each request, and each attempt has a seed of its own."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -21,27 +21,27 @@ STARTUP_POINTS = 8
 
 
 def startup_points(study: Study, sweep: Sweep) -> int:
-    """Return how many results a proposer waits for, asking in Sobol order meanwhile: 8, or half the points if fewer."""
+    """Return the number of results before Optuna's first proposal: 8, or half the points if fewer. Until then Sobol's order counts."""
     return min(STARTUP_POINTS, max(1, space.points_asked(sweep, study.world_sizes) // 2))
 
 
 @dataclass(frozen=True)
 class Proposer:
-    """One of Optuna's samplers, behind a Sobol start."""
+    """One of Optuna's samplers, after a Sobol start."""
 
     name: str
-    """As in studies; part of the seeds."""
+    """The sampler's name in studies; part of its seeds."""
     make: "Callable[[int, int], BaseSampler]"
-    """From a seed and the number of start-up trials."""
+    """Makes Optuna's sampler from a seed and the number of start-up trials."""
     attempts: int
-    """Proposals per request before giving up."""
+    """Most proposals per request."""
     around: Callable[[], AbstractContextManager[object]] = nullcontext
-    """What proposing is wrapped in."""
+    """Context manager around the proposals."""
 
     def new_point(self, question: Question) -> Point:
-        """Return a point that was not asked yet: from the Sobol order, then one that Optuna proposes."""
+        """Return a new point: first from the Sobol order, then one that Optuna proposes."""
         new = question.new(sobol.order(question.study, question.slot.kind))
-        # A refused trial tells nothing new: ask for one only when nothing else is left.
+        # A refused trial tells nothing new, so it comes last.
         new = [point for point in new if question.memory.refusal(point) is None] or new
         results = sum(request.number in question.records for request in question.requests)
         startup = startup_points(question.study, question.sweep)
@@ -59,12 +59,12 @@ class Proposer:
         startup: int,
         *seed_key: int | str,
     ) -> Point | None:
-        """Return the first proposal that is allowed, or None after too many that are not.
+        """Return the first proposal in `allowed`, or None after `attempts` others.
 
-        Each axis is given as the rank in its ascending values: for doublings, the exponent. A proposal that is not
-        allowed stays in the rebuilt study as running, so that the next attempt looks elsewhere.
+        Optuna sees each axis as ranks of its ascending values: for doublings, exponents. A proposal that is not allowed stays in
+        the rebuilt study as running, so that the next attempt looks elsewhere.
         """
-        import optuna  # 0.3 s, and torch for gp: only where one of them picks the points
+        import optuna  # takes 0.3 s, and gp imports torch
         from optuna.distributions import BaseDistribution, IntDistribution
         from optuna.trial import TrialState, create_trial
 
@@ -85,7 +85,7 @@ class Proposer:
                 )
             history.add_trial(trial)
         with warnings.catch_warnings(), self.around():
-            warnings.simplefilter("ignore")  # that features are experimental: the version is pinned
+            warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
             for attempt in range(self.attempts):
                 history.sampler = self.make(derived_seed(*seed_key, self.name, attempt), startup)
                 chosen = history.ask(ranks).params

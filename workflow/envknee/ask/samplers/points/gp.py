@@ -16,8 +16,8 @@ def _make(seed: int, startup: int) -> "BaseSampler":
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Limit NumPy's, SciPy's and torch's threads to one: many small steps then take a fifth of the time, or less."""
-    import torch  # noqa: F401  # only what is loaded can be limited
+    """Limit NumPy, SciPy and torch to one thread: many small steps then take at most a fifth of the time."""
+    import torch  # noqa: F401  # only a loaded library can be limited
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(limits=1)

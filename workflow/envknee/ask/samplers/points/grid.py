@@ -1,19 +1,11 @@
 """Every legal point, in a shuffled order that all arms share."""
 
-from envknee.ask.question import Question
 from envknee.study import designs, space
 from envknee.study.model import Study
 from envknee.study.rules import Kind
 from envknee.study.space import Point
 
 
-def new_point(question: Question) -> Point:
-    """Return the first point of the order that was not asked yet."""
-    return question.new(order(question.study, question.slot.kind))[0]
-
-
-def order(study: Study, kind: Kind) -> list[Point]:
-    """Return all legal points of one kind in the order in which they are asked."""
-    sweep = study.sweep(kind)
-    assert sweep is not None, "the plan has trials only of kinds that the study has"
-    return designs.shuffled(space.legal_points(sweep, study.world_sizes), study.seed, "grid", kind)
+def order(study: Study, kind: Kind, sampler: str = "grid") -> list[Point]:
+    """Return all legal points of one kind in the order in which they are measured."""
+    return designs.shuffled(space.legal_points(study.section(kind), study.world_sizes), study.seed, sampler, kind)

@@ -3,7 +3,6 @@
 import functools
 import math
 
-from envknee.ask.question import Question
 from envknee.study import designs, space
 from envknee.study.model import Study
 from envknee.study.rules import Kind
@@ -12,32 +11,26 @@ from envknee.study.space import Point
 MAX_DRAWS_LOG2 = 16
 
 
-def new_point(question: Question) -> Point:
-    """Return the first point of the order that was not asked yet."""
-    return question.new(order(question.study, question.slot.kind))[0]
-
-
 def order(study: Study, kind: Kind) -> list[Point]:
     """Return all legal points of one kind in Sobol order."""
-    sweep = study.sweep(kind)
-    assert sweep is not None, "the plan has trials only of kinds that the study has"
+    sweep = study.section(kind)
     points = space.legal_points(sweep, study.world_sizes)
     axes = space.axes(sweep)
     ranks = _ranks(tuple(len(axis) for axis in axes), designs.derived_seed(study.seed, "sobol", kind))
     spread = [Point(axes[0][envs], axes[1][horizon], axes[2][batch]) for envs, horizon, batch in ranks]
     legal = set(points)
-    # Sobol comes by nearly every cell; those that it missed follow in a shuffle.
+    # The sequence visits nearly every cell; the others follow in a shuffled order.
     rest = designs.shuffled(points, study.seed, "rest", kind)
     return list(dict.fromkeys([*(point for point in spread if point in legal), *rest]))
 
 
 @functools.lru_cache(maxsize=8)
 def _ranks(lengths: tuple[int, ...], seed: int) -> tuple[tuple[int, ...], ...]:
-    """Return the cells of a grid of these lengths in the order in which a scrambled Sobol sequence first comes by."""
+    """Return the cells of a grid of these lengths in the order in which a scrambled Sobol sequence first visits them."""
     free = [axis for axis, length in enumerate(lengths) if length > 1]
     if not free:
         return ((0,) * len(lengths),)
-    from scipy.stats import qmc  # 0.7 s that a grid should not pay
+    from scipy.stats import qmc  # takes 0.7 s, which other designs do not need
 
     draws_log2 = min(MAX_DRAWS_LOG2, (8 * math.prod(lengths)).bit_length())
     draws = qmc.Sobol(len(free), scramble=True, rng=seed).random_base2(draws_log2)

@@ -1,8 +1,8 @@
-"""Only the trials that decide the verdict, most telling first.
+"""Only the trials that decide the verdict, the most informative first.
 
-Each series (horizon, batch_size) is searched for its threshold, one after the other (`envknee.ask.search`); a later series starts where
-the one before ended. The doubling that is named then gets fresh repeats of both ends, from which its gain is told. Points beyond the
-threshold are never run, and the verdict says nothing about them.
+Series (horizon, batch_size) are searched for their thresholds one after the other (`envknee.ask.search`). A later series starts
+where the one before ended. Fresh repeats of both ends of the doubling found then give its gain. Points beyond the threshold are
+never run, and the verdict says nothing about them.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from envknee.verdict import learning_trials, throughput
 from envknee.verdict.words.numbers import shown_batch
 
 CLOSE = 1.05
-"""A num_envs that fits and one that does not, this factor apart, pin the memory wall."""
+"""The memory limit is known well enough when a num_envs that fits and one that does not are at most this factor apart."""
 
 
 def choose(question: Question) -> Choice:
-    """Return the next trial, or why none is needed any more."""
+    """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
     rule = rule_of(question.slot.kind, sweep.adaptive, sweep.repeats)
     predict = law if question.slot.kind == "throughput" else None
@@ -69,9 +69,9 @@ def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[
 
 
 def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
-    """Return a point between the largest that fitted and the smallest that did not, to pin the memory wall.
+    """Return a point between the largest num_envs that fitted and the smallest that did not; None if none is needed.
 
-    The first two stand 5% to either side of where the memory model sees the wall; others halve what is left.
+    The first two lie 5% below and above the limit that the memory model predicts; others halve the rest.
     """
     sweep, records, memory = question.sweep, question.records, question.memory
     axis = set(space.axes(sweep)[0])
@@ -90,7 +90,7 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
         predicted = memory.prediction(Point(fitted, *series))
         if predicted is not None and (wall := predicted.largest_num_envs) is not None:
             wanted = [int(0.95 * wall), int(1.05 * wall), *wanted]
-        step = min(axis)  # whole warps, and what divides the smallest rollout
+        step = min(axis)  # multiples of it are whole warps and divide into the listed batches
         for size in (place // step * step for place in wanted):
             probe = Point(size, *series)
             asked_for = any(request.num_envs == size for request in of_series)
@@ -100,7 +100,7 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
 
 
 def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
-    """Return the points below the first that ran out of memory, or that cannot fit by what is known."""
+    """Return the points that may fit: below the first that ran out of memory, and not refused."""
     records, memory = question.records, question.memory
     failed = [r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "oom"]
     return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
