@@ -248,7 +248,10 @@ def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
 
 
 def can_share(arm: Arm) -> bool:
-    """Tell whether one process for each rank can measure several trials of an arm: it needs one machine, and to collect and learn in turns."""
+    """Tell whether one process for each rank can measure several trials of an arm.
+
+    All must be on one machine, and collect and learn in turns.
+    """
     together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
     return together and arm.strategy == "in_turns"
 

@@ -95,7 +95,8 @@ class Rollouts:
         device: Any = self._env.device
         with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             # As the environment really gives them, which the collector has reset: Isaac Lab's space says float32 of lean frames, too.
-            groups = {group: torch.zeros_like(self._env.unwrapped.obs_buf[group]) for group in self._groups}
+            given: Any = self._env.unwrapped.obs_buf
+            groups = {group: torch.zeros_like(given[group]) for group in self._groups}
             example: Any = policy(self._env.fake_tensordict().update(groups))
         step = make_room(example.exclude(*(("next", group) for group in self._groups)))
         for _ in range(self._kept * self._horizon):
