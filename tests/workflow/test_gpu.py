@@ -1,5 +1,6 @@
 """What only a GPU can show: `make gpu-test`. Elsewhere every test is skipped."""
 
+import json
 import subprocess
 import sys
 import time
@@ -288,6 +289,18 @@ def test_trials_side_by_side_are_on_different_gpus(tmp_path):
     records = [load_record(trial) for trial in trials]
     devices = [record.outcome.environment.device.uuid for record in records if record.outcome.environment]
     assert len(set(devices)) == 2
+
+
+@two_gpus
+def test_what_neighbours_cost_is_measured_on_a_gpu_for_each(workspace):
+    study = workspace.study(learning=None, arms={"lean": {"gpus": 1, "observations": "lean"}})
+    arguments = ["--num-envs", "64", "128", "--horizon", "8", "--rounds", "2", "--output", "beside"]
+    result = workspace.module("neighbours", str(study), *arguments, timeout_s=600)
+    assert result.returncode == 0, result.stdout
+    kept = json.loads((workspace.folder / "beside/neighbours.json").read_text(encoding="utf-8"))
+    assert {(point["num_envs"], point["blocks"]) for point in kept["measured"]} == {
+        (n, b) for n in (64, 128) for b in (1, 2)
+    }
 
 
 @two_gpus

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -80,7 +81,12 @@ def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGr
         graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
             function()
-        finally:
-            graph.capture_end()
+        except BaseException:
+            with suppress(
+                RuntimeError
+            ):  # which says only that the capture failed, and not why: memory may have run out
+                graph.capture_end()
+            raise
+        graph.capture_end()
     torch.cuda.current_stream().wait_stream(stream)
     return graph
