@@ -57,6 +57,11 @@ class OneCompiles:
         else:
             self._lock = lock
 
+    @property
+    def is_compiling(self) -> bool:
+        """Whether this process is the one that compiles."""
+        return self._lock is not None
+
     def done(self) -> None:
         """Note that the kernels are compiled, so that others go on. Calling it again does nothing."""
         if self._lock is not None:

@@ -38,6 +38,7 @@ from envknee.run.kernel_cache import OneCompiles, key_of
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
+from envknee.tasks.kernels import compile_side_by_side
 from envknee.trainers.common import determinism
 
 LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
@@ -83,6 +84,8 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         meter.begin("kernels")
         if this.rank == 0:  # one wait is enough: ranks meet in their first step
             kernels.wait()
+            if kernels.is_compiling:
+                compile_side_by_side(config.env, device)
         trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
@@ -206,6 +209,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
     return {
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
+        "enable_backward": False,
         "task": [request.task_id, request.asset, request.overrides],
         **({} if request.asset_root is None else {"asset_root": request.asset_root}),
         **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),

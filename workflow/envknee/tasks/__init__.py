@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import warp
 
 from envknee.measure.meter import Meter
 from envknee.measure.phases import Timeline
@@ -17,6 +18,10 @@ from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics
+
+# As `isaaclab train` does, before modules of kernels are imported (isaaclab/programs.py of Isaac Lab 3.0.0): nothing here differentiates a
+# simulation, and without gradients kernels compile in two thirds of the time.
+warp.config.enable_backward = False
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
 """The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""

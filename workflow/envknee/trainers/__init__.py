@@ -51,6 +51,7 @@ def load(name: str) -> Trainer:
         UserError: when its library is not installed.
     """
     try:
+        importlib.import_module("envknee.tasks")  # first: it says how Warp compiles what trainers import
         return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol
     except ModuleNotFoundError as error:
         if (error.name or "envknee").partition(".")[0] == "envknee":

@@ -1,0 +1,57 @@
+"""Newton's and Isaac Lab's kernels, compiled side by side before a first simulation asks Warp for them one by one.
+
+Input: a task's configuration and a device. Output: kernels in Warp's cache. Upstream: Warp 1.17 compiles a module when one of its kernels
+is first launched (`Module.load`), on one core. `warp.force_load` takes several modules at once, on as many threads.
+"""
+
+import importlib
+import os
+from contextlib import suppress
+from typing import Any
+
+import warp
+
+MODULES = (
+    "isaaclab.actuators.actuator_kernels",
+    "isaaclab.sensors.camera.camera",
+    "isaaclab.sensors.kernels",
+    "isaaclab.utils.images",
+    "isaaclab_newton.assets.articulation.kernels",
+    "isaaclab_newton.assets.kernels",
+    "isaaclab_newton.physics.newton_manager",
+    "isaaclab_newton.renderers.newton_warp_renderer",
+    "isaaclab_newton.sim.views.newton_site_frame_view",
+    "mujoco_warp._src.constraint",
+    "mujoco_warp._src.derivative",
+    "mujoco_warp._src.forward",
+    "mujoco_warp._src.io",
+    "mujoco_warp._src.passive",
+    "mujoco_warp._src.sensor",
+    "mujoco_warp._src.smooth",
+    "mujoco_warp._src.solver",
+    "mujoco_warp._src.support",
+    "newton._src.geometry.bvh",
+    "newton._src.sim.articulation",
+    "newton._src.utils.selection",
+)
+"""What a camera task on Newton's MuJoCo solver loads (Isaac Lab 3.0.0, Newton 1.6.1). Modules are not here whose kernels are made while
+the simulation is: nobody knows before what those will be. One that another version lacks is left out."""
+
+BLOCK_DIM = {"cpu": 1, "cuda": 256}
+"""Threads of a block where a launch says nothing else. A module is compiled for each."""
+
+MOST_THREADS = 16
+"""Each takes some hundred MB of memory."""
+
+
+def compile_side_by_side(env_cfg: Any, device: str) -> None:
+    """Compile what an environment on Newton needs, on all cores; with another physics engine nothing is done."""
+    if not type(env_cfg.sim.physics).__module__.startswith("isaaclab_newton"):
+        return
+    modules = []
+    for name in MODULES:
+        with suppress(ImportError):
+            importlib.import_module(name)
+            modules.append(warp.get_module(name))
+    threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    warp.force_load(device, modules, BLOCK_DIM[device.partition(":")[0]], threads)
