@@ -27,7 +27,7 @@ import psutil
 import yaml
 from envknee.after.replay import verify
 from envknee.record.schema import Cost, Outcome
-from envknee.study.errors import run_command
+from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model, sha256_of
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
@@ -186,8 +186,17 @@ class Drill:
                 if done == kills // 2:
                     sweep.wait(ENDS_S)
                     sweep = self.start()
-                    sweep.wait(ENDS_S)  # from here on there are verdicts to make, and runs to publish
+                    # From here on there are verdicts to make, and runs to publish.
+                    if status := sweep.wait(ENDS_S):
+                        raise UserError(
+                            f"a sweep that nothing disturbed ended with status {status}, and 0 was expected. Mend that first:\n"
+                            f"{self.said()}"
+                        )
         sweep.wait(ENDS_S)
+
+    def said(self) -> str:
+        """Return what sweeps printed last."""
+        return (self.folder / "sweep.log").read_text(errors="replace")[-2000:]
 
     def planned(self) -> list[int]:
         """Return the numbers of all trials."""
@@ -249,7 +258,7 @@ def main() -> int:
             drill.clear()
         lost = sum(not drill.results.trial(number).record.exists() for number in drill.planned())
         if status:
-            say((drill.folder / "sweep.log").read_text(errors="replace")[-2000:])
+            say(drill.said())
         requests, findings = verify(drill.results)
         wrong = [] if lost else drill.wrong_durations()
         say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in (*KINDS, SHELL)))

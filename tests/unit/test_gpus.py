@@ -82,6 +82,15 @@ def test_what_another_user_put_where_a_lock_belongs_is_told_and_not_waited_for(t
         pass
 
 
+def test_a_folder_for_locks_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path / "none"))
+    with (
+        pytest.raises(UserError, match=r"ENVKNEE_LOCKS=.*/none: expected a folder .* Make it"),
+        gpus.reserved(1, UUIDS),
+    ):
+        pass
+
+
 def test_every_user_finds_the_same_locks_wherever_temporary_files_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """A lock is opened and never written to: one user's is another's, too."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -191,6 +191,11 @@ def _open_lock(path: Path) -> int:
     Raises:
         UserError: when the path is no plain file, or cannot be opened. (Waiting for it would never end.)
     """
+    if not path.parent.is_dir():
+        raise UserError(
+            f"{OTHER_LOCKS}={path.parent}: expected a folder that all users of this machine may write to, and there is none."
+            " Make it, or take the variable away"
+        )
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     before = os.umask(0)  # each user must be able to open it
     try:
