@@ -103,7 +103,7 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
 
 def trial_processes(folder: Path) -> list[int]:
     """Return the processes that measure a trial below `folder`."""
-    found = []
+    pids = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
@@ -112,8 +112,8 @@ def trial_processes(folder: Path) -> list[int]:
             except OSError:
                 continue  # it has ended meanwhile
             if "envknee.run.process" in words and inside:
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids
 
 
 @pytest.fixture

@@ -29,14 +29,14 @@ class TensorBoard:
         Path("logs/run").mkdir(parents=True)
         self.writer = EventFileWriter("logs/whole" if given.breaks == "torn" else "logs/run", flush_secs=1)
 
-    def write(self, number: int, told: dict[str, float]) -> None:
+    def write(self, number: int, values: dict[str, float]) -> None:
         names = {
             "fps": "Perf/total_fps",
             "collect": "Perf/collection time",
             "learn": "Perf/learning_time",
             "reward": "Train/mean_reward",
         }
-        for name, value in told.items():
+        for name, value in values.items():
             summary = self.summary(value=[self.summary.Value(tag=names.get(name, f"Loss/{name}"), simple_value=value)])
             self.writer.add_event(self.event(wall_time=time.time(), step=number, summary=summary))
         self.writer.flush()
@@ -52,22 +52,22 @@ class TensorBoard:
                 log.write(new[-20:])
 
 
-def printed(number: int, told: dict[str, float]) -> None:
-    print(f"\r iteration {number}/{given.iterations}: {told['fps']:,.1f} steps/s")
-    print(f"   mean reward {told['reward']:.3f}, value loss {told['value']}")
+def printed(number: int, values: dict[str, float]) -> None:
+    print(f"\r iteration {number}/{given.iterations}: {values['fps']:,.1f} steps/s")
+    print(f"   mean reward {values['reward']:.3f}, value loss {values['value']}")
 
 
-def as_json(number: int, told: dict[str, float]) -> None:
+def as_json(number: int, values: dict[str, float]) -> None:
     with Path("log.jsonl").open("a") as file:
-        file.write(json.dumps({"step": number * given.envs * given.steps, "time": time.time(), "train": told}) + "\n")
+        file.write(json.dumps({"step": number * given.envs * given.steps, "time": time.time(), "train": values}) + "\n")
 
 
-def as_csv(number: int, told: dict[str, float]) -> None:
+def as_csv(number: int, values: dict[str, float]) -> None:
     is_new = not Path("log.csv").exists()
     with Path("log.csv").open("a") as file:
         if is_new:
-            file.write(",".join(["step", "time", *told]) + "\n")
-        file.write(",".join(map(str, [number, time.time(), *told.values()])) + "\n")
+            file.write(",".join(["step", "time", *values]) + "\n")
+        file.write(",".join(map(str, [number, time.time(), *values.values()])) + "\n")
 
 
 if given.breaks == "garbage":
@@ -103,8 +103,12 @@ for number in range(1, given.iterations + 1):
             "PhysX error: the application needs to increase PxGpuDynamicsMemoryConfig::collisionStackSize to 12345",
             flush=True,
         )
-    told = {"fps": 10 * fps if given.breaks == "lie" else fps, "collect": 0.7 * iteration_s, "learn": 0.3 * iteration_s}
-    write(number, told | {"reward": 0.5 * number, "value": value})
+    values = {
+        "fps": 10 * fps if given.breaks == "lie" else fps,
+        "collect": 0.7 * iteration_s,
+        "learn": 0.3 * iteration_s,
+    }
+    write(number, values | {"reward": 0.5 * number, "value": value})
     if given.breaks == "leak":  # well apart from the rows before and after it, so that each is seen with its own memory
         time.sleep(0.6)
         kept.append(b"x" * 12_000_000)  # touched, so that it is resident

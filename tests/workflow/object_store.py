@@ -90,7 +90,7 @@ class ObjectStore:
         """Return all that is in the bucket, by key."""
         client = self.client()
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        keys = [found["Key"] for page in pages for found in page.get("Contents", ())]
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys if key != "ready"}
 
 

@@ -34,9 +34,9 @@ def _shared_fixtures(item: pytest.Item) -> list[str]:
     known: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  pytest has no public name for it
     last = {name: definitions[-1] for name, definitions in known.items() if definitions}
     return [
-        f"{found.baseid.replace(':', '.')}.{name}"
-        for name, found in last.items()
-        if found.scope != "function" and found.baseid
+        f"{definition.baseid.replace(':', '.')}.{name}"
+        for name, definition in last.items()
+        if definition.scope != "function" and definition.baseid
     ]
 
 

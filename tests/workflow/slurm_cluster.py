@@ -227,14 +227,14 @@ class Cluster:
 
     def processes(self) -> list[psutil.Process]:
         """Return the steps of jobs that still run."""
-        found = []
+        lines = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if process.environ().get("SLURM_CONF") == self.environment["SLURM_CONF"] and process.environ().get(
                     "SLURM_JOB_ID"
                 ):
-                    found.append(process)
-        return found
+                    lines.append(process)
+        return lines
 
     def _kill(self, *names: str) -> None:
         killed = []

@@ -117,9 +117,9 @@ def train(algorithm: Any, iterations: int = 3, seed: int = 1) -> Trained:
     Seeded once: after the first update the random numbers, too, have to be where a stock update leaves them.
     """
     device, num_envs = algorithm.device, algorithm.storage.num_envs
-    found = Trained(algorithm)
+    trained = Trained(algorithm)
     note = algorithm.optimizer.register_step_pre_hook(
-        lambda optimizer, args, kwargs: found.learning_rates.append(optimizer.param_groups[0]["lr"])
+        lambda optimizer, args, kwargs: trained.learning_rates.append(optimizer.param_groups[0]["lr"])
     )
     torch.manual_seed(seed)
     algorithm.train_mode()
@@ -133,33 +133,35 @@ def train(algorithm: Any, iterations: int = 3, seed: int = 1) -> Trained:
                 observations = observe(num_envs, device)
                 algorithm.process_env_step(observations, rewards, dones, {"time_outs": dones & (rewards > 0)})
             algorithm.compute_returns(observations)
-        found.losses.append(algorithm.update())
-        found.action_stds.append(algorithm.get_policy().output_std.mean().item())
+        trained.losses.append(algorithm.update())
+        trained.action_stds.append(algorithm.get_policy().output_std.mean().item())
     note.remove()
-    found.random_state = [torch.get_rng_state()]
+    trained.random_state = [torch.get_rng_state()]
     if torch.device(device).type == "cuda":
-        found.random_state.append(torch.cuda.get_rng_state(device))
-    return found
+        trained.random_state.append(torch.cuda.get_rng_state(device))
+    return trained
 
 
-def tensors_of(found: Trained) -> list[torch.Tensor]:
+def tensors_of(trained: Trained) -> list[torch.Tensor]:
     """Return parameters, buffers and the optimizer's state."""
-    algorithm = found.algorithm
+    algorithm = trained.algorithm
     state = [value for kept in algorithm.optimizer.state.values() for value in kept.values()]
     kept = [*algorithm.actor.state_dict().values(), *algorithm.critic.state_dict().values(), *state]
     return [torch.as_tensor(value).detach().double().cpu() for value in kept]
 
 
-def assert_same(found: Trained, expected: Trained, tolerance: float = 1e-10) -> None:
-    for one, other in zip(tensors_of(found), tensors_of(expected), strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-    for one, other in zip(found.losses, expected.losses, strict=True):
-        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
-    assert found.learning_rates == expected.learning_rates  # steps of a factor 1.5: nothing is rounded
-    assert found.algorithm.learning_rate == expected.algorithm.learning_rate
-    assert found.action_stds == pytest.approx(expected.action_stds, rel=max(tolerance, 1e-6))  # a float32 mean
-    assert all(torch.equal(one, other) for one, other in zip(found.random_state, expected.random_state, strict=True))
-    assert found.algorithm.storage.step == 0  # ready for the next rollout
+def assert_same(trained: Trained, expected: Trained, tolerance: float = 1e-10) -> None:
+    for left, right in zip(tensors_of(trained), tensors_of(expected), strict=True):
+        torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance)
+    for left, right in zip(trained.losses, expected.losses, strict=True):
+        assert left == pytest.approx(right, rel=tolerance, abs=tolerance)
+    assert trained.learning_rates == expected.learning_rates  # steps of a factor 1.5: nothing is rounded
+    assert trained.algorithm.learning_rate == expected.algorithm.learning_rate
+    assert trained.action_stds == pytest.approx(expected.action_stds, rel=max(tolerance, 1e-6))  # a float32 mean
+    assert all(
+        torch.equal(left, right) for left, right in zip(trained.random_state, expected.random_state, strict=True)
+    )
+    assert trained.algorithm.storage.step == 0  # ready for the next rollout
 
 
 def run_out_of_memory(device: str = "cpu") -> None:
@@ -398,8 +400,8 @@ def learn_as_rank(rank: int, rendezvous: str) -> None:
     algorithm.use_micro_batches(3, is_out_of_memory)
     if rank == 1:
         limit_backward(algorithm.actor.mlp[2], 3)
-    found = train(algorithm, seed=rank)
-    assert_same(found, expected)
+    trained = train(algorithm, seed=rank)
+    assert_same(trained, expected)
     assert algorithm.micro_batches == (3, 12)[rank]
     mine = torch.cat([parameter.detach().flatten() for parameter in algorithm.actor.parameters()])
     other = mine.clone()

@@ -24,23 +24,23 @@ def test_a_real_trial_as_isaac_labs_own_benchmark_writes_it(tmp_path):
     result = Workspace(tmp_path).module("bundle", str(study))
     assert result.returncode == 0, result.stdout
     assert result.stdout == f"{study}/trials: bundles of 1 trials written; 0 measured no iteration\n"
-    found = TypeAdapter(TrainingBundle).validate_json(trial.bundle.read_text(encoding="utf-8"), strict=True)
+    bundle = TypeAdapter(TrainingBundle).validate_json(trial.bundle.read_text(encoding="utf-8"), strict=True)
 
-    assert (found.run.config.physics_backend, found.run.config.rendering_backend) == ("newton_mjwarp", "newton")
-    assert found.hardware.gpu_devices == [] and found.resources.devices == {}
-    assert found.resources.cpu_util_pct.mean > 0 and found.resources.ram_gb.mean > 0.2
-    assert found.learning.reward.series_per_iter and found.learning.ep_length.final_raw == 12
-    startup, startup_s = found.runtime.startup_time_s, record.outcome.startup_s
-    assert startup_s is not None and found.extra is not None
+    assert (bundle.run.config.physics_backend, bundle.run.config.rendering_backend) == ("newton_mjwarp", "newton")
+    assert bundle.hardware.gpu_devices == [] and bundle.resources.devices == {}
+    assert bundle.resources.cpu_util_pct.mean > 0 and bundle.resources.ram_gb.mean > 0.2
+    assert bundle.learning.reward.series_per_iter and bundle.learning.ep_length.final_raw == 12
+    startup, startup_s = bundle.runtime.startup_time_s, record.outcome.startup_s
+    assert startup_s is not None and bundle.extra is not None
     assert (startup.env_creation, startup.python_imports) == (startup_s.environment, startup_s.imports)
     assert startup.task_config == startup_s.configuration
-    assert found.extra["startup_first_step_s"] == startup_s.first_step
-    assert found.extra["warmup_iterations"] == 1
-    assert {f"phase_{phase}_s_median" for phase in record.phases_s or {}} <= set(found.extra)
-    assert found.extra["not_measured"] == "resources.gpu_util_pct, resources.gpu_mem_gb"
+    assert bundle.extra["startup_first_step_s"] == startup_s.first_step
+    assert bundle.extra["warmup_iterations"] == 1
+    assert {f"phase_{phase}_s_median" for phase in record.phases_s or {}} <= set(bundle.extra)
+    assert bundle.extra["not_measured"] == "resources.gpu_util_pct, resources.gpu_mem_gb"
 
     recorders = types.SimpleNamespace(_manual_recorders={"VersionInfo": VersionInfoRecorder()})
-    theirs, ours = (dataclasses.asdict(versions) for versions in (capture.capture_versions(recorders), found.versions))
+    theirs, ours = (dataclasses.asdict(versions) for versions in (capture.capture_versions(recorders), bundle.versions))
     noted = {name for name, version in ours.items() if version is not None and not name.startswith("git_")}
     assert {"isaaclab", "newton", "warp", "mjwarp", "torch", "rsl_rl", "numpy", "mujoco"} <= noted
     assert {name: ours[name] for name in noted} == {name: theirs[name] for name in noted}

@@ -89,8 +89,8 @@ def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path:
     assert [row.reward_mean for row in rows] == [0.5, 1.0, 1.5, 2.0, 2.5]
     assert rows[1].losses == {"value": 0.5}
     assert record.memory_peak_gb is not None and 0.005 < record.memory_peak_gb < 2
-    told = '"env_step_s"', '"episodes"', '"action_std"'
-    assert not any(name in trial.metrics.read_text(encoding="utf-8") for name in told), "what is not told is absent"
+    absent = '"env_step_s"', '"episodes"', '"action_std"'
+    assert not any(name in trial.metrics.read_text(encoding="utf-8") for name in absent), "what is not told is absent"
     if log == "print":
         assert record.collect_s is None and record.learn_s is None
     else:
@@ -142,9 +142,9 @@ def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str
     ],
 )
 def test_what_is_no_result_says_why_and_leaves_no_record(breaks: str, words: str, tmp_path: Path):
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         measured(tmp_path, a_request(an_arm(breaks=breaks)))
-    assert words in str(told.value)
+    assert words in str(raised.value)
     assert not (tmp_path / "trials/0000/record.json").exists()
 
 

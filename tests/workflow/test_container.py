@@ -99,13 +99,13 @@ def measured(trial: TrialFolder) -> Record:
 
 @pytest.mark.timeout(1800)
 def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
-    found = apptainer.describe(sif)
-    apptainer.check_fits(sif, found)
-    assert found.sif_sha256 is not None
-    assert found.labels["org.envknee.base"] == "debian:bookworm"
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found.labels["org.envknee.git-commit"])
-    assert re.fullmatch(r"[0-9a-f]{64}", found.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", found.content_sha256)
-    assert apptainer.describe(sif) == found  # as kept beside it
+    image = apptainer.describe(sif)
+    apptainer.check_fits(sif, image)
+    assert image.sif_sha256 is not None
+    assert image.labels["org.envknee.base"] == "debian:bookworm"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", image.labels["org.envknee.git-commit"])
+    assert re.fullmatch(r"[0-9a-f]{64}", image.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", image.content_sha256)
+    assert apptainer.describe(sif) == image  # as kept beside it
     tested = subprocess.run(["apptainer", "test", "--cleanenv", str(sif)], capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stderr
     locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-cpu", "-trainers"))
@@ -294,14 +294,14 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert "secret" not in str(found["variables"])
-    assert found["variables"]["OMP_NUM_THREADS"] == "3" and found["variables"]["SAID"] == 'a,b="$HOME" c'
-    assert found["seen"] == ["readable", "writable"]
-    assert (found["writable"], found["readable"], found["root"]) == (True, False, False)
+    printed = json.loads(done.stdout)
+    assert "secret" not in str(printed["variables"])
+    assert printed["variables"]["OMP_NUM_THREADS"] == "3" and printed["variables"]["SAID"] == 'a,b="$HOME" c'
+    assert printed["seen"] == ["readable", "writable"]
+    assert (printed["writable"], printed["readable"], printed["root"]) == (True, False, False)
     assert (readable / "file").read_text() == "as it was"
-    assert set(found["home"]) <= {".bashrc", ".profile"}  # Debian's own, if any
-    assert (int(found["capabilities"], 16), found["more"]) == (0, "1")
+    assert set(printed["home"]) <= {".bashrc", ".profile"}  # Debian's own, if any
+    assert (int(printed["capabilities"], 16), printed["more"]) == (0, "1")
 
 
 @pytest.mark.timeout(1800)
@@ -549,9 +549,9 @@ def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_sta
 
 
 def digest(path: Path) -> str:
-    found = re.search(r"ubuntu:24\.04@sha256:[0-9a-f]{64}\b", path.read_text())
-    assert found is not None
-    return found[0]
+    pinned = re.search(r"ubuntu:24\.04@sha256:[0-9a-f]{64}\b", path.read_text())
+    assert pinned is not None
+    return pinned[0]
 
 
 def test_both_ways_to_the_cuda_image_start_from_one_digest() -> None:

@@ -21,9 +21,9 @@ def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(workspace: Workspa
     assert result.returncode == 0, result.stdout
     frames = numpy.load(saved, allow_pickle=False)
 
-    def moved(one: str, other: str, camera: str) -> int:
+    def moved(before: str, after: str, camera: str) -> int:
         """Return how many of the 96 x 96 pixels differ: both stacks hold one frame twice, after a reset."""
-        one_frame, other_frame = (frames[f"{name} {camera}"][-3:] for name in (one, other))
+        one_frame, other_frame = (frames[f"{name} {camera}"][-3:] for name in (before, after))
         # Each channel's mean was taken off, and one that differs moves all others a little.
         return int((numpy.abs(one_frame - other_frame).max(axis=0) > 0.15).sum())
 

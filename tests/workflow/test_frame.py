@@ -46,10 +46,10 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
     kept = []
     for step in range(2 * frames + 2):
         images = torch.randint(0, 256, (6, 7, 9, 3), dtype=torch.uint8, generator=random)
-        expected, found = stock(images, normalize), ours(images, normalize)
-        assert found.shape == expected.shape and found.dtype == torch.float32
-        torch.testing.assert_close(found, expected, rtol=0, atol=2e-7)
-        kept.append((found, found.clone()))
+        expected, given = stock(images, normalize), ours(images, normalize)
+        assert given.shape == expected.shape and given.dtype == torch.float32
+        torch.testing.assert_close(given, expected, rtol=0, atol=2e-7)
+        kept.append((given, given.clone()))
         if step % 3 == 2:
             gone = None if step == 5 else [0, step % 6]
             stock.reset(gone)
@@ -69,10 +69,10 @@ def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     assert result.returncode == 0, result.stdout
     # On a CPU Isaac Lab's own way, made for GPUs, is the slower one: beyond noise, and in the observation.
     folder = str(workspace.results().root)
-    found = workspace.module("compare", f"{folder}:per-frame", f"{folder}:stock")
-    assert found.returncode == 3, found.stdout
-    assert "REGRESSION beyond 5%: FPS, collecting" in found.stdout
-    assert "by phase, in parts of A's: observation +" in found.stdout
+    compared = workspace.module("compare", f"{folder}:per-frame", f"{folder}:stock")
+    assert compared.returncode == 3, compared.stdout
+    assert "REGRESSION beyond 5%: FPS, collecting" in compared.stdout
+    assert "by phase, in parts of A's: observation +" in compared.stdout
 
 
 def test_a_task_without_a_stack_of_frames_says_so():

@@ -53,7 +53,7 @@ def run(
     request = read_model(trial.request, Request, "")
     env_cfg, _, _ = configure.resolve_task(request, "rsl_rl_cfg_entry_point", device, 0)
     env: Any = tasks.make(request.task_id, env_cfg, request.observations, request.frontend)
-    simulated, found, every = env.unwrapped, [], torch.arange(NUM_ENVS)
+    simulated, states, every = env.unwrapped, [], torch.arange(NUM_ENVS)
     assert frontends.is_warp(simulated) == (frontend == "warp")
     env.reset()
     ended: list[torch.Tensor] = []
@@ -66,7 +66,7 @@ def run(
             return dones
 
         simulated._get_dones = note_dones
-        frontends.after_resets(simulated, lambda: put(simulated, after[len(found)], ended[-1].nonzero()[:, 0]))
+        frontends.after_resets(simulated, lambda: put(simulated, after[len(states)], ended[-1].nonzero()[:, 0]))
     for state in begun:
         put(simulated, state, every)
         simulated.episode_length_buf[:] = state["lengths"].to(device)
@@ -78,9 +78,9 @@ def run(
             "body_pose": data.body_link_pose_w.torch,
         }
         step = {**seen, "rewards": rewards, "terminated": terminated, "truncated": truncated, **joints}
-        found.append({name: tensor.clone().cpu() for name, tensor in step.items()})
+        states.append({name: tensor.clone().cpu() for name, tensor in step.items()})
     env.close()
-    return found
+    return states
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -34,14 +34,14 @@ POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size"
 @pytest.fixture
 def gpu() -> Iterator[Gpu]:
     """Return the GPU, and check that the test left it as it was: nothing of a trial stays behind."""
-    found = environment.gpu_of("cuda:0")
-    assert found is not None
-    before_gb = found.used_gb()
-    yield found
+    device = environment.gpu_of("cuda:0")
+    assert device is not None
+    before_gb = device.used_gb()
+    yield device
     deadline = time.monotonic() + 10
-    while found.used_gb() > before_gb + 0.05 and time.monotonic() < deadline:
+    while device.used_gb() > before_gb + 0.05 and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert found.used_gb() <= before_gb + 0.05
+    assert device.used_gb() <= before_gb + 0.05
 
 
 def run(folder: Any, **changes: Any) -> Record:
@@ -72,10 +72,10 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
     result = workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580)
     assert result.returncode == 0, result.stdout
     folder = str(workspace.results().root)
-    found = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
-    print(found.stdout)  # seen with pytest -s
-    assert found.returncode == 3, found.stdout
-    assert "REGRESSION beyond 5%: peak memory" in found.stdout
+    compared = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
+    print(compared.stdout)  # seen with pytest -s
+    assert compared.returncode == 3, compared.stdout
+    assert "REGRESSION beyond 5%: peak memory" in compared.stdout
 
 
 def test_a_deterministic_trial_repeats_bit_for_bit_and_another_one_is_measured(tmp_path, gpu):
@@ -109,23 +109,23 @@ def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
 
 def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     record = run(tmp_path / "memory", iterations=3)
-    found = record.outcome.memory_map
-    assert found is not None
+    memory = record.outcome.memory_map
+    assert memory is not None
     observations_gb = 256 * 16 * 2 * 3 * 96 * 96 * 4 / 1e9
-    assert observations_gb < found.rollout_gb < 1.01 * observations_gb
-    assert found.static_gb > 0.3 and found.model_gb > 0 and found.learner_gb > 0 and found.slack_gb >= 0
-    assert abs(found.unattributed_gb) < 0.05 * found.device_used_gb
-    assert 0 < found.libraries_gb < 1
+    assert observations_gb < memory.rollout_gb < 1.01 * observations_gb
+    assert memory.static_gb > 0.3 and memory.model_gb > 0 and memory.learner_gb > 0 and memory.slack_gb >= 0
+    assert abs(memory.unattributed_gb) < 0.05 * memory.device_used_gb
+    assert 0 < memory.libraries_gb < 1
     newest = read_rows(launch.TrialFolder(tmp_path / "memory"))[-1].memory
     assert newest.torch_peak_allocated_gb is not None and newest.torch_peak_reserved_gb is not None
-    assert found.slack_gb == pytest.approx(newest.torch_peak_reserved_gb - newest.torch_peak_allocated_gb)
-    parts_gb = found.rollout_gb + found.collecting_gb + found.model_gb + found.learner_gb
-    assert parts_gb <= newest.torch_peak_allocated_gb < found.static_gb + parts_gb + 0.05
-    assert found.other_processes_gb is not None and found.other_processes_gb < 0.1
-    assert newest.device_used_gb is not None and newest.device_used_gb <= found.device_used_gb + 0.01  # of the peak
+    assert memory.slack_gb == pytest.approx(newest.torch_peak_reserved_gb - newest.torch_peak_allocated_gb)
+    parts_gb = memory.rollout_gb + memory.collecting_gb + memory.model_gb + memory.learner_gb
+    assert parts_gb <= newest.torch_peak_allocated_gb < memory.static_gb + parts_gb + 0.05
+    assert memory.other_processes_gb is not None and memory.other_processes_gb < 0.1
+    assert newest.device_used_gb is not None and newest.device_used_gb <= memory.device_used_gb + 0.01  # of the peak
     if newest.process_gb is not None:
         # Both are of now: PyTorch may have given back since what a convolution's search took once.
-        assert newest.process_gb == pytest.approx(newest.device_used_gb - found.other_processes_gb, abs=0.05)
+        assert newest.process_gb == pytest.approx(newest.device_used_gb - memory.other_processes_gb, abs=0.05)
 
 
 @pytest.mark.parametrize(

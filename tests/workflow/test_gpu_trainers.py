@@ -48,10 +48,10 @@ def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
         assert row.phases_s is not None and row.iteration_s is not None
         assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
-    found = record.outcome.memory_map
-    assert found is not None and record.rollout_gb is not None
+    memory = record.outcome.memory_map
+    assert memory is not None and record.rollout_gb is not None
     observations_gb = num_envs * 32 * 6 * 64 * 64 * 4 / 1e9
     # Stable-Baselines3 keeps its rollout on the host: none of it is the GPU's.
     assert (record.rollout_gb < 0.01 * observations_gb) == (trainer == "sb3")
-    assert found.rollout_gb >= record.rollout_gb
+    assert memory.rollout_gb >= record.rollout_gb
     print(f"{trainer}: {record.seconds_to_target:.0f} s, {record.frames_to_target} frames")  # seen with pytest -s

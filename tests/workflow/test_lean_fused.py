@@ -51,27 +51,30 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
 
     first, others = module.layers_of(network, height, width)
     assert len(first) == fused and isinstance(others[-1], nn.Flatten)
-    found = module.convolve(frames, sums, planes, first)
+    activations = module.convolve(frames, sums, planes, first)
     with torch.no_grad():
-        assert torch.equal(module.convolve(frames, sums, planes, first, module.pack(first)), found)
+        assert torch.equal(module.convolve(frames, sums, planes, first, module.pack(first)), activations)
     with torch.autocast("cuda", torch.bfloat16):
         for layer in others:
-            found = layer(found)
+            activations = layer(activations)
     # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200, and of 8 biases, to which
     # rounding is kind or not, 0.4% from what they are.
-    assert apart(found, expected) < 1.25 * apart(usual, expected) < 0.02
-    found_slopes = torch.autograd.grad(found, parameters, slope.bfloat16(), retain_graph=True)
-    for one, other, exact in zip(found_slopes, usual_slopes, slopes, strict=True):
-        assert one.dtype == torch.float32
-        assert apart(one, exact) < max(1.25 * apart(other, exact), 3 * BFLOAT16) and apart(other, exact) < 0.15
+    assert apart(activations, expected) < 1.25 * apart(usual, expected) < 0.02
+    fused_slopes = torch.autograd.grad(activations, parameters, slope.bfloat16(), retain_graph=True)
+    for ours, usual_slope, exact in zip(fused_slopes, usual_slopes, slopes, strict=True):
+        assert ours.dtype == torch.float32
+        assert (
+            apart(ours, exact) < max(1.25 * apart(usual_slope, exact), 3 * BFLOAT16)
+            and apart(usual_slope, exact) < 0.15
+        )
     if fused > 1:
         # Gradients took the place of activations.
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            torch.autograd.grad(found, parameters, slope.bfloat16())
+            torch.autograd.grad(activations, parameters, slope.bfloat16())
 
 
-def apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    return ((one.float() - other.float()).norm() / other.norm()).item()
+def apart(left: torch.Tensor, right: torch.Tensor) -> float:
+    return ((left.float() - right.float()).norm() / right.norm()).item()
 
 
 @pytest.mark.parametrize("count", [1, 7, 2000])
@@ -95,9 +98,9 @@ def test_the_first_layer_is_computed_in_cuda_where_it_can_be_and_repeats_itself(
     assert apart(out.permute(0, 3, 1, 2).double(), before.clamp(min=0)) < 4e-3
     grad = torch.randn(count, 46, 46, 8, device="cuda").bfloat16()
     (exact,) = torch.autograd.grad(before, weight, grad.permute(0, 3, 1, 2).double())
-    found, sums = kernels.gradients(frames, planes, grad)
-    assert apart(found.double(), exact) < 1e-4
+    slopes, sums = kernels.gradients(frames, planes, grad)
+    assert apart(slopes.double(), exact) < 1e-4
     assert apart(sums.double(), grad.double().sum((1, 2))) < 1e-5
     again = kernels.gradients(frames, planes, grad)
-    assert torch.equal(again[0], found) and torch.equal(again[1], sums)
+    assert torch.equal(again[0], slopes) and torch.equal(again[1], sums)
     assert torch.equal(kernels.forward(frames, planes, layer.weight, shift), out)

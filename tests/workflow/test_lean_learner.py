@@ -101,11 +101,11 @@ def stock(**settings: Any) -> tuple[list[dict[str, float]], list[torch.Tensor], 
     return learn(None, **settings)
 
 
-def assert_close(found: Any, expected: Any, tolerance: float) -> None:
-    for one, other in zip(found[0], expected[0], strict=True):
-        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
-    for one, other in zip(found[1], expected[1], strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+def assert_close(learned: Any, expected: Any, tolerance: float) -> None:
+    for left, right in zip(learned[0], expected[0], strict=True):
+        assert left == pytest.approx(right, rel=tolerance, abs=tolerance)
+    for left, right in zip(learned[1], expected[1], strict=True):
+        torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance)
 
 
 def test_without_steps_and_with_the_usual_ones_it_is_stock_to_the_bit():
@@ -130,23 +130,23 @@ def rollout(algorithm: Any) -> list[torch.Tensor]:
 def test_acting_and_storing_as_they_are_captured_is_stock_to_the_bit(settings: dict[str, Any]):
     """Uncaptured, as on any CPU: the same functions, which read and write what a graph would."""
     steps = LearnerSteps(captured_acting=True)
-    found, plain = learn(steps, iterations=3, **settings), learn(LearnerSteps(), iterations=3, **settings)
-    assert_close(found, stock(iterations=3, **settings) if not settings else plain, 0.0)
-    for one, other in zip(rollout(found[2]), rollout(plain[2]), strict=True):
-        assert torch.equal(one, other)
+    captured_run, plain = learn(steps, iterations=3, **settings), learn(LearnerSteps(), iterations=3, **settings)
+    assert_close(captured_run, stock(iterations=3, **settings) if not settings else plain, 0.0)
+    for left, right in zip(rollout(captured_run[2]), rollout(plain[2]), strict=True):
+        assert torch.equal(left, right)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, HORIZON])
 @GPU
 def test_captured_on_a_gpu_they_are_the_same_too(horizon: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("test_lean_learner.HORIZON", horizon)
-    found, plain = (
+    captured_run, plain = (
         learn(LearnerSteps(fused=False, cuda_graph=False, captured_acting=captured), iterations=4, device="cuda:0")
         for captured in (True, False)
     )
-    assert_close(found, plain, 1e-5)  # a batch of another layout may add up in another order
-    for one, other in zip(rollout(found[2]), rollout(plain[2]), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert_close(captured_run, plain, 1e-5)  # a batch of another layout may add up in another order
+    for left, right in zip(rollout(captured_run[2]), rollout(plain[2]), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4)
 
 
 def test_agents_that_cannot_act_captured_are_told():
@@ -183,7 +183,7 @@ def test_no_more_images_go_through_at_once_than_asked(monkeypatch: pytest.Monkey
 
 def test_several_cameras_and_depth_are_learned_to_the_bit():
     """Two colour cameras with 2 and 3 frames, and one for depth with 2: each frame is kept once."""
-    found = []
+    seen = []
     for lean in (False, True):
         random = torch.Generator().manual_seed(5)
         stacks = {"front": LeanFrameStack(NUM_ENVS, 2, "cpu"), "wrist": LeanFrameStack(NUM_ENVS, 3, "cpu"),
@@ -225,35 +225,35 @@ def test_several_cameras_and_depth_are_learned_to_the_bit():
                     obs = look()
                     algorithm.process_env_step(obs, torch.rand(NUM_ENVS, generator=random), dones, {})
                 algorithm.compute_returns(obs)
-            found.append((algorithm.update(), list(algorithm.actor.parameters()), list(algorithm.critic.parameters())))
+            seen.append((algorithm.update(), list(algorithm.actor.parameters()), list(algorithm.critic.parameters())))
         if lean:
             assert algorithm.storage.stack_sizes == {"front": 2, "wrist": 3, "depth": 2}
             assert algorithm.storage.frames["depth"].shape == (HORIZON + 1, NUM_ENVS, 1, 24, 24)
-    for one, other in ((found[0], found[2]), (found[1], found[3])):
-        assert one[0] == other[0]
-        assert all(torch.equal(*pair) for i in (1, 2) for pair in zip(one[i], other[i], strict=True))
+    for left, right in ((seen[0], seen[2]), (seen[1], seen[3])):
+        assert left[0] == right[0]
+        assert all(torch.equal(*pair) for i in (1, 2) for pair in zip(left[i], right[i], strict=True))
 
 
 def test_the_fused_optimizer_takes_the_same_steps():
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3}
-    found = learn(LearnerSteps(fused_adam=True), optimizer="adam", learning_rate=1e-3)
-    assert found[2].optimizer.param_groups[0]["fused"]
-    assert_close(found, stock(**adam), 1e-5)
+    learned = learn(LearnerSteps(fused_adam=True), optimizer="adam", learning_rate=1e-3)
+    assert learned[2].optimizer.param_groups[0]["fused"]
+    assert_close(learned, stock(**adam), 1e-5)
     with pytest.raises(UserError, match=r"steps.fused_adam: RMSprop has no fused form. Use adam or adamw"):
         make(LearnerSteps(fused_adam=True), optimizer="rmsprop")
 
 
 def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
     adaptive: dict[str, Any] = ADAPTIVE | {"optimizer": "adam"}
-    expected, found = stock(**adaptive), learn(LearnerSteps(), 2, **adaptive)
-    assert_close(found, expected, 0.0)
-    assert found[2].learning_rate == expected[2].learning_rate != ADAPTIVE["learning_rate"]
-    assert isinstance(found[2].optimizer.param_groups[0]["lr"], torch.Tensor)
+    expected, learned = stock(**adaptive), learn(LearnerSteps(), 2, **adaptive)
+    assert_close(learned, expected, 0.0)
+    assert learned[2].learning_rate == expected[2].learning_rate != ADAPTIVE["learning_rate"]
+    assert isinstance(learned[2].optimizer.param_groups[0]["lr"], torch.Tensor)
     # One that was set from outside, as a checkpoint does, holds from the next update on.
-    found[2].learning_rate = 1e-5
-    found[2].storage.step = HORIZON
-    found[2].update()
-    assert found[2].learning_rate < 1e-3
+    learned[2].learning_rate = 1e-5
+    learned[2].storage.step = HORIZON
+    learned[2].update()
+    assert learned[2].learning_rate < 1e-3
 
 
 def test_steps_that_are_not_for_it_say_so():
@@ -309,8 +309,8 @@ def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
     schedule = ADAPTIVE if same else {"learning_rate": 1e-3}
     adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", **schedule}
     torch.backends.cudnn.allow_tf32 = False
-    found = learn(steps, **adam)
-    decided = found[2].steps
+    learned_here = learn(steps, **adam)
+    decided = learned_here[2].steps
     has_graphs = steps.cuda_graph is not False
     assert (decided.fused, decided.cuda_graph, decided.captured_acting) == (
         steps.fused is not False,
@@ -318,12 +318,12 @@ def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
         has_graphs,
     )
     assert decided.channels_last is (not decided.fused and steps.channels_last is None)
-    assert_close(found, stock(**adam), tolerance)
+    assert_close(learned_here, stock(**adam), tolerance)
     # What acts is what was learned, also by a graph, of which parameters notice nothing.
     obs = observe(LeanFrameStack(NUM_ENVS, FRAMES, "cuda:0"), torch.Generator().manual_seed(3), stock=False)
-    learned = found[2].actor(obs).detach()
+    learned = learned_here[2].actor(obs).detach()
     with torch.no_grad():
-        torch.testing.assert_close(found[2].actor(obs), learned, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(learned_here[2].actor(obs), learned, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.gpu

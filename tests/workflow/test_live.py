@@ -68,9 +68,9 @@ def live(folder: StudyFolder, study: Study | None = None) -> LivePublisher:
     return LivePublisher(locate_store(study, folder), study, folder, print)
 
 
-def without_start(found: list[Any]) -> list[Any]:
+def without_start(metrics: list[Any]) -> list[Any]:
     """Leave out when the runs of trials and arms began: of live ones that is as seen from outside."""
-    return [(key, (info[0], info[1], info[3]), *rest) for key, info, *rest in found]
+    return [(key, (info[0], info[1], info[3]), *rest) for key, info, *rest in metrics]
 
 
 # While a trial runs
@@ -262,8 +262,8 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
             time.sleep(0.04)
         child.kill()
         child.join()
-        found = steps(folder)
-        assert found == list(range(len(found)))
+        logged = steps(folder)
+        assert logged == list(range(len(logged)))
     write(folder, "".join(rows[position:]))
     live(folder).look()
     assert steps(folder) == steps(folder, "losses/value") == list(range(LIVE_ROWS))

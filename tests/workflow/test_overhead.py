@@ -28,15 +28,15 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
     )
     assert result.returncode == 0, result.stdout
     (path,) = workspace.folder.glob("overhead/*/overhead.json")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    (stock,), (trial,) = found["fps"]["isaaclab train"], found["fps"]["trial"]
-    assert found["ratios"]["trial / isaaclab train"] == [trial / stock]
-    (unresolved,) = found["fps"]["trial with phases: off"]
-    assert found["ratios"]["phases: sampled / off"] == [trial / unresolved]
+    overhead_json = json.loads(path.read_text(encoding="utf-8"))
+    (stock,), (trial,) = overhead_json["fps"]["isaaclab train"], overhead_json["fps"]["trial"]
+    assert overhead_json["ratios"]["trial / isaaclab train"] == [trial / stock]
+    (unresolved,) = overhead_json["fps"]["trial with phases: off"]
+    assert overhead_json["ratios"]["phases: sampled / off"] == [trial / unresolved]
     assert f"trial / isaaclab train: median {trial / stock:.3f}" in result.stdout
     # The same training: RSL-RL's own log of it names as many steps and optimizer passes as the trial's request.
     log = (path.parent / "isaaclab-train-0.log").read_text(encoding="utf-8")
-    request = found["request"]
+    request = overhead_json["request"]
     assert re.findall(r"Total steps: (\d+)", log)[-1] == str(3 * request["num_envs"] * request["horizon"])
 
 
@@ -46,10 +46,10 @@ def test_an_arm_that_isaac_lab_has_not_is_compared_with_a_bare_loop(workspace: W
     result = workspace.module("overhead", str(study), *arguments, timeout_s=480)
     assert result.returncode == 0, result.stdout
     (path,) = workspace.folder.glob("overhead/*/overhead.json")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert set(found["fps"]) == {"bare loop", "trial", "trial with phases: off"}
-    (bare,), (trial,) = found["fps"]["bare loop"], found["fps"]["trial"]
-    assert found["ratios"]["trial / bare loop"] == [trial / bare] and bare > 0
+    overhead_json = json.loads(path.read_text(encoding="utf-8"))
+    assert set(overhead_json["fps"]) == {"bare loop", "trial", "trial with phases: off"}
+    (bare,), (trial,) = overhead_json["fps"]["bare loop"], overhead_json["fps"]["trial"]
+    assert overhead_json["ratios"]["trial / bare loop"] == [trial / bare] and bare > 0
     trained = json.loads((path.parent / "bare-0/request.json").read_text(encoding="utf-8"))
     assert (trained["observations"], trained["frontend"]) == ("lean", "warp")
 

@@ -66,8 +66,8 @@ def test_files_come_from_a_folder_and_all_that_it_lacks_is_listed(tmp_path):
     with pytest.raises(UserError, match=r"ant_instanceable.usd names .*lost\.usda, which is not there"):
         resolve_arms(study)
     shutil.copy(assets.local_path("package:newton/examples/assets/ant.usda", ""), robot)
-    found = resolve_arms(study)["stock"]["env"]["scene"]["robot"]["spawn"]["usd_path"]
-    assert found == str(robot.resolve())
+    usd_path = resolve_arms(study)["stock"]["env"]["scene"]["robot"]["spawn"]["usd_path"]
+    assert usd_path == str(robot.resolve())
     with pytest.raises(UserError, match="is no folder"):
         resolve_arms(a_study(id="Isaac-Ant-Direct", asset_root=str(tmp_path / "nowhere")))
 

@@ -52,14 +52,14 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def marked(text: str) -> list[psutil.Process]:
     """Return the processes with that mark, but for this one."""
-    found = []
+    listening = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(MARK) == text:
-                found.append(process)
+                listening.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return found
+    return listening
 
 
 def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):

@@ -114,9 +114,9 @@ def wait_until_delivered(folder: StudyFolder, server: Server, count: int) -> Non
     """Wait, no longer than promised, until the server has `count` rows; none of them twice or left out at any time."""
 
     def delivered() -> bool:
-        found = steps(folder, uri=server.uri)
-        assert found == list(range(len(found)))
-        return len(found) == count
+        logged = steps(folder, uri=server.uri)
+        assert logged == list(range(len(logged)))
+        return len(logged) == count
 
     wait_for(delivered, timeout_s=10)
 
@@ -211,7 +211,7 @@ def test_database_of_another_schema_is_told_and_not_migrated(
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     uri = database.uri()
     check_database(uri, uri, "backend")
-    found = sql(database, "SELECT version_num FROM alembic_version")
+    version_row = sql(database, "SELECT version_num FROM alembic_version")
     try:
         sql(database, "UPDATE alembic_version SET version_num = '451aebb31d03'")
         with pytest.raises(UserError, match=r"an earlier MLflow.*backup.*`mlflow db upgrade postgresql://mlflow@127"):
@@ -227,7 +227,7 @@ def test_database_of_another_schema_is_told_and_not_migrated(
         with pytest.raises(UserError, match="a newer MLflow made it"):
             check_database(uri, uri, "backend")
     finally:
-        sql(database, f"UPDATE alembic_version SET version_num = '{found}'")  # noqa: S608  a word of Alembic's
+        sql(database, f"UPDATE alembic_version SET version_num = '{version_row}'")  # noqa: S608  a word of Alembic's
     sql(database, "CREATE DATABASE taken")
     sql(database, "CREATE TABLE invoices (id int)", "taken")
     with pytest.raises(UserError, match=r"tables of another program \(invoices"):

@@ -77,12 +77,12 @@ def test_files_of_a_study_arrive_in_the_bucket_and_come_back_byte_for_byte(
 
 def read_back(server: Server, folder: StudyFolder, where: Path) -> dict[str, bytes]:
     """Return what MLflow gives of a study, by the key that it has in the bucket."""
-    client, found = client_of(folder, server.uri), {}
+    client, contents = client_of(folder, server.uri), {}
     for run in stored_runs(folder, server.uri, folder.root.name):
         below = f"of-us/{run.info.experiment_id}/{run.info.run_id}/artifacts"
         files = downloaded(client, run, where / run.info.run_id)
-        found |= {f"{below}/{path}": content for path, content in files.items()}
-    return found
+        contents |= {f"{below}/{path}": content for path, content in files.items()}
+    return contents
 
 
 def key_appears_nowhere(server: Server, store: ObjectStore, results: Path, runs: list[dict]) -> None:

@@ -49,15 +49,15 @@ LEFT_OUT_OF_ISAACLAB = {
 
 def pins(*lists: Path) -> list[tuple[str, str]]:
     """Every (name, version) in lists of packages, in order. Any other line than a pin or a comment fails."""
-    found = []
+    names = []
     for path in lists:
         for line in path.read_text().splitlines():
             if not line or line.startswith("# "):
                 continue
             pin = PIN.fullmatch(line)
             assert pin, f"{path.name}: {line!r} is neither an exact pin nor a comment"
-            found.append((pin["name"], pin["version"]))
-    return found
+            names.append((pin["name"], pin["version"]))
+    return names
 
 
 def installed_pins() -> list[tuple[str, str]]:

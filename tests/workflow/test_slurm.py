@@ -113,8 +113,8 @@ def edit(path: Path, **lines: str) -> None:
     """Give keys of a YAML file other values, as a person does: every other line stays."""
     text = path.read_text(encoding="utf-8").splitlines()
     for key, value in lines.items():
-        (found,) = [number for number, line in enumerate(text) if line.startswith(f"{key}:")]
-        text[found] = f"{key}: {value}"
+        (place,) = [number for number, line in enumerate(text) if line.startswith(f"{key}:")]
+        text[place] = f"{key}: {value}"
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
@@ -234,9 +234,9 @@ def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
 def measures(process: int, number: int) -> bool:
     """Tell whether a process measures a trial; that of a block is told which ones by its launcher."""
     with suppress(psutil.NoSuchProcess):
-        found = psutil.Process(process)
-        parent = found.parent()
-        words = [*found.cmdline(), *(parent.cmdline() if parent else [])]
+        job_process = psutil.Process(process)
+        parent = job_process.parent()
+        words = [*job_process.cmdline(), *(parent.cmdline() if parent else [])]
         return any(word.endswith(f"/{number:04d}") for word in words)
     return False
 
@@ -350,14 +350,14 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
 
 def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
     """Return the processes that train a trial: rank -> process."""
-    found = {}
+    by_name = {}
     for pid in trial_processes(site.folder):
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
             variables = process.environ()
             if f"/{number:04d}" in " ".join(process.cmdline()) and "RANK" in variables:
-                found[int(variables["RANK"])] = process
-    return found
+                by_name[int(variables["RANK"])] = process
+    return by_name
 
 
 @pytest.mark.timeout(1200)
@@ -495,11 +495,11 @@ def test_what_the_cluster_cannot_give_is_known_beforehand(
         monkeypatch.setenv(name, value)
     described = slurm_site.load(site.folder / "slurm/site.yaml")
     monkeypatch.setattr(facts, "_partitions", facts._partitions.__wrapped__)  # each asks this cluster
-    found = checks.problems(
+    problems = checks.problems(
         read_study(site.study(arms=arms or {"stock": {}})), described, facts.observe(described.partition)
     )
     for word in words:
-        assert word in "\n".join(found), found
+        assert word in "\n".join(problems), problems
 
 
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):

@@ -82,7 +82,7 @@ def test_publishing_again_changes_nothing(a_copy):
 
     def runs() -> dict[str, str]:
         client = MlflowClient(f"sqlite:///{folder.root.parent / 'mlflow.db'}")
-        (experiment,) = [found for found in client.search_experiments() if found.name == "tiny"]
+        (experiment,) = [candidate for candidate in client.search_experiments() if candidate.name == "tiny"]
         return {run.info.run_id: str(run.data) for run in client.search_runs([experiment.experiment_id])}
 
     first = a_copy.module("tracking", str(folder.root), "--config", str(study))

@@ -35,12 +35,12 @@ def test_the_same_request_learns_the_same_and_every_figure_is_there(tmp_path: Pa
     )
     assert record.num_mini_batches == 2
 
-    found = record.outcome.memory_map
-    assert found is not None and record.rollout_gb is not None
+    memory = record.outcome.memory_map
+    assert memory is not None and record.rollout_gb is not None
     # Reward, value, log-probability, action, mean and std take four bytes each, an end one.
-    assert found.rollout_gb == pytest.approx(record.rollout_gb + 8 * 8 * 25 / 1e9)
+    assert memory.rollout_gb == pytest.approx(record.rollout_gb + 8 * 8 * 25 / 1e9)
     # Convolutions 12,320 + 32,832 + 36,928, layer 33,280, mean 513, value 513, std 1: with gradients and Adam's two moments.
-    assert found.model_gb == pytest.approx(4 * 116_387 * 4 / 1e9, rel=0.01)
+    assert memory.model_gb == pytest.approx(4 * 116_387 * 4 / 1e9, rel=0.01)
 
     left = {path.name for path in trial.root.iterdir()}
     assert left == {

@@ -51,11 +51,11 @@ def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
     nothing = numpy.zeros(4, dtype=numpy.float32)
     for observations in given:
         rollout.add(observations, nothing, nothing, nothing, torch.zeros(4, 1), torch.zeros(4))
-    found = RolloutObservations(rollout)
-    assert list(found) == ["policy"] and torch.equal(found["policy"], torch.from_numpy(given))
+    views = RolloutObservations(rollout)
+    assert list(views) == ["policy"] and torch.equal(views["policy"], torch.from_numpy(given))
     next(rollout.get(4))
     assert rollout.observations.shape == (12, 2)  # in the order of environments now
-    assert torch.equal(found["policy"], torch.from_numpy(given))
+    assert torch.equal(views["policy"], torch.from_numpy(given))
 
 
 def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):

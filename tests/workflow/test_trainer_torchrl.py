@@ -182,6 +182,6 @@ def test_networks_are_those_of_rsl_rl(tmp_path):
 def test_the_value_after_the_end_of_an_episode_is_the_one_before_it():
     values = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])[..., None]
     dones = torch.tensor([[False, True], [False, False], [True, False]])[..., None]
-    found = next_values(values, torch.tensor([[4.0], [40.0]]), dones)
+    following = next_values(values, torch.tensor([[4.0], [40.0]]), dones)
     # Environment 0: 1 leads to 2 leads to 3, which ended. Environment 1: 10 ended; 20 leads to 30 leads to 40.
-    assert found[..., 0].tolist() == [[2.0, 10.0], [3.0, 30.0], [3.0, 40.0]]
+    assert following[..., 0].tolist() == [[2.0, 10.0], [3.0, 30.0], [3.0, 40.0]]

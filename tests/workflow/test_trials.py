@@ -313,13 +313,13 @@ def test_what_the_study_decides_is_not_overridden(trainer, field):
 
 
 def test_how_many_mini_batches_the_library_has_may_be_overridden():
-    found = resolve_arms(
+    resolved = resolve_arms(
         a_study(
             throughput={"num_envs": [16], "horizon": [8], "batch_size": "library", "repeats": 3},
             arms={"a": {"gpus": 0, "overrides": {"agent.algorithm.num_mini_batches": 4}}},
         )
     )
-    assert found["a"]["agent"]["algorithm"]["num_mini_batches"] == 4
+    assert resolved["a"]["agent"]["algorithm"]["num_mini_batches"] == 4
 
 
 def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):

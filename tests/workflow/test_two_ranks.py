@@ -93,7 +93,7 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
     first, _, third, fourth = (record.outcome.shared for record in records)
     assert first is not None and third is not None and fourth is not None
     assert first.process != third.process == fourth.process, "after memory ran out all ranks are fresh"
-    assert [found.position for found in (first, third, fourth)] == [0, 0, 1] and fourth.memory_counts
+    assert [shared.position for shared in (first, third, fourth)] == [0, 0, 1] and fourth.memory_counts
     for trial, record in ((trials[2], records[2]), (trials[3], records[3])):
         assert record == load_record(trial) and len(read_rows(trial)) == 3
         assert record.outcome.ranks is not None and [rank.rank for rank in record.outcome.ranks] == [0, 1]

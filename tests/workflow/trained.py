@@ -63,11 +63,11 @@ def assert_whole(record: Record, rows: list[Row], observation_bytes: int) -> Non
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
         assert {"value", "surrogate", "entropy"} <= set(row.losses)
         assert row.learning_rate > 0 and 0.5 < row.action_std < 2
-    found = record.outcome.memory_map
-    assert found is not None and found.static_gb > 0.2 and found.model_gb > 0
+    memory = record.outcome.memory_map
+    assert memory is not None and memory.static_gb > 0.2 and memory.model_gb > 0
     # Beside observations, all that the library keeps: actions, rewards, values, ... which are few bytes.
     assert record.rollout_gb is not None
-    assert record.rollout_gb < found.rollout_gb < record.rollout_gb + 60 * request.num_envs * request.horizon / 1e9
+    assert record.rollout_gb < memory.rollout_gb < record.rollout_gb + 60 * request.num_envs * request.horizon / 1e9
 
 
 def assert_same_training(rows: list[Row], other: list[Row]) -> None:
