@@ -96,13 +96,19 @@ class LeanCNNModel(CNNModel):
         else:
             storage: Any = self.rollout
             frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image
-        packed = None
         if not torch.is_grad_enabled():
             versions = tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
             if group not in self.packed or self.packed[group][0] != versions:
                 self.packed[group] = versions, self._pack(group, layers)
             packed = self.packed[group][1]
-        images = fused.convolve(frames, sums, planes, layers, packed)
+            images = fused.convolve(frames, sums, planes, layers, packed)
+        else:
+            # Only convolutions are learned from in parts. What follows them is small, and as many kernels for a part as for the whole.
+            at_once = self.steps.images_at_once or len(planes)
+            with torch.no_grad():
+                packed = fused.pack(layers)
+            parts = [fused.convolve(frames, sums, part, layers, packed) for part in planes.split(at_once)]
+            images = torch.cat(parts) if len(parts) > 1 else parts[0]
         for layer in others:
             images = layer(images)
         return images

@@ -52,12 +52,12 @@ class LeanPPO(AccumulatingPPO):
         """
         super().__init__(*words, **settings)
         self.steps = self._asked = LearnerSteps.of(steps)
-        if self.steps.images_at_once and (unfit := self._unfit_for_parts()):
+        self._decide_steps()
+        if self.steps.images_at_once and not self.steps.fused and (unfit := self._unfit_for_parts()):
             raise UserError(
                 f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
                 " Leave it out, or that"
             )
-        self._decide_steps()
         for model in self._lean_models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
@@ -145,7 +145,7 @@ class LeanPPO(AccumulatingPPO):
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
-        if self.steps.images_at_once:
+        if self.steps.images_at_once and not self.steps.fused:
             # Memory may have asked for more parts before.
             self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
@@ -196,7 +196,7 @@ class LeanPPO(AccumulatingPPO):
         if last is None:
             last = torch.device(self.device).type == "cuda" and not fused and bool(models) and not others
         at_once = self.steps.images_at_once
-        if at_once is None and fused and not self._unfit_for_parts():
+        if at_once is None and fused:
             at_once = FUSED_IMAGES_AT_ONCE
         self.steps = replace(
             self.steps, channels_last=last, fused=fused, fused_adam=adam, cuda_graph=graph, images_at_once=at_once,

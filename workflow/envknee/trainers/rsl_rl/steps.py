@@ -10,8 +10,8 @@ from typing import Any
 from envknee.study.errors import UserError, nearest
 
 FUSED_IMAGES_AT_ONCE = 3072
-"""Enough to keep a GPU's kernels busy. A mini-batch of 8,192 then goes in three parts: two took 6.46 GB on an H200 where stock takes
-38.56. Acting in parts saves nothing: its activations lie where the next step's observations will."""
+"""Enough to keep a GPU's kernels busy. A mini-batch of 8,192 then goes in three parts. Acting in parts saves nothing: its activations lie
+where the next step's observations will."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class LearnerSteps:
     """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
 
     images_at_once: int | None = None
-    """So many transitions go through the convolutions at a time in learning, where gradients add up to a mini-batch's, and, unless
-    `fused`, when acting: less memory, more kernels. Equal within float error. None: all of an environment step, or of a mini-batch;
-    where `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
+    """So many transitions go through the convolutions at a time in learning: less memory, more kernels. Unless `fused`, so they do through
+    all else, and when acting, and gradients add up to a mini-batch's. Equal within float error. None: all of an environment step, or of
+    a mini-batch; where `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
 
     cuda_graph: bool | None = None
     """A mini-batch's whole step is captured once and replayed: launches take longer than fused kernels. CUDA only; the same kernels, what
