@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.study.arm import Arm, Memory
 from envknee.study.errors import nearest
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import (
     STUDY_NAME,
     Architecture,
@@ -232,8 +233,9 @@ class Study(Strict):
 
     @property
     def world_sizes(self) -> frozenset[int]:
-        """Ranks per trial, over all arms that run points as listed: a point must be legal for each."""
-        return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
+        """Ranks per trial, over all arms that cut a rollout as listed into batches: a point must be legal for each."""
+        arms = [arm for arm in self.arms.values() if arm.scaling is None and arm.trainer not in OFF_POLICY]
+        return frozenset(arm.world_size for arm in arms)
 
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured: a results folder belongs to exactly one.
