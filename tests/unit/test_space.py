@@ -56,6 +56,8 @@ def test_a_batch_from_a_replay_buffer_need_not_divide_a_rollout() -> None:
     with pytest.raises(UserError, match="draws its batches from a replay buffer"):
         rule = {"rule": "fixed_batch", "num_envs": 16}
         study(arms={"sac": {"trainer": "skrl_sac", "scaling": rule}}, throughput=sizes)
+    with pytest.raises(UserError, match="fills its replay buffer and learns nothing"):
+        study(arms={"sac": {"trainer": "skrl_sac"}}, throughput=sizes | {"warmup_iterations": 0})
 
 
 def test_a_batch_that_leaves_a_remainder_is_refused() -> None:

@@ -108,7 +108,7 @@ def test_a_simulation_that_breaks_is_named(tmp_path: Path) -> None:
 
 
 def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
-    changes = {**STATE, "trainer": "skrl_sac", "num_envs": 48, "overrides": {}, "warmup_iterations": 1}
+    changes = {**STATE, "trainer": "skrl_sac", "num_envs": 48, "overrides": {}}
     trial = a_trial(tmp_path / "library", batch_size=None, **changes)
     agent = load("skrl_sac").resolve(read_model(trial.request, Request, ""), "cpu").agent
     assert agent["agent"]["batch_size"] == 64 and agent["agent"]["learning_starts"] == 4
@@ -126,15 +126,15 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path, words: str) -> None:
     ("changes", "words"),
     [
         ({"task_id": "Isaac-Cartpole-Camera-Direct"}, "registered for skrl with another network (images"),
-        ({"warmup_iterations": 0}, "FPS would be of iterations that learn nothing. Raise warmup_iterations to 1"),
         ({"overrides": {"agent.replay_transitions": 15}}, "15 transitions in its replay buffer, and num_envs 4 x horizon 4 has 16"),
         ({"batch_size": 500, "overrides": {"agent.replay_transitions": 99}}, "and one batch has 500"),
         ({"overrides": {"agent.memory.memory_size": 9}}, "override agent.memory.memory_size"),
         ({"overrides": {"agent.agent.batch_size": 9}}, "override agent.agent.batch_size"),
+        ({"overrides": {"agent.agent.learning_starts": 9}}, "override agent.agent.learning_starts"),
     ],
 )  # fmt: skip
 def test_a_request_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    fitting = {**STATE, "overrides": {}, "warmup_iterations": 1}
+    fitting = {**STATE, "overrides": {}}
     assert words in refusal(tmp_path / "refused", "skrl_sac", **(fitting | changes))
 
 

@@ -208,6 +208,16 @@ class Study(Strict):
         return self
 
     @model_validator(mode="after")
+    def _what_is_timed_learns(self) -> "Study":
+        for name, arm in self.arms.items():
+            if arm.trainer in OFF_POLICY and self.throughput is not None and not self.throughput.warmup_iterations:
+                raise ValueError(
+                    f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
+                    " throughput.warmup_iterations 0 would time it. Set 1 or more"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _rules_start_from_a_stated_base(self) -> "Study":
         for name, arm in self.arms.items():
             for sweep in filter(None, (self.throughput, self.learning)) if arm.scaling else ():

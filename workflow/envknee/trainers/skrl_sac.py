@@ -29,12 +29,12 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial; the agent's is skrl's own nested dictionary, and `replay_transitions`.
 
     Raises:
-        UserError: when the request asks for what skrl's SAC cannot do, the task, the asset or an override is wrong, the replay buffer is
-            smaller than what is put into it or drawn, or iterations that learn nothing would be timed.
+        UserError: when the request asks for what skrl's SAC cannot do, the task, the asset or an override is wrong, or the replay buffer
+            is smaller than what is put into it or drawn.
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
-    decided = ("seed", "memory.memory_size", *configure.own_mini_batches(request, "agent.batch_size"))
+    decided = ("seed", "memory.memory_size", "agent.learning_starts", *configure.own_mini_batches(request, "agent.batch_size"))
     refuse_the_studys(overrides, decided, "agent")
     agent_cfg = sac_of(ppo_cfg, request)
     apply_overrides(agent_cfg, overrides, "agent")
@@ -49,13 +49,6 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
                 f"trainer: skrl_sac keeps {replay:,} transitions in its replay buffer, and {what} has {least:,}. Set `overrides:"
                 f" {{agent.replay_transitions: {least}}}` or more"
             )
-    untimed = request.untimed_iterations * request.horizon
-    if request.kind == "throughput" and agent["learning_starts"] > untimed:
-        raise UserError(
-            f"trainer: skrl_sac learns from environment step {agent['learning_starts']} on (agent.agent.learning_starts), and"
-            f" {untimed} steps are warm-up: FPS would be of iterations that learn nothing. Raise warmup_iterations to"
-            f" {-(-agent['learning_starts'] // request.horizon)}"
-        )
     agent_cfg["memory"]["memory_size"] = replay // request.num_envs  # rows of one step of every environment
     skrl_run.leave_to_the_meter(agent_cfg, request.seed + rank)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
