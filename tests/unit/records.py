@@ -82,6 +82,7 @@ def a_trial(
     slowdown: Sequence[float] = (),
     phases_s: Mapping[Phase, float] | None = None,
     frames: int | None = None,
+    trainer: str = "rsl_rl",
 ) -> Trial:
     """Return one trial.
 
@@ -105,7 +106,7 @@ def a_trial(
     request = Request(
         study="demo", number=number, arm=arm, kind=kind, repeat=repeat, num_envs=num_envs, horizon=horizon,
         batch_size=batch_size, seed=number, task_id="Isaac-Cartpole-Camera-Direct", asset="local", overrides={},
-        trainer="rsl_rl", gpus=gpus, cpu_ranks=cpu_ranks, nodes=nodes, warmup_iterations=1, iterations=None if learning else 3,
+        trainer=trainer, gpus=gpus, cpu_ranks=cpu_ranks, nodes=nodes, warmup_iterations=1, iterations=None if learning else 3,
         target_reward=target_reward if learning else None, target_episodes=10 if learning else None,
         budget_s=budget_s if learning else None, limit_s=600.0, sampler="grid",
         refusal="it needs 100 GB" if status == "refused" else None, skip="decided" if status == "skipped" else None,

@@ -60,6 +60,10 @@ def test_the_law_recovers_what_made_the_data():
         assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
 
 
+def test_batches_from_a_replay_buffer_have_no_law():
+    assert batch.analyse(records_of(trials_of(three(), trainer="skrl_sac")), Decide()) == []
+
+
 def test_seeds_give_an_interval_and_one_seed_gives_none():
     law = analyse(trials_of(three()))
     assert law.b_noise_lower is not None and law.b_noise_upper is not None

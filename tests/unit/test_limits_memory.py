@@ -96,6 +96,33 @@ def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
     assert wall is not None and wall.largest_num_envs == pytest.approx(expected, abs=1)
 
 
+def test_a_replay_buffer_is_no_part_of_what_grows():
+    # 40 GB of replay and 10 MB per environment; noise that goes with the horizon would pass for a rollout's part.
+    trials = [
+        a_trial(
+            n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac"
+        )
+        for i, (n, t) in enumerate((n, t) for n in (64, 128, 256) for t in (8, 16))
+    ]  # fmt: skip
+    limit = analyse(trials)
+    assert set(terms(limit)) == {"base", "per_environment"}
+    assert terms(limit)["base"] == pytest.approx(40.0, abs=0.05)
+    assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
+    wall = limit.wall(16, 128)
+    assert wall is not None and wall.largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
+    as_rollouts = [replace(trial, request=trial.request.model_copy(update={"trainer": "skrl"})) for trial in trials]
+    assert "per_transition" in terms(analyse(as_rollouts))
+
+
+def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
+    (record,) = records_of([a_trial(64, horizon=8, device=GPU, memory_gb=45.0, trainer="skrl_sac")])
+    record = record.model_copy(update={"rollout_gb": 40.0})
+    as_rollout = record.model_copy(update={"request": record.request.model_copy(update={"trainer": "skrl"})})
+    large = Point(1024, 8, 128)
+    assert KnownMemory.of("stock", [record]).refusal(large) is None
+    assert "one rollout of 1024 x 8 take 640 GB" in str(KnownMemory.of("stock", [as_rollout]).refusal(large))
+
+
 def test_too_few_points_are_not_identifiable():
     limit = analyse(grid(sizes=(64,)))
     assert (limit.identifiable, limit.terms, limit.largest_error_gb) == (False, [], None)

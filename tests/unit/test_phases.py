@@ -34,6 +34,13 @@ def test_collecting_begins_with_what_a_library_copies_before_it_acts():
     assert (times.collect_s, times.learn_s) == (14.0, 16.0)
 
 
+def test_what_is_learned_between_steps_is_not_collecting():
+    marks = [("other", False), *2 * [("inference", False), (ENV_STEP, False), ("storage", False), ("learning", False)]]
+    marks.append(("other", False))
+    times = iteration_times(marks, [1.0, 2.0, 4.0, 8.0, 100.0, 16.0, 32.0, 64.0, 200.0])
+    assert (times.collect_s, times.learn_s, times.env_step_s) == (2.0 + 4 + 8 + 16 + 32 + 64, 300.0, 36.0)
+
+
 def test_a_sampled_step_stands_for_the_others():
     marks = [(ENV_STEP, False), (ENV_STEP, True), ("physics", True), ("other", False)]
     times = iteration_times(marks, [30.0, 1.0, 9.0])

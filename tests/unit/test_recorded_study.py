@@ -420,6 +420,34 @@ def test_the_docs_say_what_the_study_of_trainers_says():
         assert f"| `{trainer}` | {median(seconds):.0f} ({each}) | {median(frames):,} |" in docs
 
 
+def test_the_docs_say_what_sac_takes_beside_ppo():
+    docs, study = (ROOT / "docs/trainers.md").read_text(), "cartpole-off-policy"
+    records = records_of(study)
+    frames_of: dict[tuple[str, int], float] = {}
+    for trainer, num_envs in ((trainer, size) for size in (64, 256) for trainer in ("rsl_rl", "skrl_sac")):
+        own = [r for r in records if r.request.kind == "learning" and r.request.trainer == trainer]
+        own = [record for record in own if record.request.num_envs == num_envs]
+        reached = [record for record in own if record.frames_to_target is not None]
+        # A seed that spent its budget counts with what it spent: here more than the median, which is then known.
+        seconds = median(record.seconds_to_target or record.train_s for record in own)
+        frames = frames_of[trainer, num_envs] = median(record.frames_to_target or record.frames for record in own)
+        assert frames in {record.frames_to_target for record in reached}
+        row = f"| {num_envs} | `{trainer}` | {len(reached)} of {len(own)} | {seconds:.0f} | {frames:,} |"
+        assert row in docs
+    assert f"SAC took {frames_of['skrl_sac', 256] / frames_of['skrl_sac', 64]:.1f} times the frames" in docs
+    ppo, sac = (next(arm for arm in verdict_of(study).arms if arm.arm == name) for name in ("ppo", "sac"))
+    (found,), (undecided,) = (arm.throughput for arm in (sac, ppo))
+    assert found.statement.startswith("still pays at 1,024") and undecided.statement.startswith("undecided")
+    last = found.gains[-1]
+    assert f"the last doubling gained {last.gain:.0%} (at least {last.gain_lower_one_sided:.0%})" in docs
+    assert f"Gradient steps take {sac.phases[0].points[-1].shares['learning']:.0%} of the iteration there" in docs
+    terms = [{term.name: term.gb for term in arm.memory.terms} if arm.memory else {} for arm in (ppo, sac)]
+    larger_mb = 1e3 * (terms[1]["base"] - terms[0]["base"])
+    buffers_gb = {round(r.rollout_gb or 0.0, 3) for r in records if r.request.trainer == "skrl_sac"}
+    assert buffers_gb == {0.041} and set(terms[1]) == {"base", "per_environment"}
+    assert f"base is {larger_mb:.0f} MB larger than PPO's. The replay buffer has 41 MB" in " ".join(docs.split())
+
+
 def test_the_docs_say_what_a_pipeline_gains():
     docs, study = words_of("docs/trainers.md"), "cartpole-two-gpu-pipeline"
     pipeline_and_turns = medians_of(study, "pipeline", "in-turns")

@@ -46,6 +46,20 @@ def test_a_batch_that_no_number_of_ranks_shares_is_told_before_anything_starts()
         space.plan(study(arms={"three": {"gpus": 3}}, throughput=throughput(batch_size=[128, 256])))
 
 
+def test_a_batch_from_a_replay_buffer_need_not_divide_a_rollout() -> None:
+    sizes = throughput(num_envs=[16], horizon=[8], batch_size=[100, 256], repeats=1)
+    alone = study(arms={"sac": {"trainer": "skrl_sac"}}, throughput=sizes)
+    assert len(space.plan(alone)) == 2 and space.left_out(alone) == []
+    # Beside an arm that cuts rollouts all run the points that are legal for that one.
+    with pytest.raises(UserError, match="no point is legal"):
+        space.plan(study(arms={"sac": {"trainer": "skrl_sac"}, "ppo": {}}, throughput=sizes))
+    with pytest.raises(UserError, match="draws its batches from a replay buffer"):
+        rule = {"rule": "fixed_batch", "num_envs": 16}
+        study(arms={"sac": {"trainer": "skrl_sac", "scaling": rule}}, throughput=sizes)
+    with pytest.raises(UserError, match="fills its replay buffer and learns nothing"):
+        study(arms={"sac": {"trainer": "skrl_sac"}}, throughput=sizes | {"warmup_iterations": 0})
+
+
 def test_a_batch_that_leaves_a_remainder_is_refused() -> None:
     with pytest.raises(ValueError, match="batch_size 100 does not divide num_envs 16 x horizon 8 = 128"):
         space.num_mini_batches(16, 8, 100)

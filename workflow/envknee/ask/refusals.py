@@ -17,6 +17,7 @@ from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import Point
 from envknee.verdict import memory_sample
 
@@ -69,7 +70,7 @@ class KnownMemory:
         rollouts = [
             Rollout(record.rollout_gb, record.request.num_envs, record.request.horizon)
             for record in known
-            if record.rollout_gb is not None
+            if record.rollout_gb is not None and record.request.trainer not in OFF_POLICY
         ]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
         # A point that did not fit a smaller device may fit the largest.

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -146,19 +147,25 @@ class Meter:
         """How long each stage took until the first environment step; None when there was none."""
         return StartUp.model_validate(self._startup_s) if set(self._startup_s) == set(StartUp.model_fields) else None
 
-    def start_training(self, num_mini_batches: int, rollout_observations: Mapping[str, torch.Tensor]) -> None:
+    def start_training(
+        self,
+        num_mini_batches: int | None = None,
+        rollout_observations: Mapping[str, torch.Tensor] = MappingProxyType({}),
+        replay_bytes: int | None = None,
+    ) -> None:
         """Start the clocks: the environment and the learner exist.
 
         Args:
-            num_mini_batches: optimizer steps per epoch
+            num_mini_batches: optimizer steps per epoch; None where batches are drawn from a replay buffer
             rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t is
                 what the policy saw before step t
+            replay_bytes: of a replay buffer on the device, which is there in place of a rollout
         """
         self.num_mini_batches = num_mini_batches
+        # What a library keeps on the host is none of the GPU's.
         kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
-        self.rollout_gb = (
-            sum(tensor.nbytes for tensor in kept) / GB
-        )  # what a library keeps on the host is none of the GPU's
+        kept_bytes = sum(tensor.nbytes for tensor in kept) if replay_bytes is None else replay_bytes
+        self.rollout_gb = kept_bytes / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
         self._start_iteration()

@@ -34,7 +34,7 @@ class IterationTimes:
 
     env_step_s: float
     collect_s: float
-    """From the first storage or inference to the beginning of learning: environment steps, inference, storage, bookkeeping."""
+    """From the first storage or inference to the learning after the last environment step, less what is learned between steps."""
     learn_s: float
     phases_s: dict[Phase, float] | None
     total_s: float
@@ -217,7 +217,9 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
         total[name] += duration_s
         if name == ENV_STEP and is_sampled:
             sampled[phase] += duration_s
-    collecting = slice(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}))
+    last_step = max((place for place, name in enumerate(names) if name == ENV_STEP), default=0)
+    collecting = range(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}, after=last_step))
+    collect_s = sum(seconds[place] for place in collecting if place < len(seconds) and names[place] != "learning")
     phases_s = None
     if sampled:
         share = total[ENV_STEP] / sum(sampled.values())
@@ -225,11 +227,11 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
         whole = total | fine | {"other": total["other"] + sampled[ENV_STEP] * share}
         phases_s = {phase: whole.get(phase, 0.0) for phase in PHASES}
     return IterationTimes(
-        env_step_s=total[ENV_STEP], collect_s=sum(seconds[collecting]), learn_s=total["learning"], phases_s=phases_s,
+        env_step_s=total[ENV_STEP], collect_s=collect_s, learn_s=total["learning"], phases_s=phases_s,
         total_s=sum(seconds),
     )  # fmt: skip
 
 
-def _first(names: Sequence[str], wanted: set[str]) -> int:
-    """Return the place of the first of the wanted names, or the end."""
-    return next((place for place, name in enumerate(names) if name in wanted), len(names))
+def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:
+    """Return the place of the first of the wanted names from `after` on, or the end."""
+    return next((place for place in range(after, len(names)) if names[place] in wanted), len(names))

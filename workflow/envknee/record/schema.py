@@ -455,9 +455,9 @@ class Outcome(Frozen):
     """Seconds from the start of the process to the first environment step."""
     total_s: float
     num_mini_batches: int | None
-    """The library's optimizer steps per epoch; None if the trial ended before they were known."""
+    """The library's optimizer steps per epoch; None if the trial ended before they were known, and off-policy, without epochs."""
     rollout_gb: float | None
-    """Memory of the observations of one rollout, counted from the storage's tensors."""
+    """Memory of one rollout's observations, or of a whole replay buffer, counted from the storage's tensors."""
     startup_s: StartUp | None = None
     memory_map: MemoryMap | None = None
     micro_batches: int | None = None

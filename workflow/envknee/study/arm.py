@@ -7,6 +7,7 @@ from pydantic import Field, create_model, model_validator
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import Command
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import StrategyName, unfit, world_size
@@ -127,6 +128,15 @@ class Arm(Strict):
         reason = unfit(self.strategy, self.trainer, self.gpus, self.cpu_ranks, self.nodes, self.sync_every)
         if reason:
             raise ValueError(reason)
+        return self
+
+    @model_validator(mode="after")
+    def _rules_are_for_rollouts(self) -> "Arm":
+        if self.scaling is not None and self.trainer in OFF_POLICY:
+            raise ValueError(
+                f"scaling: rule {self.scaling.rule} says how a rollout is cut into batches, and trainer: {self.trainer} draws its batches"
+                " from a replay buffer. Take scaling out of this arm"
+            )
         return self
 
     @property

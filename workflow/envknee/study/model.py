@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.study.arm import Arm, Memory
 from envknee.study.errors import nearest
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import (
     STUDY_NAME,
     Architecture,
@@ -207,6 +208,16 @@ class Study(Strict):
         return self
 
     @model_validator(mode="after")
+    def _what_is_timed_learns(self) -> "Study":
+        for name, arm in self.arms.items():
+            if arm.trainer in OFF_POLICY and self.throughput is not None and not self.throughput.warmup_iterations:
+                raise ValueError(
+                    f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
+                    " throughput.warmup_iterations 0 would time it. Set 1 or more"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _rules_start_from_a_stated_base(self) -> "Study":
         for name, arm in self.arms.items():
             for sweep in filter(None, (self.throughput, self.learning)) if arm.scaling else ():
@@ -238,8 +249,9 @@ class Study(Strict):
 
     @property
     def world_sizes(self) -> frozenset[int]:
-        """Numbers of ranks per trial, over all arms without a scaling rule. A point must be legal for each of them."""
-        return frozenset(arm.world_size for arm in self.arms.values() if arm.scaling is None)
+        """Ranks per trial, over all arms that cut a rollout as listed into batches: a point must be legal for each."""
+        arms = [arm for arm in self.arms.values() if arm.scaling is None and arm.trainer not in OFF_POLICY]
+        return frozenset(arm.world_size for arm in arms)
 
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured; it must stay the same in a results folder.

@@ -29,6 +29,7 @@ from scipy.special import ndtri, stdtrit
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.learning_cost import Seeds
@@ -43,7 +44,9 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
     """Return the laws of each arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
     by_arm: dict[str, list[Record]] = {}
     for record in sorted(learning_trials.that_ran(records), key=lambda record: record.request.number):
-        if record.request.kind == "learning" and _batch_size(record):
+        # Off-policy, frames / B are no optimizer steps.
+        is_cut = record.request.trainer not in OFF_POLICY
+        if record.request.kind == "learning" and is_cut and _batch_size(record):
             by_arm.setdefault(record.request.arm, []).append(record)
     return [law for _, of_arm in sorted(by_arm.items()) for law in _of_arm(of_arm, settings.confidence)]
 

@@ -58,7 +58,9 @@ class Fit:
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
     """Return the units of each term of `NAMES` that a trial needs."""
     batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, sample.mini_batches, world_size)
-    return 1.0, float(sample.num_envs), float(rollout_size(sample.num_envs, sample.horizon)), batch
+    # A replay buffer is as large whatever num_envs and horizon are: it is in the base.
+    kept = 0 if sample.off_policy else rollout_size(sample.num_envs, sample.horizon)
+    return 1.0, float(sample.num_envs), float(kept), batch
 
 
 def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = True) -> tuple[Fit | None, str]:

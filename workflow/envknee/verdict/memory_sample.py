@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT, Status
+from envknee.study.off_policy import OFF_POLICY
 from envknee.verdict.series import Series
 
 
@@ -25,7 +26,9 @@ class Sample:
     peak_gb: float | None
     """Largest peak of any rank; None if not measured."""
     in_parts: bool = False
-    """Whether it learned each mini-batch in parts, because whole ones did not fit."""
+    """True where it learned each mini-batch in parts, for whole ones did not fit."""
+    off_policy: bool = False
+    """True where it kept a replay buffer, whose size is its own, in place of rollouts."""
 
     @property
     def fitted(self) -> bool:
@@ -61,6 +64,7 @@ def sample_of(record: Record) -> Sample:
         status=record.outcome.status,
         peak_gb=record.memory_peak_gb,
         in_parts=bool(record.outcome.micro_batches),
+        off_policy=request.trainer in OFF_POLICY,
     )
 
 

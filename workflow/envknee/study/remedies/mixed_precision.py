@@ -12,8 +12,11 @@ REMEDY = Remedy(
         "rl_games": {"params.config.mixed_precision": True},
     },
     # As of skrl 2.1.1, stable-baselines3 2.9.2, TorchRL 0.14.1 and rl-games 1.6.5.
-    refusals={
-        "skrl": "its own computes in float16 on a GPU, in rollouts too, where this option means bfloat16 while learning",
+    refusals=dict.fromkeys(
+        ("skrl", "skrl_sac"),
+        "its own computes in float16 on a GPU, in rollouts too, where this option means bfloat16 while learning",
+    )
+    | {
         "sb3": "its update computes in float32 only",
         "torchrl": "its losses compute in float32",
     },

@@ -23,6 +23,6 @@ REMEDY = Remedy(
         " and accumulates gradients, for the same optimizer step.",
     ),
     agent={"rsl_rl": {"algorithm.class_name": "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"}},
-    refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "torchrl"), WHOLE),
+    refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "skrl_sac", "torchrl"), WHOLE),
     prepare=_retry,
 )

@@ -17,7 +17,9 @@ def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWal
     """Return notes on the model, a sentence each."""
     notes = []
     horizons = {sample.horizon for sample in measured}
-    if 2 not in fit.columns:
+    if any(sample.off_policy for sample in measured):
+        notes.append("the replay buffer is within base: it is as large whatever num_envs and horizon are")
+    elif 2 not in fit.columns:
         notes.append(
             f"one horizon ({listed(horizons)}): the rollout's part is within per_environment"
             if len(horizons) == 1

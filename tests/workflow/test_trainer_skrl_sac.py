@@ -1,0 +1,144 @@
+"""skrl's SAC trains in real trials on the CPU: what it stores, draws and learns is what its rows and its record say."""
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import quick
+import torch
+from conftest import a_trial
+from envknee.record.read import read_rows
+from envknee.record.schema import Outcome, Record, Request
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.paths import TrialFolder
+from envknee.trainers import load
+from trained import REFUSED, assert_same_training, optimizer_steps, refusal
+
+pytest.importorskip("skrl", reason="trainer: skrl_sac is optional: make setup TRAINERS=all")
+
+TRANSITION_BYTES = 4 * 4 + 4 * 4 + 4 + 4 + 1
+"""Observation and next one of four numbers, action, reward, and whether it was the last."""
+
+REPLAY = 128
+"""Transitions, fewer than three iterations collect: the oldest are overwritten."""
+
+STATE: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "gpus": 0}
+
+
+def a_learning_trial(**overrides: Any) -> dict[str, Any]:
+    """Return what asks for three iterations of 8 steps, the first of which fills the buffer; 40 does not divide the rollout of 64."""
+    return {
+        **STATE, "kind": "learning", "num_envs": 8, "horizon": 8, "batch_size": 40, "iterations": None, "target_reward": -100.0,
+        "target_episodes": 8, "budget_s": 120.0, "deterministic": True, "trainer": "skrl_sac",
+        "overrides": {
+            "env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2, **overrides,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record, list[int]]:
+    """Return a finished trial, its record, and the size of each batch that was drawn from the buffer."""
+    from skrl.memories.torch import RandomMemory
+
+    folder = tmp_path_factory.mktemp("sac")
+    trial, drawn, sample = a_trial(folder / "trial", **a_learning_trial()), folder / "drawn", RandomMemory.sample
+
+    def noted(self: Any, names: list[str], **sizes: Any) -> Any:
+        batches = sample(self, names, **sizes)
+        with drawn.open("a", encoding="utf-8") as lines:
+            lines.write(f"{len(batches[0][0])}\n")
+        return batches
+
+    with mock.patch.object(RandomMemory, "sample", noted):
+        record = quick.launch(trial)
+    return trial, record, [int(line) for line in drawn.read_text(encoding="utf-8").splitlines()]
+
+
+def test_rows_say_what_was_learned_from_the_second_iteration_on(trained: tuple[TrialFolder, Record, list[int]]) -> None:
+    trial, record, _ = trained
+    rows = read_rows(trial)
+    assert record.outcome.status == "target_reached", record.outcome
+    assert [row.frames for row in rows] == [64, 128, 192]
+    assert [row.episodes for row in rows] == [0, 0, 8]
+    assert [set(row.losses) for row in rows] == [set(), *2 * [{"critic", "policy", "entropy_coefficient"}]]
+    assert rows[0].learn_s == pytest.approx(0) and rows[0].action_std == pytest.approx(1)
+    assert rows[2].losses["entropy_coefficient"] < rows[1].losses["entropy_coefficient"] < 0.2  # it is learned
+    for row in rows:
+        assert row.phases_s is not None and row.iteration_s is not None
+        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
+        assert min(row.phases_s[phase] for phase in ("physics", "observation", "inference", "storage")) > 0
+        assert row.learning_rate == pytest.approx(1e-3)
+    for row in rows[1:]:
+        assert row.phases_s is not None and row.phases_s["learning"] == pytest.approx(row.learn_s) and row.learn_s > 0
+        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
+    policy = torch.jit.load(trial.policy)
+    states = torch.randn(5, 4)
+    assert policy(states).shape == (5, 1) and policy(states).abs().max() <= 1 and policy(states).std() > 0
+
+
+def test_the_replay_buffer_is_what_the_record_says(trained: tuple[TrialFolder, Record, list[int]]) -> None:
+    _, record, drawn = trained
+    assert record.rollout_gb == pytest.approx(REPLAY * TRANSITION_BYTES / 1e9)
+    assert record.outcome.memory_map is not None and record.outcome.memory_map.model_gb > 0
+    assert record.outcome.memory_map.rollout_gb == record.rollout_gb
+    assert record.num_mini_batches is None  # there are no epochs
+    assert drawn == [40] * 2 * 16  # two for each environment step after the first iteration
+
+
+def test_the_same_request_trains_the_same(trained: tuple[TrialFolder, Record, list[int]], tmp_path: Path) -> None:
+    trial, record, drawn = trained
+    again = a_trial(tmp_path / "again", **a_learning_trial())
+    assert optimizer_steps(again) == 3 * len(drawn)  # of critics, policy and entropy coefficient
+    assert_same_training(read_rows(trial), read_rows(again))
+    outcome = read_model(again.outcome, Outcome, "")
+    assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
+
+
+def test_a_simulation_that_breaks_is_named(tmp_path: Path) -> None:
+    changes = a_learning_trial(**{"env.action_scale": 1.0e39}) | {
+        "deterministic": False
+    }  # newtons, more than float32 holds
+    record = quick.launch(a_trial(tmp_path / "broken", **changes))
+    assert record.outcome.status == "nan"
+    failure = record.outcome.failure
+    assert failure is not None and failure.tensor == "joint_state/cartpole" and failure.env_indices
+
+
+def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
+    changes = {**STATE, "trainer": "skrl_sac", "num_envs": 48, "overrides": {}}
+    trial = a_trial(tmp_path / "library", batch_size=None, **changes)
+    agent = load("skrl_sac").resolve(read_model(trial.request, Request, ""), "cpu").agent
+    assert agent["agent"]["batch_size"] == 64 and agent["agent"]["learning_starts"] == 4
+    assert agent["memory"]["memory_size"] == 1_000_000 // 48
+    assert [layer["layers"] for layer in agent["models"]["critic_1"]["network"]] == [[32, 32]]  # as the task's for PPO
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_it_cannot_do_is_refused(tmp_path: Path, words: str) -> None:
+    text = refusal(tmp_path / "refused", "skrl_sac", **REFUSED[words])
+    assert text.startswith(f"trainer: skrl_sac cannot do {words}") and "or trainer: rsl_rl" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task_id": "Isaac-Cartpole-Camera-Direct"}, "registered for skrl with another network (images"),
+        ({"overrides": {"agent.replay_transitions": 15}}, "15 transitions in its replay buffer, and num_envs 4 x horizon 4 has 16"),
+        ({"batch_size": 500, "overrides": {"agent.replay_transitions": 99}}, "and one batch has 500"),
+        ({"overrides": {"agent.memory.memory_size": 9}}, "override agent.memory.memory_size"),
+        ({"overrides": {"agent.agent.batch_size": 9}}, "override agent.agent.batch_size"),
+        ({"overrides": {"agent.agent.learning_starts": 9}}, "override agent.agent.learning_starts"),
+    ],
+)  # fmt: skip
+def test_a_request_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    fitting = {**STATE, "overrides": {}}
+    assert words in refusal(tmp_path / "refused", "skrl_sac", **(fitting | changes))
+
+
+def test_isaac_lab_has_no_command_for_it(tmp_path: Path) -> None:
+    trial = a_trial(tmp_path / "command", trainer="skrl_sac", **STATE)
+    with pytest.raises(UserError, match="no task registers a configuration for SAC"):
+        load("skrl_sac").command_line(read_model(trial.request, Request, ""), "cpu")

@@ -1,0 +1,174 @@
+"""skrl's SAC: each environment step is stored in a replay buffer, and followed by gradient steps on batches drawn from it.
+
+Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1, whose agent, losses, networks and memory these
+are (agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0 registers a configuration for it: network sizes and
+discount are those of the task's configuration for skrl's PPO, all else is skrl's default.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from skrl.agents.torch.sac import SAC_CFG
+
+from envknee.measure.meter import Meter
+from envknee.record.schema import Request
+from envknee.study.errors import UserError
+from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.trainers import TrialConfig
+from envknee.trainers.common import configure, metered, skrl_run
+
+REPLAY_TRANSITIONS = 1_000_000
+"""That the buffer holds: as in Haarnoja et al. 2018, arXiv:1812.05905, table 1."""
+
+CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
+
+
+def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
+    """Return the complete configuration of a trial; the agent's is skrl's own nested dictionary, and `replay_transitions`.
+
+    Raises:
+        UserError: when the request asks for what skrl's SAC cannot do, the task, the asset or an override is wrong, or the replay buffer
+            is smaller than what is put into it or drawn.
+    """
+    configure.refuse(request, skrl_run.UNSUPPORTED)
+    env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
+    decided = (
+        "seed",
+        "memory.memory_size",
+        "agent.learning_starts",
+        *configure.own_mini_batches(request, "agent.batch_size"),
+    )
+    refuse_the_studys(overrides, decided, "agent")
+    agent_cfg = sac_of(ppo_cfg, request)
+    apply_overrides(agent_cfg, overrides, "agent")
+    agent, replay = agent_cfg["agent"], agent_cfg["replay_transitions"]
+    agent["batch_size"] = request.batch_size or agent["batch_size"]
+    for least, what in (
+        (request.num_envs * request.horizon, f"num_envs {request.num_envs} x horizon {request.horizon}"),
+        (agent["batch_size"], "one batch"),
+    ):
+        if replay < least:
+            raise UserError(
+                f"trainer: skrl_sac keeps {replay:,} transitions in its replay buffer, and {what} has {least:,}. Set `overrides:"
+                f" {{agent.replay_transitions: {least}}}` or more"
+            )
+    agent_cfg["memory"]["memory_size"] = replay // request.num_envs  # rows of one step of every environment
+    skrl_run.leave_to_the_meter(agent_cfg, request.seed + rank)
+    return TrialConfig(request.task_id, env_cfg, agent_cfg)
+
+
+def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Return a configuration for skrl's `Runner` from what a task registers for skrl's PPO.
+
+    Raises:
+        UserError: when its policy is no plain network of one vector of observations.
+    """
+    policy = ppo_cfg["models"]["policy"]
+    network = policy["network"]
+    if len(network) != 1 or network[0]["input"] != "OBSERVATIONS" or not all(
+        isinstance(layer, int) for layer in network[0]["layers"]
+    ):  # fmt: skip
+        raise UserError(
+            f"trainer: skrl_sac learns from one vector of observations, and {request.task_id} is registered for skrl with another"
+            " network (images, or several inputs). Use a task with states, or trainer: skrl"
+        )
+    # Isaac Lab's action spaces have no bounds. A policy whose mean has none either drives it to where no reward tells actions apart.
+    models = {"separate": True, "policy": {**policy, "output": "tanh(ACTIONS)"}}
+    with_actions = {**network[0], "input": "concatenate([OBSERVATIONS, ACTIONS])"}
+    critic = {"class": "DeterministicMixin", "clip_actions": False, "network": [with_actions], "output": "ONE"}
+    agent = {
+        "class": "SAC",
+        **dataclasses.asdict(SAC_CFG()),
+        "discount_factor": ppo_cfg["agent"]["discount_factor"],
+        "observation_preprocessor": "RunningStandardScaler",
+        "learning_starts": request.horizon,  # the first iteration fills the buffer
+        "rewards_shaper_scale": 1.0,
+        "experiment": dict(ppo_cfg["agent"]["experiment"]),
+    }
+    del agent["rewards_shaper"]  # a function, for which skrl's Runner has the scale
+    del agent[
+        "random_timesteps"
+    ]  # skrl does not seed its random actions: the policy that nothing has trained acts at first
+    return {
+        "seed": request.seed,
+        "models": models | {name: dict(critic) for name in CRITICS},  # skrl's Runner takes keys out of each
+        "replay_transitions": REPLAY_TRANSITIONS,
+        # Without replacement skrl shuffles the whole buffer for each batch.
+        "memory": {"class": "RandomMemory", "memory_size": 0, "replacement": True},
+        "agent": agent,
+        "trainer": dict(ppo_cfg["trainer"]),
+    }
+
+
+def command_line(request: Request, device: str) -> list[str]:
+    """Isaac Lab has no such training."""
+    raise UserError(
+        "trainer: skrl_sac has no command of Isaac Lab's to measure against: no task registers a configuration for SAC. Use trainer: skrl"
+    )
+
+
+def train(config: TrialConfig, meter: Meter) -> None:
+    """Train with `Runner.run` until the meter raises `TrialDone`."""
+    runner = skrl_run.start(config, meter)
+    agent: Any = runner.agent
+    learned = meter.learned
+    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
+    meter.learned = lambda: {**learned(), **entropy}
+    end_iterations(agent, meter)
+    replay_bytes = skrl_run.stored_bytes(agent)
+    meter.memory.learner_made(replay_bytes, lambda: model_tensors(agent))
+    meter.begin("first_step")
+    meter.start_training(replay_bytes=replay_bytes)
+    with metered.telling_what_broke(meter):
+        runner.run()
+
+
+def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
+    """Give the parameters of an agent's networks, their gradients, and the state of its optimizers."""
+    critics = [*agent.critic_1.parameters(), *agent.critic_2.parameters()]
+    targets = [*agent.target_critic_1.parameters(), *agent.target_critic_2.parameters()]
+    learners: list[tuple[Iterable[Any], torch.optim.Optimizer]] = [
+        (agent.policy.parameters(), agent.policy_optimizer),
+        (critics, agent.critic_optimizer),
+    ]
+    if agent.cfg.learn_entropy:
+        learners.append(([agent.log_entropy_coefficient], agent.entropy_optimizer))
+    yield from targets
+    for parameters, optimizer in learners:
+        yield from metered.model_tensors(parameters, optimizer)
+
+
+def end_iterations(agent: Any, meter: Meter) -> None:
+    """Let `horizon` environment steps of `agent`, each with its update, be an iteration of `meter`."""
+    update, after_step, horizon = agent.update, agent.post_interaction, meter.request.horizon
+
+    def ends(timestep: int) -> bool:
+        return (timestep + 1) % horizon == 0
+
+    def update_in_its_stage(*, timestep: int, timesteps: int) -> None:
+        meter.stage = "learning"
+        agent.write_interval = int(
+            ends(timestep)
+        )  # skrl keeps losses only where it would write them, and waits for the device
+        update(timestep=timestep, timesteps=timesteps)
+        agent.write_interval = 0
+
+    def after_step_and_tell(*, timestep: int, timesteps: int) -> None:
+        after_step(timestep=timestep, timesteps=timesteps)
+        if not ends(timestep):
+            return
+        tracked = skrl_run.take_tracked(agent)
+        figures = {
+            "critic": "Loss / Critic loss",
+            "policy": "Loss / Policy loss",
+            "entropy_coefficient": "Coefficient / Entropy coefficient",
+        }
+        meter.end_iteration(
+            losses={name: tracked[tag] for name, tag in figures.items() if tag in tracked},
+            learning_rate=agent.policy_optimizer.param_groups[0]["lr"],
+            action_std=agent.policy.distribution(role="policy").stddev.mean().item(),
+        )
+
+    agent.update, agent.post_interaction = update_in_its_stage, after_step_and_tell
