@@ -52,18 +52,18 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def marked(text: str) -> list[psutil.Process]:
     """Return the processes with that mark, but for this one."""
-    listening = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(MARK) == text:
-                listening.append(process)
+                processes.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return listening
+    return processes
 
 
 def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
-    trial = a_gathering(tmp_path / "trial", warmup_iterations=1)
+    trial = a_gathering(tmp_path / "trial", warmup_iterations=1, observations="lean")
     record, rows = launch.launch(trial), read_rows(trial)
     assert not marked(mark), "something that Ray started is left"
     assert record.outcome.status == "ok", record.outcome
@@ -72,7 +72,7 @@ def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
     assert [row.frames for row in rows] == [rollout, 2 * rollout, 3 * rollout]
     assert (record.world_size, record.num_envs_total) == (2, 2 * NUM_ENVS)
     assert record.num_mini_batches == rollout // 32
-    assert record.rollout_gb == pytest.approx(rollout * (6 * 24 * 24 + 4) * 4 / 1e9)  # of all collectors
+    assert record.rollout_gb == pytest.approx(rollout * (6 * 24 * 24 + 4 * 4) / 1e9)  # of all collectors, as bytes
     for row in rows:
         assert row.ranks is not None and row.iteration_s is not None and row.phases_s is not None
         assert [rank.rank for rank in row.ranks] == [0, 1]
@@ -169,4 +169,3 @@ def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: object())
     assert "ray cannot be deterministic" in refusal("deterministic", deterministic=True)
     assert "cannot have memory.memory_cap_gb" in refusal("cap", memory={"memory_cap_gb": 2.0})
-    assert "cannot do observations: lean" in refusal("lean", observations="lean")

@@ -349,7 +349,7 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match="MLFLOW_TRACKING_USERNAME and _PASSWORD"):
         publish(study, folder)
     by_another_name = group.uri.replace("127.0.0.1", "127.0.0.2")  # of this machine, too
-    with pytest.raises(UserError, match="(?s)403.*call it by one of its names"):
+    with pytest.raises(UserError, match="(?s)403.*The server refuses this name: start it with --name"):
         publish(a_study("guarded", uri=by_another_name), folder)
     group.sign_in(monkeypatch)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong-password")
