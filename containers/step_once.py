@@ -43,7 +43,8 @@ def main() -> None:
     wrong = [f"{name} {version(name)}" for name, pin in pins if version(name).split("+")[0] != pin.split("+")[0]]
     if wrong:
         raise SystemExit(f"the image holds other versions than its lock files: {', '.join(wrong)}")
-    importlib.import_module("warp").config.enable_backward = False  # as trials do (envknee.tasks), before modules of kernels are imported
+    # As trials do (envknee.tasks), before modules of kernels are imported.
+    importlib.import_module("warp").config.enable_backward = False
     for name in MODULES:
         importlib.import_module(name)
     with also_compiled_for(architectures) as compiled:
