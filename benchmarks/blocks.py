@@ -114,16 +114,31 @@ def measured(trial: TrialFolder) -> Measured:
     return Measured(record.fps_total.median, record.memory_peak_gb, held_s - record.train_s)
 
 
-def main() -> None:
-    """Measure sizes in blocks and in fresh processes, in turns, and say how well they agree."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+class Asked(NamedTuple):
+    """What the command line asks to be measured in rounds."""
+
+    study: Study
+    arm: str
+    points: list[Point]
+    horizon: int
+    rounds: int
+    output: Path
+
+
+def asked(description: str | None, output: Path) -> Asked:
+    """Return what the command line asks for; `output` is the default folder.
+
+    Raises:
+        UserError: when the study has no throughput trials or no such arm, or a batch does not divide its rollout.
+    """
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
     parser.add_argument("--arm", help="an arm of the study (default: the first)")
     parser.add_argument("--num-envs", type=int, nargs="+", required=True)
     parser.add_argument("--horizon", type=int, required=True)
     parser.add_argument("--batch-size", type=int, help="default: the library's own number of mini-batches")
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("results/blocks"), help="default: %(default)s")
+    parser.add_argument("--output", type=Path, default=output, help="default: %(default)s")
     arguments = parser.parse_args()
     study = read_study(arguments.study)
     if study.throughput is None:
@@ -133,22 +148,30 @@ def main() -> None:
         if not is_legal(point):
             raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
     arm = arguments.arm or next(iter(study.arms))
+    if arm not in study.arms:
+        raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
+    return Asked(study, arm, points, arguments.horizon, arguments.rounds, arguments.output)
+
+
+def main() -> None:
+    """Measure sizes in blocks and in fresh processes, in turns, and say how well they agree."""
+    study, arm, points, horizon, rounds, output = asked(main.__doc__, Path("results/blocks"))
     measurements: dict[str, dict[int, list[Measured]]] = {
         side: {point.num_envs: [] for point in points} for side in SIDES
     }
     where = ""
-    for number in range(arguments.rounds):
-        trials = plan(study, arm, points, number, arguments.output)
+    for number in range(rounds):
+        trials = plan(study, arm, points, number, output)
         run(trials, number % 2 == 0)
         for side, of_side in trials.items():
             for trial in of_side:
                 record = load_record(trial)
                 where = record.outcome.environment.device.name if record.outcome.environment else ""
                 measurements[side][record.request.num_envs].append(measured(trial))
-        print(f"round {number + 1} of {arguments.rounds}", flush=True)
-        write_atomically(arguments.output / "blocks.json", json.dumps(_plain(measurements, where), indent=2) + "\n")
-    _print(measurements, f"{where}, horizon {arguments.horizon}, {arguments.rounds} rounds")
-    print(arguments.output / "blocks.json")
+        print(f"round {number + 1} of {rounds}", flush=True)
+        write_atomically(output / "blocks.json", json.dumps(_plain(measurements, where), indent=2) + "\n")
+    _print(measurements, f"{where}, horizon {horizon}, {rounds} rounds")
+    print(output / "blocks.json")
 
 
 def _plain(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], where: str) -> dict[str, object]:

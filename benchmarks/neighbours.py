@@ -8,7 +8,6 @@ A round measures the same sizes in one block alone, and in 2, 4, ... blocks side
 Each block has a launcher and a GPU of its own, as in a sweep. Two blocks on one GPU end the run with an error.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -24,14 +23,13 @@ from envknee.record.schema import Record
 from envknee.study import designs
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
-from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot, is_legal
+from envknee.study.space import Point, Slot
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.blocks import agreement
+from benchmarks.blocks import agreement, asked
 
 
 class Measured(NamedTuple):
@@ -117,43 +115,27 @@ def means(records: Sequence[Sequence[Record]]) -> Mapping[int, float]:
 
 def main() -> None:
     """Measure sizes in one block alone and in several side by side, in turns, and say what neighbours cost."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
-    parser.add_argument("--arm", help="an arm on one GPU (default: the first)")
-    parser.add_argument("--num-envs", type=int, nargs="+", required=True)
-    parser.add_argument("--horizon", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, help="default: the library's own number of mini-batches")
-    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("results/neighbours"), help="default: %(default)s")
-    arguments = parser.parse_args()
-    study = read_study(arguments.study)
-    if study.throughput is None:
-        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
-    arm = arguments.arm or next(iter(study.arms))
-    if arm not in study.arms or study.arms[arm].gpus != 1:
+    study, arm, points, horizon, rounds, output = asked(main.__doc__, Path("results/neighbours"))
+    if study.arms[arm].gpus != 1:
         raise UserError(f"arm {arm!r}: expected an arm of {study.study} with gpus: 1. Name another --arm")
     there = len(gpus.visible_uuids())
     if there < 2:
         raise UserError(f"this machine shows {there} NVIDIA GPUs, and neighbours need 2. Run this where there are more")
-    points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
-    for point in points:
-        if not is_legal(point):
-            raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
     counts = [2**power for power in range(there.bit_length()) if 2**power <= there]
     measured: list[Measured] = []
     where = ""
-    for number in range(arguments.rounds):
+    for number in range(rounds):
         for blocks in counts if number % 2 == 0 else counts[::-1]:
-            folder = arguments.output / f"{blocks}-side-by-side-{number}"
+            folder = output / f"{blocks}-side-by-side-{number}"
             records = launched([written(study, arm, points, number, folder / str(block)) for block in range(blocks)])
             measured += [Measured(num_envs, blocks, number, fps) for num_envs, fps in means(records).items()]
             environment = records[0][0].outcome.environment
             where = environment.device.name if environment else ""
-        print(f"round {number + 1} of {arguments.rounds}", flush=True)
+        print(f"round {number + 1} of {rounds}", flush=True)
         kept = {"device": where, "arm": arm, "measured": [point._asdict() for point in measured]}
-        write_atomically(arguments.output / "neighbours.json", json.dumps(kept, indent=2) + "\n")
-    Console().print(shown(measured, f"{where}, arm {arm}, horizon {arguments.horizon}, {arguments.rounds} rounds"))
-    print(arguments.output / "neighbours.json")
+        write_atomically(output / "neighbours.json", json.dumps(kept, indent=2) + "\n")
+    Console().print(shown(measured, f"{where}, arm {arm}, horizon {horizon}, {rounds} rounds"))
+    print(output / "neighbours.json")
 
 
 if __name__ == "__main__":
