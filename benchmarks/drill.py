@@ -6,8 +6,9 @@ in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
 
-Between kills a second sweep of the same study is started, which must refuse, and a sweep whose files may not grow past a few
-kilobytes, as on a full disk. The clock of all Python processes (`time.time`) jumps: an hour back, a year on.
+Once all trials are measured, another repeat is asked for. Between kills a second sweep of the same study is started, which must
+refuse, and a sweep whose files may not grow past a few kilobytes, as on a full disk. The clock of all Python processes (`time.time`)
+jumps: an hour back, a year on.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
@@ -34,16 +36,14 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 
 ROOT = Path(__file__).parents[1]
-STUDY = {
+STUDY: dict[str, Any] = {
     "study": "drill",
     "task": {"overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}},
     "arms": {"stock": {"gpus": 0}},
     "throughput": {
-        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 2, "iterations": 1, "block": "all",
+        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "iterations": 1, "block": "all",
     },
-    "learning": {
-        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "target_reward": 1000.0, "budget_s": 2.0,
-    },
+    "learning": {"num_envs": [2, 4], "horizon": 4, "batch_size": 8, "target_reward": 1000.0, "budget_s": 2.0},
 }  # fmt: skip
 KINDS = {
     "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "envknee launch",
@@ -83,7 +83,8 @@ class Drill:
         """Take an empty folder; `dice` decides what is killed when."""
         self.folder, self.dice = folder, dice
         self.file = folder / "drill.yaml"
-        self.file.write_text(yaml.safe_dump(STUDY), encoding="utf-8")
+        self.repeats = 1
+        self.ask_for_more()
         self.results = StudyFolder(folder / "results/drill")
         self.doubled: set[str] = set()
         """Trials whose outcome was measured once more."""
@@ -95,6 +96,12 @@ class Drill:
         (folder / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
         paths = os.pathsep.join([str(folder), str(ROOT / "workflow")])
         self.variables = os.environ | {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(self.clock)}
+
+    def ask_for_more(self) -> None:
+        """Ask for another repeat of every point; the first time, for two."""
+        self.repeats += 1
+        study = STUDY | {kind: STUDY[kind] | {"repeats": self.repeats} for kind in ("throughput", "learning")}
+        self.file.write_text(yaml.safe_dump(study), encoding="utf-8")
 
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
@@ -167,9 +174,7 @@ class Drill:
             self.look()
             if sweep.poll() is not None:
                 if self.finished():
-                    self.results.trial(
-                        self.dice.randrange(len(self.planned()))
-                    ).record.unlink()  # made again, not measured
+                    self.ask_for_more()
                 is_full = self.dice.random() < 0.2
                 say(f"{'a sweep on a full disk' if is_full else 'the sweep'} starts again")
                 sweep = self.start(SMALL_DISK_BYTES if is_full else None)
