@@ -81,7 +81,7 @@ def test_measurements_of_one_process_are_one_repeat():
     means = [
         [math.sqrt(a * b) for a, b in pairs] for pairs in ([(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)])
     ]
-    averaged = efficiency(*means, 2, 0.95)
+    averaged = efficiency(means[0], means[1], 2, 0.95)
     assert (point.efficiency, point.efficiency_lower) == (pytest.approx(averaged.value), pytest.approx(averaged.lower))
 
 

@@ -145,7 +145,10 @@ def test_the_docs_say_what_a_second_gpu_brings():
         f"two H200: {words} (efficiency {share(point.efficiency_lower)} to {share(point.efficiency_upper)})" in results
     )
     lean, stock = verdict_of("cartpole-two-gpus-lean").scaling
-    phrase = "On two H100 {:.2f} times the FPS at 4,096 environments on each (efficiency {} to {}); with lean frames {:.2f} times ({} to {}), {:,.0f} FPS"
+    phrase = (
+        "On two H100 {:.2f} times the FPS at 4,096 environments on each (efficiency {} to {});"
+        " with lean frames {:.2f} times ({} to {}), {:,.0f} FPS"
+    )
     ends = [
         (side.points[-1].speedup, share(side.points[-1].efficiency_lower), share(side.points[-1].efficiency_upper))
         for side in (stock, lean)

@@ -66,20 +66,23 @@ def efficiency(
         confidence: of the two-sided interval
         blocks: the block of each repeat, of both sides: a `Process` or a machine; None: all ran on one machine
     """
-    places = blocks or [[None] * len(one_rank), [None] * len(all_ranks)]
-    ends: list[dict[Hashable, list[float]]] = [{}, {}]
-    for end, fps, own in zip(ends, (one_rank, all_ranks), places, strict=True):
-        for value, block in zip(fps, own, strict=True):
-            end.setdefault(block, []).append(math.log(value))
-    contrast = within_blocks(0, *ends)
+    if blocks is None:
+        blocks = [[None] * len(one_rank), [None] * len(all_ranks)]
+    contrast = within_blocks(0, _by_block(one_rank, blocks[0]), _by_block(all_ranks, blocks[1]))
     if contrast.blocks == 0:
-        alike = [independent(fps, own) for fps, own in zip((one_rank, all_ranks), places, strict=True)]
-        return efficiency(*alike, world_size, confidence)
+        return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
     if contrast.variance is None:
         return Efficiency(math.exp(log_share), None, None)
     width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
     return Efficiency(math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width))
+
+
+def _by_block(fps: Sequence[float], blocks: Sequence[Hashable]) -> dict[Hashable, list[float]]:
+    by_block: dict[Hashable, list[float]] = {}
+    for value, block in zip(fps, blocks, strict=True):
+        by_block.setdefault(block, []).append(math.log(value))
+    return by_block
 
 
 class _Side(NamedTuple):
