@@ -35,7 +35,7 @@ class MemoryWatch:
             before_gb: memory in use by others before the process's first trial; needed from its second trial on
         """
         self._cap_gb = cap_gb
-        self.device = self._device = device
+        self.device = device
         self._gpu = gpu
         self._ballast: warp.array | None = None
         self._ballast_gb = 0.0
@@ -47,7 +47,7 @@ class MemoryWatch:
         self._rollout_gb = 0.0
         self._model_tensors: Callable[[], Iterable[torch.Tensor]] = tuple
         self._before_learning_gb: float | None = None
-        """Allocated at the begin of the current learning; None outside learning."""
+        """Allocated at the start of the current learning; None outside learning."""
         self._learning_peak_gb = 0.0
         """Largest allocation of any learning; the next two belong to it."""
         self._collecting_gb = 0.0
@@ -66,14 +66,14 @@ class MemoryWatch:
         Raises:
             CapExceeded: if a CUDA context alone takes more than the cap.
         """
-        if self._cap_gb is None or self._device.type != "cuda":
+        if self._cap_gb is None or self.device.type != "cuda":
             return
-        used_gb, total_gb = self._device_used_gb(), torch.cuda.get_device_properties(self._device).total_memory / GB
+        used_gb, total_gb = self._device_used_gb(), torch.cuda.get_device_properties(self.device).total_memory / GB
         left_gb = self._cap_gb - (used_gb - self._before_gb)
         if left_gb <= 0:
             raise CapExceeded(f"a CUDA context alone takes more than memory_cap_gb, which is {self._cap_gb:g}")
         rest_gb = total_gb - used_gb - left_gb
-        device = warp.device_from_torch(self._device)
+        device = warp.device_from_torch(self.device)
         with warp.ScopedMempool(device, enable=False):  # Warp would reuse memory of a pool
             self._ballast = warp.empty((max(0, int(rest_gb * GB / 2**20)), 2**18), dtype=float, device=device)
         self._ballast_gb = self._device_used_gb() - used_gb
@@ -92,13 +92,13 @@ class MemoryWatch:
         self.check_cap()
 
     def check_cap(self) -> None:
-        """Check the cap on a CPU; on a GPU the device itself has no more memory.
+        """Check the cap on a CPU; on a GPU `environment_begins` enforces it.
 
         Raises:
             CapExceeded: if the peak is above the cap; names both.
         """
         self._take_peaks()
-        if self._cap_gb is None or self._device.type == "cuda":
+        if self._cap_gb is None or self.device.type == "cuda":
             return
         used_gb = self._peak_used_gb - self._before_gb
         if used_gb > self._cap_gb:
@@ -113,8 +113,8 @@ class MemoryWatch:
     def learning_begins(self) -> None:
         """Measure the memory in use before learning: memory above it is the learner's."""
         self.check_cap()
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
         else:
             with suppress(OSError):  # a sandbox without this file: the learner's part then counts from an earlier peak
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
@@ -133,7 +133,7 @@ class MemoryWatch:
         """Return the memory in use now, and the peaks so far."""
         self._take_peaks()
         rss_gb = self._process.memory_info().rss / GB
-        if self._device.type != "cuda":
+        if self.device.type != "cuda":
             return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
         return MemoryUse(
             rss_gb=rss_gb,
@@ -142,7 +142,7 @@ class MemoryWatch:
             torch_peak_reserved_gb=self._peak_reserved_gb,
             device_used_gb=self._device_used_gb(),
             process_gb=self._process_gb(),
-            warp_pool_peak_gb=_warp_pool_peak_gb(self._device),
+            warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
         )
 
     def map(self) -> MemoryMap | None:
@@ -150,7 +150,7 @@ class MemoryWatch:
         if self._static_gb is None:
             return None
         self._take_peaks()
-        is_cuda = self._device.type == "cuda"
+        is_cuda = self.device.type == "cuda"
         parts = {
             "static_gb": self._static_gb,
             "rollout_gb": self._rollout_gb,
@@ -168,9 +168,9 @@ class MemoryWatch:
         return MemoryMap(**parts, unattributed_gb=unattributed_gb, device_used_gb=self._peak_used_gb)
 
     def _take_peaks(self) -> None:
-        """Update the peaks; PyTorch's own are reset at the begin of each learning."""
-        if self._device.type == "cuda":
-            stats = torch.cuda.memory_stats_as_nested_dict(self._device)  # only once, because the GPU waits meanwhile
+        """Update the peaks; PyTorch's own are reset at the start of each learning."""
+        if self.device.type == "cuda":
+            stats = torch.cuda.memory_stats_as_nested_dict(self.device)  # only once, because the GPU waits meanwhile
             allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
             allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
             outside_gb = self._outside_gb(reserved["current"] / GB)
@@ -200,9 +200,9 @@ class MemoryWatch:
         return self._device_used_gb() - self._before_gb - reserved_gb
 
     def _device_used_gb(self) -> float:
-        if self._device.type != "cuda":
+        if self.device.type != "cuda":
             return self._process.memory_info().rss / GB
-        free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self.device)
         return (total_bytes - free_bytes) / GB - self._ballast_gb
 
     def _process_gb(self) -> float | None:
@@ -211,12 +211,12 @@ class MemoryWatch:
         return None if driver_gb is None else driver_gb - self._ballast_gb
 
     def _allocated_gb(self) -> float:
-        if self._device.type != "cuda":
+        if self.device.type != "cuda":
             return self._process.memory_info().rss / GB
-        return torch.cuda.memory_allocated(self._device) / GB
+        return torch.cuda.memory_allocated(self.device) / GB
 
     def _reserved_gb(self) -> float:
-        return torch.cuda.memory_reserved(self._device) / GB if self._device.type == "cuda" else self._allocated_gb()
+        return torch.cuda.memory_reserved(self.device) / GB if self.device.type == "cuda" else self._allocated_gb()
 
 
 def _warp_pool_peak_gb(device: torch.device) -> float | None:

@@ -1,6 +1,6 @@
 """Receives a trainer's steps and iterations, and appends a row per iteration to metrics.jsonl.
 
-Input: begin and end of every step and iteration. Output: rows, and the exception that ends the trial.
+Input: start and end of every step and iteration. Output: rows, and the exception that ends the trial.
 Every trainer uses the same meter. Knows torch, and nothing of Isaac Lab.
 """
 
@@ -79,7 +79,7 @@ class Meter:
             on_first_step: called after the first environment step, when all kernels of the environment are compiled
             ranks: this rank among several
             writes: False for a collector, whose rows another process writes (`end_rollout`)
-            began_s: begin of the trial on the monotonic clock; None: the begin of this process
+            began_s: start of the trial on the monotonic clock; None: the start of this process
             before_gb: GPU memory in use by others before this process began; None: measured now, in the process's first trial
         """
         self.request = request

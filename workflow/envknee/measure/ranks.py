@@ -33,13 +33,13 @@ BROKEN = 3
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together."""
+    """The place of this process among those that train together."""
 
     rank: int = 0
     world_size: int = 1
     folder: Path | None = None
     local_rank: int = 0
-    """Rank among those on this machine: the number of its GPU."""
+    """Number of this rank on its own machine, and of its GPU there."""
     store: Path | None = None
 
     @staticmethod

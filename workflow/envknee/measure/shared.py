@@ -1,6 +1,6 @@
 """Watches a process that measures several trials, and decides whether it may measure another.
 
-Input: begin and end of each trial. Output: a `Shared` for its outcome, and why the next trial needs a fresh process.
+Input: start and end of each trial. Output: a `Shared` for its outcome, and why the next trial needs a fresh process.
 
 The device is back at its baseline when no tensor and no array of the previous trial is left. Libraries stay: kernels, cuDNN, cuBLAS
 and their workspaces. A fresh process loads them too, so they count equally in both peaks.
@@ -85,7 +85,7 @@ class SharedProcess:
         )
 
     def state(self) -> Shared:
-        """Return the state of the process at the trial's begin, with the GPU's current clocks."""
+        """Return the state of the process at the trial's start, with the GPU's current clocks."""
         assert self._at_begin is not None, "begin comes first"
         return self._at_begin.model_copy(update=self._gpu.clocks() if self._gpu else {})
 

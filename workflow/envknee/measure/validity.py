@@ -22,7 +22,7 @@ OVERFLOWS = {
 PhysX 5 (Isaac Lab's issues 176, 931 and 1199)."""
 
 GROWS_BY = 0.05
-"""Least growth of memory over the timed iterations, relative to its begin, that counts as a leak."""
+"""Least growth of memory over the timed iterations, relative to the first sample, that counts as a leak."""
 
 LEAST_SAMPLES, LEAST_RISES = 5, 3
 """Least numbers of memory samples, and of rises between them, for a leak. Two rows may share a sample."""
