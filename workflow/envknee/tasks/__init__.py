@@ -1,6 +1,6 @@
-"""What is simulated. This package and `trainers` are the only ones that import Isaac Lab.
+"""The simulated tasks. Only this package and `trainers` import Isaac Lab.
 
-Input: the task's name, its asset and overrides. Output: a resolved configuration, and an environment made of it.
+Input: a task's name, asset and overrides. Output: its resolved configuration, and an environment.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics
 
-# As `isaaclab train` does, before modules of kernels are imported (isaaclab/programs.py of Isaac Lab 3.0.0): nothing here differentiates a
-# simulation, and without gradients kernels compile in two thirds of the time.
+# No simulation is differentiated here, and kernels compile in two thirds of the time without gradients. `isaaclab train` does the same
+# (isaaclab/programs.py of Isaac Lab 3.0.0). It must happen before modules of kernels are imported.
 warp.config.enable_backward = False
 
 CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
-"""The cart-pole that ships with envknee, so that nothing is fetched from NVIDIA's asset server."""
+"""The cart-pole that ships with envknee. It saves a download from NVIDIA's asset server."""
 
 CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
 
@@ -44,19 +44,21 @@ gymnasium.register(
 
 
 AGENT = "_cfg_entry_point"
-"""What follows a library's name where a task registers its configuration for it (and `env`, where its own)."""
+"""Suffix of the keys under which a task registers configurations: LIBRARY_cfg_entry_point, and env_cfg_entry_point for its own."""
 
 
 def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue = None) -> tuple[Any, Any]:
     """Return the (environment, agent) configurations of a registered task with all presets resolved.
 
-    A task's name may stand behind the module that registers it, as Gymnasium has it: `mylab.tasks:MyLab-Reach`. `presets` are
-    the task's own variants as Isaac Lab's command line takes them, such as `newton_mjwarp` (None: its defaults).
-
     Upstream: isaaclab_tasks.utils.hydra.resolve_task_config of Isaac Lab 3.0.0, which `isaaclab train` uses too.
 
+    Args:
+        task_id: the task's name, with the module that registers it if needed, as in Gymnasium: `mylab.tasks:MyLab-Reach`
+        agent_entry_point: the key of the agent's configuration; None: without an agent
+        presets: variants of the task, as on Isaac Lab's command line, such as `newton_mjwarp`; None: the task's defaults
+
     Raises:
-        UserError: when no such task is registered, or it has no configuration for the trainer, or no such preset.
+        UserError: when the task or preset does not exist, or the task has no configuration for the trainer.
     """
     import isaaclab_tasks  # noqa: F401  registers the tasks
     from isaaclab_tasks.utils.hydra import resolve_task_config
@@ -126,11 +128,11 @@ def configure(
 ) -> None:
     """Complete an environment's configuration in place: asset, overrides, size, seed and device ('cpu' or 'cuda:0').
 
-    With `asset_root` files of NVIDIA's asset server come from that folder, and none is fetched.
+    With `asset_root`, files of NVIDIA's asset server are read from that folder, and nothing is downloaded.
 
     Raises:
-        UserError: when the asset is missing or broken, an override names no field or one that the study decides, the scene needs
-            a file that is not on this machine, or the task as configured does not run without Isaac Sim.
+        UserError: when the asset is missing or broken, an override names an unknown field or one that the study decides, a file of
+            the scene is not on this machine, or the configured task needs Isaac Sim.
     """
     refuse_the_studys(overrides, ("scene.num_envs", "seed", "sim.device"), "env")
     env_cfg.scene.num_envs = num_envs
@@ -143,15 +145,15 @@ def configure(
 
 
 def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> dict[str, str]:
-    """Put files of this machine into a task's scene: the project's own or the cart-pole that `asset` names, then `asset_root`'s.
+    """Make a task's scene use local files: envknee's own or the cart-pole `asset`, then files of the folder `asset_root`.
 
-    With asset: nucleus the project's own stay out.
+    With asset: nucleus, only files of `asset_root` are used.
 
     Returns:
-        What was set, by the dotted name of its field.
+        The new paths, by the dotted names of their fields.
 
     Raises:
-        UserError: when the asset is missing or broken, or is a cart-pole's for a scene without one, or there is no such folder.
+        UserError: when the asset is missing or broken, the scene has no cart-pole for it, or `asset_root` does not exist.
     """
     own = {} if asset == "nucleus" else _use_own_files(env_cfg, asset)
     return own if asset_root is None else own | assets.use_root(env_cfg, asset_root)
@@ -171,7 +173,7 @@ def _use_own_files(env_cfg: Any, asset: str) -> dict[str, str]:
 
 
 def with_paths(overrides: Overrides) -> Overrides:
-    """Return overrides as Isaac Lab's own command takes them: files in installed packages by their paths."""
+    """Return overrides for Isaac Lab's own command: `package:` files of installed packages become plain paths."""
     return {
         name: str(assets.local_path(value, name))
         if isinstance(value, str) and value.startswith(assets.PACKAGE)
@@ -181,7 +183,7 @@ def with_paths(overrides: Overrides) -> Overrides:
 
 
 def cartpoles(env_cfg: Any) -> list[str]:
-    """Return what a task, as registered, calls NVIDIA's cart-pole in its scene: `cartpole` or `robot`."""
+    """Return the names of NVIDIA's cart-pole in the scene of a task as registered, such as `cartpole` or `robot`."""
     usd_paths = {
         name: getattr(getattr(item, "spawn", None), "usd_path", None) for name, item in vars(env_cfg.scene).items()
     }
@@ -189,10 +191,10 @@ def cartpoles(env_cfg: Any) -> list[str]:
 
 
 def checked_asset(asset: str) -> Path:
-    """Return the USD file that `asset` ('local' or a path) stands for, after opening it.
+    """Return the path of the USD file `asset` ('local' or a path), after opening it.
 
     Raises:
-        UserError: when the file is missing, is not USD, or does not hold the cart-pole's articulation.
+        UserError: when the file is missing, is not USD, or lacks the cart-pole's articulation or a joint.
     """
     from pxr import Tf, Usd, UsdPhysics
 
@@ -221,13 +223,13 @@ def checked_asset(asset: str) -> Path:
 def make(
     task_id: str, env_cfg: Any, observations: Observations = "stock", frontend: Frontend = "torch"
 ) -> gymnasium.Env:
-    """Create the environment, with an arm's way from camera frames to observations; from here on the simulation runs.
+    """Start the simulation and return its environment, with an arm's handling of camera frames.
 
     Raises:
-        UserError: when the task has no camera frames to treat that way, no twin for the frontend, or a file of its scene cannot
-            be had.
+        UserError: when `observations` needs camera frames that the task lacks, the task has no twin for the frontend, or a
+            download of a scene file failed.
     """
-    from envknee.tasks import frames  # once Isaac Lab runs
+    from envknee.tasks import frames  # late: it imports Isaac Lab
 
     physics.use_without_gpu()
     try:
@@ -239,9 +241,9 @@ def make(
 
 
 def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
-    """Create the environment of a trial as its request says, with everything that `meter` is told of it.
+    """Start the environment of a trial's request; report its phases, actions and states to `meter`.
 
-    That is phases, actions and states; drills, too, are started here.
+    Also starts the request's drill, if it has one (`inject`).
 
     Raises:
         UserError: as `make` does.
@@ -251,20 +253,20 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
     env = make(task_id, env_cfg, meter.request.observations, meter.request.frontend)
     meter.at_release.append(env.close)
     mark_phases(env, meter.timeline)
-    what = meter.request.inject
-    if what is not None and what.kind == "invalid_reset":
-        drill.invalid_reset(env, what)
+    inject = meter.request.inject
+    if inject is not None and inject.kind == "invalid_reset":
+        drill.invalid_reset(env, inject)
     states.watch(env, meter.watch)
-    if what is not None and what.kind == "huge_actions":
-        drill.huge_actions(env, what)  # around the watch, which is to note what is applied
+    if inject is not None and inject.kind == "huge_actions":
+        drill.huge_actions(env, inject)  # after `watch`, so that the watch sees the huge actions
     return env
 
 
 def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
-    """Tell `timeline` what each environment step does: physics, render, observation.
+    """Time the phases of each environment step on `timeline`: physics, render, observation.
 
-    Upstream: SimulationContext.step (which steps Newton and PhysX alike), SensorBase._update_outdated_buffers (a camera renders
-    when its data are read) and SensorBase._process_batch of Isaac Lab 3.0.0.
+    Upstream (Isaac Lab 3.0.0): SimulationContext.step steps Newton and PhysX, SensorBase._update_outdated_buffers renders a camera
+    when its data are read, SensorBase._process_batch renders all cameras at once.
     """
     from isaaclab.sensors import Camera, SensorBase
 
@@ -273,6 +275,6 @@ def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
     for sensor in simulated.scene.sensors.values():
         if isinstance(sensor, Camera):
             timeline.wrap(sensor, "_update_outdated_buffers", "render")
-    # With `lazy_sensor_update: false` the scene renders all cameras at once instead.
+    # Used instead with `lazy_sensor_update: false`.
     timeline.wrap(SensorBase, "_process_batch", "render")
     frontends.mark_observation(simulated, timeline)

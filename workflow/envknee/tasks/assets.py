@@ -1,7 +1,7 @@
-"""Which files a task's scene is made of, wherever they come from.
+"""Files of a task's scene: found, replaced by local ones, checked.
 
-Input: an environment's configuration. Output: the same, with files of this machine where the project has them or a study names
-them, and an error that lists the others before anything would be fetched.
+Input: an environment's configuration. Output: the configuration with local files from envknee or the study, or an error that lists all
+other files before any download.
 """
 
 import importlib.util
@@ -14,16 +14,16 @@ from typing import Any
 from envknee.study.errors import UserError
 
 GROUND_USD = Path(__file__).with_name("ground.usda")
-"""An infinite plane that ships with envknee, in the place of NVIDIA's, whose looks no policy sees."""
+"""An infinite plane that ships with envknee. It replaces NVIDIA's, whose looks no policy sees."""
 
 FILE_FIELDS = ("usd_path", "asset_path", "network_file")
-"""Where configurations name files: of robots and objects, of those to convert, of an actuator's network."""
+"""Fields that name files: USD files, files to convert to USD, and an actuator's network."""
 
 CONFIGURED = ("isaaclab", "envknee")
-"""Packages whose objects are configurations or parts of them."""
+"""Prefixes of the packages that define configuration classes."""
 
 PACKAGE = "package:"
-"""Before a path inside an installed Python package: the same on every machine and in an image."""
+"""Prefix of a path inside an installed Python package. Such a path is the same on every machine and in an image."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,14 @@ class File:
     """A file that a configuration names."""
 
     name: str
-    """Of its field, such as `scene.robot.spawn.usd_path`."""
+    """The dotted name of the field, such as `scene.robot.spawn.usd_path`."""
     value: str
     put: Callable[[str], None]
     """Sets the field."""
 
 
 def files(config: Any, path: str = "") -> Iterator[File]:
-    """Give every file that an environment's configuration names to be loaded.
-
-    What visualizers and sensors' markers would load is left out: nobody looks at the simulation.
-    """
+    """Yield every file that the simulation loads. Files of visualizers and markers are left out: nothing displays them."""
     for name, value in vars(config).items() if hasattr(config, "__dict__") else ():
         inside = f"{path}{name}"
         if "visualizer" in name or name.startswith("_") or isinstance(value, type):
@@ -59,7 +56,7 @@ def files(config: Any, path: str = "") -> Iterator[File]:
 
 
 def use_local(env_cfg: Any) -> dict[str, str]:
-    """Put the ground that ships with envknee under a task that would fetch one; return what was set, by dotted name."""
+    """Replace a ground that would be downloaded by envknee's own; return the new values by dotted field name."""
     from isaaclab.sim import GroundPlaneCfg
     from isaaclab.terrains import TerrainImporterCfg
 
@@ -82,12 +79,12 @@ def _members(config: Any, path: str) -> list[tuple[str, Any]]:
 
 
 def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:
-    """Take files of NVIDIA's asset server from a folder that holds the same tree; return what was set, by dotted name.
+    """Read files of NVIDIA's asset server from a local copy of its tree; return the new paths by dotted field name.
 
-    Upstream: ISAACSIM_ASSET_ROOT, which Isaac Lab reads once, when it is imported: so paths are changed here.
+    Isaac Lab reads its own setting for this, ISAACSIM_ASSET_ROOT, only at import. So this function changes the paths themselves.
 
     Raises:
-        UserError: when there is no such folder.
+        UserError: when the folder does not exist.
     """
     from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
 
@@ -105,12 +102,12 @@ def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:
 
 
 def check(env_cfg: Any, may_fetch: bool) -> None:
-    """Make sure that each file is there with all that it names, and none would be fetched where that is not allowed.
+    """Check that all files and the files they refer to exist, and that downloads are allowed if any is remote.
 
-    Paths of this machine become absolute, and `package:newton/examples/assets/ant.usda` the file in that installed package.
+    Local paths become absolute, and `package:newton/examples/assets/ant.usda` becomes that file's path.
 
     Raises:
-        UserError: lists the files that are missing, or that would be fetched, and what to write in their place.
+        UserError: lists the missing files, or the forbidden downloads, and how to replace them.
     """
     missing = []
     for file in files(env_cfg):
@@ -137,7 +134,7 @@ def check(env_cfg: Any, may_fetch: bool) -> None:
 
 
 def unresolved(usd: Path) -> list[str]:
-    """Return what a USD file names, itself or through others, and what is not there; materials' own libraries (MDL) left out."""
+    """Return the missing files that a USD file refers to, directly or indirectly, without material libraries (MDL)."""
     if usd.suffix not in (".usd", ".usda", ".usdc", ".usdz"):
         return []
     from pxr import Tf, UsdUtils
@@ -158,17 +155,17 @@ REMEDY = (
 
 
 def fetched(env_cfg: Any) -> dict[str, str]:
-    """Return the files that would be fetched from a server, by the names of their fields."""
+    """Return the files that would be downloaded, by the dotted names of their fields."""
     return {file.name: file.value for file in files(env_cfg) if is_remote(file.value)}
 
 
 def listed(remote: dict[str, str]) -> str:
-    """Return files by the names of their fields, a line each."""
+    """Return a line for each file, with the name of its field."""
     return "\n".join(f"    env.{name}: {file}" for name, file in remote.items())
 
 
 def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
-    """Return what to say where a server did not give a file that a task needs."""
+    """Return the error to raise when the download of a task's file failed."""
     remote = fetched(env_cfg)
     return UserError(
         f"task.asset: this task could not be built: {error}. What it fetches:\n{listed(remote)}\n"
@@ -177,15 +174,15 @@ def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
 
 
 def local_path(file: str, name: str) -> Path:
-    """Return the file that a path stands for, absolute.
+    """Return the absolute path of `file`, a path or `package:NAME/PATH`; `name` is its field, for messages.
 
     Raises:
-        UserError: when there is none; `name` is the field that names it.
+        UserError: when the file or its package does not exist.
     """
     path = Path(file).expanduser()
     if file.startswith(PACKAGE):
         package, _, inside = file.removeprefix(PACKAGE).partition("/")
-        spec = importlib.util.find_spec(package) if package.isidentifier() else None  # not imported, nothing runs
+        spec = importlib.util.find_spec(package) if package.isidentifier() else None  # does not import the package
         if spec is None or spec.origin is None:
             raise UserError(
                 f"{name}: {file}: no Python package {package!r} is installed. Expected {PACKAGE}NAME/PATH/IN/IT"
@@ -197,5 +194,5 @@ def local_path(file: str, name: str) -> Path:
 
 
 def is_remote(file: str) -> bool:
-    """Tell whether a file's name is an address of a server."""
+    """Whether a file's name is a URL."""
     return "://" in file

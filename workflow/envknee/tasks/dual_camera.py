@@ -1,8 +1,8 @@
-"""The camera cart-pole with a second camera, mounted on the cart: what a gripper's "jaw" camera is on an arm.
+"""The camera cart-pole with a second camera on its cart, like the "jaw" camera on a robot arm's gripper.
 
-Input: Isaac Lab's direct camera cart-pole. Output: the same task, whose policy sees two groups of images: `policy`, from the
-side as upstream, and `jaw`, from behind the cart, with which it moves. Registered as `Envknee-Cartpole-Dual-Camera-Direct` by
-`envknee.tasks`; the preset `one_camera` leaves the second camera out, so that two arms show what it costs.
+Input: Isaac Lab's direct camera cart-pole. Output: the same task with two groups of images: `policy`, from the side as upstream, and
+`jaw`, from behind the cart and moving with it. `envknee.tasks` registers it as `Envknee-Cartpole-Dual-Camera-Direct`. The preset
+`one_camera` leaves the second camera out, so that two arms measure its cost.
 """
 
 import functools
@@ -21,14 +21,14 @@ from isaaclab_tasks.utils import PresetCfg
 from isaaclab_tasks.utils.presets import MultiBackendRendererCfg
 
 JAW = "jaw"
-"""The group of observations that the second camera fills."""
+"""The observation group of the second camera."""
 
 
 @configclass
 class JawCameraCfg(CameraCfg):
-    """A wide camera 0.5 m behind the cart's centre: the pole from end to end, and the top of the cart below it."""
+    """A wide-angle camera 0.5 m behind the cart's centre. It sees the whole pole and the top of the cart."""
 
-    # Below a rigid body Newton's renderer takes the camera along, if its pose is asked for before each frame.
+    # Newton's renderer moves a camera with its parent body only if the pose is updated before each frame.
     prim_path: str = "{ENV_REGEX_NS}/Robot/cart/JawCamera"
     update_latest_camera_pose: bool = True
     offset: CameraCfg.OffsetCfg = CameraCfg.OffsetCfg(
@@ -46,14 +46,14 @@ class JawCameraCfg(CameraCfg):
 
 @configclass
 class DualCameraSceneCfg(CartpoleCameraSceneCfg):
-    """The camera cart-pole's scene, and one camera more."""
+    """The camera cart-pole's scene with a second camera."""
 
     jaw_camera: JawCameraCfg | None = JawCameraCfg()
 
 
 @configclass
 class DualCameraEnvCfg(PresetCfg):
-    """Two cameras, or by the preset `one_camera` upstream's one: the same scene but for that."""
+    """Two cameras, or with the preset `one_camera` only upstream's, in otherwise the same scene."""
 
     @configclass
     class TwoCamerasCfg(CartpoleCameraEnvCfg.BaseCartpoleCameraEnvCfg):
@@ -69,7 +69,7 @@ class DualCameraEnvCfg(PresetCfg):
 
 @configclass
 class TwoCamerasPPORunnerCfg(CartpoleCameraDirectPPORunnerCfg):
-    """Upstream's agent, whose actor has an encoder for each camera."""
+    """Upstream's agent with an encoder for each camera in its actor."""
 
     experiment_name = "cartpole_dual_camera_direct"
     obs_groups = {"actor": ["policy", JAW], "critic": ["critic"]}
@@ -77,17 +77,17 @@ class TwoCamerasPPORunnerCfg(CartpoleCameraDirectPPORunnerCfg):
 
 @configclass
 class DualCameraPPORunnerCfg(PresetCfg):
-    """The agent for as many cameras as the environment has."""
+    """The agent for two cameras, or with the preset `one_camera` for one."""
 
     default = TwoCamerasPPORunnerCfg()
     one_camera = CartpoleCameraDirectPPORunnerCfg()
 
 
 class DualCameraEnv(CartpoleCameraEnv):
-    """Upstream's environment with a second stack of frames, in a group of its own."""
+    """Upstream's environment with a second stack of frames in its own observation group."""
 
     def __init__(self, cfg: Any, render_mode: str | None = None, **kwargs: Any) -> None:
-        """Make the scene; `cfg.scene.jaw_camera` may be None."""
+        """Create the scene; `cfg.scene.jaw_camera` may be None."""
         side, jaw = cfg.scene.tiled_camera, cfg.scene.jaw_camera
         if jaw is not None:
             jaw.width = side.width if jaw.width is None else jaw.width

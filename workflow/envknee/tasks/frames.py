@@ -1,6 +1,6 @@
-"""Other ways from camera frames to the policy's observation than Isaac Lab's own, for arms that say `observations:`.
+"""Alternatives to Isaac Lab's stack of camera frames, for arms with `observations: per_frame` or `lean`.
 
-Input: an environment as Isaac Lab made it. Output: the same, whose stack of camera frames is another.
+Input: an environment of Isaac Lab. Output: the same environment with another stack of camera frames.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from envknee.study.rules import Observations
 
 
 class PerFrameStack:
-    """Normalizes each frame to float32, rolls the history and copies it out, twice.
+    """Normalizes each frame to float32, rolls the history, and copies it twice.
 
-    As Isaac Lab did between its pull requests #5574 and #5849: kept to be compared with. Its frames have their channels last, as a
-    camera's, and what the network wants first is moved at the end. It holds four times the memory of Isaac Lab 3.0's uint8 ring,
-    and gives the same observation to within float32's rounding.
+    A baseline: Isaac Lab worked this way between its pull requests #5574 and #5849. It takes four times the memory of Isaac Lab 3.0's
+    uint8 ring, and gives the same observation within float32 rounding. The history has its channels last, as camera images do; they
+    move to `channel_dim` at the end.
     """
 
     def __init__(self, num_envs: int, frames: int, channel_dim: int) -> None:
@@ -28,8 +28,8 @@ class PerFrameStack:
 
         Args:
             num_envs: environments
-            frames: how many are stacked
-            channel_dim: where the channels of the observation are: 1 or -1
+            frames: frames in a stack
+            channel_dim: the dimension of the observation's channels: 1 or -1
         """
         self._frames = frames
         self._channel_dim = channel_dim
@@ -38,15 +38,15 @@ class PerFrameStack:
         self._is_empty = torch.ones(num_envs, dtype=torch.bool)
 
     def reset(self, env_ids: Sequence[int] | torch.Tensor | None = None) -> None:
-        """Forget the frames of some environments (None: all): the next frame fills their history."""
+        """Forget the frames of some environments (None: all). The next frame fills their whole history."""
         self._is_empty[slice(None) if env_ids is None else env_ids] = True
 
     def __call__(self, images: torch.Tensor, normalize: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
-        """Return the observation (num_envs, frames x channels, height, width), or with the channels last.
+        """Return the observation (num_envs, frames * channels, height, width), or with the channels last.
 
         Args:
             images: the newest frame, (num_envs, height, width, channels)
-            normalize: as `CameraFrameStack` calls it; None keeps the values
+            normalize: the function that Isaac Lab passes to `CameraFrameStack`; None keeps the values
         """
         frame = images.float()
         if normalize is not None:
@@ -63,10 +63,11 @@ class PerFrameStack:
 
 
 def use(observations: Observations, env: gymnasium.Env) -> None:
-    """Give an environment the stack of camera frames that an arm asks for; 'stock' leaves it as it is.
+    """Replace an environment's stacks of camera frames by those of an arm; 'stock' changes nothing.
 
     Raises:
-        UserError: when the environment stacks no camera frames.
+        UserError: when the environment stacks no camera frames, or `lean` is asked for frames with channels last or for a term that
+            changes them.
     """
     if observations == "stock":
         return
@@ -92,12 +93,12 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
 
 
 def lean_stacks(env: Any) -> list[LeanFrameStack]:
-    """Return the stacks of uint8 frames that `use` has given to an environment."""
+    """Return the uint8 stacks that `use` put into an environment."""
     return [stack for _, _, stack in _stacks(env.unwrapped, LeanFrameStack)]
 
 
 def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
-    """Return each stack of frames of a kind, one per camera: what holds it, under which name, and the stack."""
+    """Return the stacks of a class, one per camera, as (holder, attribute name, stack)."""
     return [
         (holder, name, value)
         for holder in _possible_holders(simulated)
@@ -107,12 +108,12 @@ def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
 
 
 def _take_as_it_is(simulated: Any, holder: Any) -> None:
-    """Let an observation manager take a term's uint8 frames: it would have them written into float32 that it has made.
+    """Make an observation manager pass a term's uint8 frames on; it would copy them into a float32 buffer.
 
     Upstream: ObservationManager._term_output_specs and compute_group of Isaac Lab 3.0.0.
 
     Raises:
-        UserError: when the term's output is to be changed by more than stacking: uint8 would overflow.
+        UserError: when the term also scales, clips or otherwise changes its output: uint8 would overflow.
     """
     manager: Any = getattr(simulated, "observation_manager", None)
     if manager is None:
@@ -132,7 +133,7 @@ def _take_as_it_is(simulated: Any, holder: Any) -> None:
 
 
 def _possible_holders(simulated: Any) -> list[Any]:
-    """Return what may hold a stack: a direct environment itself, or terms of its observations that are objects.
+    """Return objects that may hold a stack: a direct environment itself, or observation terms that are objects.
 
     Upstream: ObservationManager._group_obs_term_cfgs of Isaac Lab 3.0.0.
     """

@@ -1,7 +1,7 @@
-"""The two ways in which Isaac Lab steps an environment, PyTorch's and Warp's, and where each can be looked at.
+"""Isaac Lab's two frontends, PyTorch and Warp: environments on Warp's, and hooks into the steps of both.
 
-Input: a task, or an environment as Isaac Lab made it. Output: an environment of Warp's frontend; calls around the parts of a step.
-Warp's frontend captures its parts as CUDA graphs: inside one nothing else may run, so calls go around a whole part.
+Input: a task, or an environment of Isaac Lab. Output: an environment on Warp's frontend; functions called around parts of a step.
+Warp's frontend captures each part of a step as a CUDA graph, in which no other code can run. So hooks go around whole parts.
 Upstream: `WarpFrontend`, `WarpGraphCache` and `ManagerCallSwitch` of isaaclab_experimental, and DirectRLEnv, TerminationManager and
 ObservationManager of Isaac Lab 3.0.0.
 """
@@ -17,21 +17,22 @@ from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError
 
 TWINS = {"Isaac-Cartpole-Camera-Direct": "envknee.tasks.warp_cartpole:CartpoleCameraWarpEnv"}
-"""Twins that Isaac Lab has not, by task. A task of one's own names its twin as `warp_entry_point` in gymnasium.register's kwargs."""
+"""Warp environments that Isaac Lab lacks, by task. Your own task names its twin as `warp_entry_point` in gymnasium.register's kwargs."""
 
 TWIN = "warp_entry_point"
 
 DONES = ("end_pre", "TerminationManager_compute")
-"""The part of a step of a direct environment, and of a manager-based one, that decides which episodes end. The direct one resets, too."""
+"""The part of a step that decides which episodes end, in direct and in manager-based environments. In direct ones it also resets."""
 
 OBSERVATIONS = ("end_post", "ObservationManager_compute_update_history")
+"""The part of a step that computes observations, in direct and in manager-based environments."""
 
 
 def check_warp(task_id: str, env_cfg: Any) -> None:
-    """Make sure that Warp's frontend takes a task.
+    """Check that a task can run on Warp's frontend.
 
     Raises:
-        UserError: says what has no twin.
+        UserError: when the frontend is not installed, or the task or one of its terms has no Warp twin.
     """
     _declare_twins()
     try:
@@ -51,7 +52,7 @@ def check_warp(task_id: str, env_cfg: Any) -> None:
 
 
 def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
-    """Create a task's environment on Warp's frontend; on a CPU, where no graph can be captured, its parts are plain calls.
+    """Create a task's environment on Warp's frontend. On a CPU its parts are called without CUDA graphs.
 
     Raises:
         UserError: when the task has no twin.
@@ -70,7 +71,7 @@ def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
 
     @wraps(step)
     def step_and_keep(actions: Any) -> Any:
-        # Warp writes each step's results where the last one's were; what a trainer keeps must stay.
+        # Warp overwrites its results at each step, but trainers keep them.
         observations, rewards, terminated, truncated, extras = step(actions)
         return observations, rewards.clone(), terminated.clone(), truncated.clone(), extras
 
@@ -79,7 +80,7 @@ def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
 
 
 class Uncaptured:
-    """Calls what `WarpGraphCache` would capture and replay."""
+    """Stands in for `WarpGraphCache`: calls functions without capturing them."""
 
     def capture_or_replay(
         self, stage: str, fn: Callable[..., Any], args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -88,16 +89,16 @@ class Uncaptured:
         return fn(*args, **(kwargs or {}))
 
     def invalidate(self, stage: str | None = None) -> None:
-        """Forget nothing: nothing was captured."""
+        """Do nothing: nothing was captured."""
 
 
 def is_warp(simulated: Any) -> bool:
-    """Whether an environment is one of Warp's frontend."""
+    """Whether an environment runs on Warp's frontend."""
     return hasattr(_holder_of_graphs(simulated), "_graph_cache")
 
 
 def before_dones(simulated: Any, call: Callable[[], None]) -> None:
-    """Let `call` come after the physics of every step, before episodes end."""
+    """Call `call` in every step after the physics, before episodes end."""
     if is_warp(simulated):
         _around_part(simulated, DONES, before=call)
         return
@@ -107,7 +108,7 @@ def before_dones(simulated: Any, call: Callable[[], None]) -> None:
 
 
 def after_resets(simulated: Any, call: Callable[[], None]) -> None:
-    """Let `call` come after some environments were reset. A direct environment of Warp's resets by a mask: in every step."""
+    """Call `call` after environments were reset. A direct environment on Warp's frontend resets by a mask in every step."""
     if is_warp(simulated) and not _is_managed(simulated):
         _around_part(simulated, DONES, after=call)
         around(simulated, "reset", after=lambda *_: call())
@@ -116,7 +117,7 @@ def after_resets(simulated: Any, call: Callable[[], None]) -> None:
 
 
 def mark_observation(simulated: Any, timeline: Timeline) -> None:
-    """Tell `timeline` when a step computes observations."""
+    """Time the computation of observations on `timeline`."""
     if is_warp(simulated):
         owner, method = _parts(simulated)
         whole = getattr(owner, method)
@@ -138,7 +139,7 @@ def mark_observation(simulated: Any, timeline: Timeline) -> None:
 def around(
     owner: Any, method: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None
 ) -> None:
-    """Let each call of `owner.method` call `before` and `after`, too, with the same positional arguments."""
+    """Make `owner.method` also call `before` and `after`, with the same positional arguments."""
     original: Callable[..., Any] = getattr(owner, method)
 
     @wraps(original)
@@ -159,7 +160,7 @@ def _around_part(
     before: Callable[[], None] | None = None,
     after: Callable[[], None] | None = None,
 ) -> None:
-    """Let `before` and `after` be called around a part of each step of Warp's frontend."""
+    """Call `before` and `after` around the given parts of each step of Warp's frontend."""
     owner, method = _parts(simulated)
     whole = getattr(owner, method)
 
@@ -177,7 +178,7 @@ def _around_part(
 
 
 def _parts(simulated: Any) -> tuple[Any, str]:
-    """Return whose method does each part of a step, captured or not."""
+    """Return (owner, method name) of the method that runs each part of a step."""
     if _is_managed(simulated):
         return simulated._manager_call_switch, "call_stage"
     return simulated._graph_cache, "capture_or_replay"
@@ -196,7 +197,7 @@ def _is_managed(simulated: Any) -> bool:
 
 
 def _declare_twins() -> None:
-    """Name the twins where `WarpFrontend` looks for them."""
+    """Register the twins where `WarpFrontend` looks for them."""
     for task, twin in TWINS.items():
         gymnasium.registry[task].kwargs.setdefault(TWIN, twin)
 

@@ -1,6 +1,7 @@
-"""The plane that terrains of type `plane` stand on, from the file that ships with envknee.
+"""The ground of terrains of type `plane`, from the file that ships with envknee.
 
-Isaac Lab's own importer takes it from NVIDIA's server and has no field for another. Upstream: TerrainImporter of Isaac Lab 3.0.0.
+Isaac Lab's own importer downloads the plane from NVIDIA's server and has no field to change that. Upstream: TerrainImporter of Isaac
+Lab 3.0.0.
 """
 
 from typing import Any
@@ -12,10 +13,10 @@ from envknee.tasks.assets import GROUND_USD
 
 
 class LocalGround(TerrainImporter):
-    """A terrain importer whose plane needs no server: the same friction and place, without NVIDIA's texture."""
+    """A terrain importer that downloads nothing: its plane has the same friction and position, without NVIDIA's texture."""
 
     def import_ground_plane(self, name: str, size: tuple[float, float] | None = None) -> None:
-        """Add the plane to the scene. It ends nowhere: `size` [m] is only how much of it upstream draws."""
+        """Add the infinite plane to the scene; `size` [m], the part that upstream draws, is ignored."""
         prim_path = f"{self.cfg.prim_path}/{name}"
         if prim_path in self.terrain_prim_paths:
             raise ValueError(f"A terrain with the name {name!r} already exists: {', '.join(self.terrain_names)}.")

@@ -1,7 +1,7 @@
-"""Newton's and Isaac Lab's kernels, compiled side by side before a first simulation asks Warp for them one by one.
+"""Compiles the kernels of Newton and Isaac Lab in parallel, before a first simulation would compile them one by one.
 
-Input: a task's configuration and a device. Output: kernels in Warp's cache. Upstream: Warp 1.17 compiles a module when one of its kernels
-is first launched (`Module.load`), on one core. `warp.force_load` takes several modules at once, on as many threads.
+Input: a task's configuration and a device. Output: kernels in Warp's cache. Upstream: Warp 1.17 compiles a module on one core when one of
+its kernels is first launched (`Module.load`). `warp.force_load` compiles several modules in as many threads.
 """
 
 import importlib
@@ -34,18 +34,18 @@ MODULES = (
     "newton._src.sim.articulation",
     "newton._src.utils.selection",
 )
-"""What a camera task on Newton's MuJoCo solver loads (Isaac Lab 3.0.0, Newton 1.6.1). Modules are not here whose kernels are made while
-the simulation is: nobody knows before what those will be. One that another version lacks is left out."""
+"""Modules that a camera task on Newton's MuJoCo solver loads (Isaac Lab 3.0.0, Newton 1.6.1). Modules with kernels generated at run time
+cannot be listed. Modules that another version lacks are skipped."""
 
 BLOCK_DIM = {"cpu": 1, "cuda": 256}
-"""Threads of a block where a launch says nothing else. A module is compiled for each."""
+"""Warp's default threads per block, by kind of device. Warp compiles a module for each block size."""
 
 MOST_THREADS = 16
-"""Each takes some hundred MB of memory."""
+"""Each thread takes some hundred MB of memory."""
 
 
 def compile_side_by_side(env_cfg: Any, device: str) -> None:
-    """Compile what an environment on Newton needs, on all cores; with another physics engine nothing is done."""
+    """Compile the kernels of an environment on Newton, on all cores; do nothing for other physics engines."""
     if not type(env_cfg.sim.physics).__module__.startswith("isaaclab_newton"):
         return
     modules = []

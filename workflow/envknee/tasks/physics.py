@@ -1,6 +1,6 @@
-"""Which physics and which renderers run here: Newton's, and PhysX without Isaac Sim (OvPhysX).
+"""Checks that a task's physics and renderers run without Isaac Sim: Newton's do, and PhysX as OvPhysX.
 
-Input: a resolved environment configuration. Output: nothing where it runs, else an error that says what it lacks.
+Input: a resolved environment configuration. Output: nothing, or an error that says what is missing.
 """
 
 import ctypes
@@ -11,10 +11,10 @@ from typing import Any, Literal
 from envknee.study.errors import UserError
 
 OVPHYSX: Literal["ovphysx"] = "ovphysx"
-"""The preset, and the package, of PhysX without Isaac Sim."""
+"""Name of the preset, and of the package, of PhysX without Isaac Sim."""
 
 WHEELS = (OVPHYSX, "ovstage")
-"""Packages that it needs; containers/requirements-ovphysx.lock pins them."""
+"""Packages that OvPhysX needs; containers/requirements-ovphysx.lock pins them."""
 
 LIBRARIES = {
     "libGL.so.1": "libgl1",
@@ -25,7 +25,7 @@ LIBRARIES = {
     "libXt.so.6": "libxt6",
     "libhwloc.so.15": "libhwloc15",
 }
-"""Libraries of the system that those packages load, and the Debian package of each. Without them PhysX says no more than
+"""System libraries that these packages load, with their Debian packages. Without them PhysX only says
 `ovstage_create_instance failed (code 99)`."""
 
 REMEDY = (
@@ -35,22 +35,22 @@ REMEDY = (
 
 
 def check(env_cfg: Any) -> None:
-    """Make sure that physics and cameras of a task, as configured, run here.
+    """Check that the physics and cameras of a configured task run here.
 
     Raises:
-        UserError: names what does not run, and how to choose what does, or what is not installed.
+        UserError: names the part that does not run and an alternative, or the missing packages.
     """
     if backend(env_cfg) == OVPHYSX:
         _check_installed()
 
 
 def backend(env_cfg: Any) -> Literal["newton", "ovphysx"]:
-    """Return what simulates a task as configured, whether it is installed or not.
+    """Return the physics engine of a configured task, installed or not.
 
-    Upstream: PhysxAutoCfg becomes OvPhysX where Isaac Sim is not running (SimulationContext of Isaac Lab 3.0.0).
+    Upstream: PhysxAutoCfg becomes OvPhysX when Isaac Sim is not running (SimulationContext of Isaac Lab 3.0.0).
 
     Raises:
-        UserError: when its physics or a camera's renderer does not run without Isaac Sim, or with envknee.
+        UserError: when its physics or a camera's renderer needs Isaac Sim, or is not supported by envknee.
     """
     from isaaclab.physics import PhysxAutoCfg
     from isaaclab.sensors import CameraCfg
@@ -71,7 +71,7 @@ def backend(env_cfg: Any) -> Literal["newton", "ovphysx"]:
 
 
 def _why_not_rendered(renderer: Any) -> str | None:
-    """Return why a renderer does not run here, or None."""
+    """Return why a renderer does not run here; None if it does."""
     if type(renderer).__module__.startswith("isaaclab_newton."):
         return None
     if renderer.renderer_type in ("ovrtx", "auto_rtx"):  # without Isaac Sim the automatic choice is OVRTX
@@ -83,10 +83,10 @@ def _why_not_rendered(renderer: Any) -> str | None:
 
 
 def _check_installed() -> None:
-    """Make sure that PhysX without Isaac Sim can be loaded.
+    """Check that PhysX without Isaac Sim can be loaded.
 
     Raises:
-        UserError: lists the packages or libraries that are missing, and how to install them.
+        UserError: lists missing packages or libraries, and how to install them.
     """
     missing = [name for name in WHEELS if importlib.util.find_spec(name) is None]
     if missing:
@@ -111,10 +111,10 @@ def _loads(library: str) -> bool:
 
 
 def use_without_gpu() -> None:
-    """Let Isaac Lab's OvPhysX assets run on a machine without a GPU.
+    """Make Isaac Lab's OvPhysX assets run on a machine without a GPU: Warp then allocates pageable memory.
 
-    They ask Warp for pinned host memory whatever the device, and Warp has none without CUDA. Pageable memory holds the same.
-    Upstream: isaaclab_ov.assets.articulation.articulation of Isaac Lab 3.0.0.
+    The assets always request pinned host memory, which Warp lacks without CUDA. Upstream:
+    isaaclab_ov.assets.articulation.articulation of Isaac Lab 3.0.0.
     """
     import warp
 

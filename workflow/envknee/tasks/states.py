@@ -1,7 +1,6 @@
-"""Tells a watch what an environment's robots and objects do in each step.
+"""Reports the states of an environment's robots and objects to a watch in each step.
 
-Input: an environment as Isaac Lab made it, changed in place. Upstream: InteractiveScene.articulations and rigid_objects of
-Isaac Lab 3.0.0.
+Input: an environment of Isaac Lab, changed in place. Upstream: InteractiveScene.articulations and rigid_objects of Isaac Lab 3.0.0.
 """
 
 from typing import Any
@@ -18,11 +17,11 @@ STABILITY_FIELDS = (
     "sim.physics.num_substeps",
     "sim.physics.solver_cfg.iterations",
 )
-"""What decides how stable a simulation is, for hints that say what it is now."""
+"""Fields that decide how stable a simulation is. Hints quote their current values."""
 
 
 def watch(env: gymnasium.Env, watch: Watch) -> None:
-    """Let `watch` note the actions of every step, all joints and bodies after its physics, and joints after resets."""
+    """Report to `watch` the actions of every step, all joints and bodies after its physics, and joints after resets."""
     simulated: Any = env.unwrapped
     watch.settings = {
         f"env.{name}": value for name in STABILITY_FIELDS if (value := _field(simulated.cfg, name)) is not None
@@ -35,7 +34,7 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
 
 
 def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
-    """Return positions and velocities of each robot's joints by name, each [num_envs, joints], in rad or m and per s."""
+    """Return, for each robot, its joints' positions [rad or m] and velocities [rad/s or m/s], each [num_envs, joints]."""
     return {
         f"joint_state/{name}": [robot.data.joint_pos.torch, robot.data.joint_vel.torch]
         for name, robot in scene.articulations.items()
@@ -43,7 +42,7 @@ def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
 
 
 def state(scene: Any) -> dict[str, list[torch.Tensor]]:
-    """Return joints, and poses (position in m, quaternion) of all bodies by name, [num_envs, bodies, 7]: the simulation's own."""
+    """Return joints, and the poses of all bodies in the world [num_envs, bodies, 7]: position [m] and quaternion. Views, not copies."""
     poses = {f"body_pose/{name}": [robot.data.body_link_pose_w.torch] for name, robot in scene.articulations.items()}
     objects = {f"body_pose/{name}": [body.data.root_link_pose_w.torch] for name, body in scene.rigid_objects.items()}
     return joints(scene) | poses | objects

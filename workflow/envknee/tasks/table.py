@@ -1,9 +1,9 @@
-"""Every registered task: whether it runs without Isaac Sim, with which presets, and which files it lacks.
+"""A table of registered tasks: whether each runs without Isaac Sim, with which presets, and which files it lacks.
 
-Input: Isaac Lab, as installed. Output: a table in Markdown, which docs/tasks.md holds.
+Input: the installed Isaac Lab. Output: a table in Markdown, as in docs/tasks.md.
 
-    envknee tasks                                            all of them, in a minute or two
-    envknee tasks Isaac-Ant Isaac-Cartpole-Camera-Direct     these
+    envknee tasks                                            all tasks, in a minute or two
+    envknee tasks Isaac-Ant Isaac-Cartpole-Camera-Direct     these tasks
 """
 
 import argparse
@@ -21,29 +21,29 @@ from envknee.study.errors import UserError, run_command
 from envknee.tasks import assets, physics
 
 TRAINERS = {"rsl_rl": "rsl_rl", "skrl": "skrl", "rl_games": "rl_games", "sb3": "sb3"}
-"""What tasks call a library whose agent they configure, by the trainer that starts from it (`torchrl` starts from RSL-RL's)."""
+"""For each trainer, the library name in a task's registered agent configurations. `torchrl` can use RSL-RL's."""
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "newton": (None, "newton_mjwarp", "newton_renderer", "newton_mjwarp,newton_renderer"),
     physics.OVPHYSX: ("ovphysx", "ovphysx,newton_renderer"),
 }
-"""Values of `presets` that are tried, the shortest first; None is the task's own choice."""
+"""Values of `presets` to try for each physics engine, the shortest first; None is the task's default."""
 
 HEAD = "| task | trainers | Newton | PhysX without Isaac Sim | files that it lacks |\n| --- | --- | --- | --- | --- |"
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A task as the table has it."""
+class TaskRow:
+    """A task in the table."""
 
     name: str
     trainers: tuple[str, ...]
     presets: dict[str, str | None]
-    """What to set, by what simulates; None for the task's own choice. Empty where nothing does."""
+    """The `presets` to set, by physics engine; None for the task's default. Empty if the task does not run."""
     why_not: str | None
-    """Why nothing does, or None."""
+    """Why the task does not run; None if it does."""
     files: tuple[str, ...]
-    """Files of NVIDIA's asset server that `task.asset_root` has to hold, by their paths in it."""
+    """Files of NVIDIA's asset server that the task needs, by their paths inside `task.asset_root`."""
 
 
 def registered() -> list[str]:
@@ -53,8 +53,8 @@ def registered() -> list[str]:
     return sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
 
 
-def look_at(name: str) -> Listed:
-    """Find out what a task needs, from its configuration alone: nothing is simulated or fetched."""
+def inspect_task(name: str) -> TaskRow:
+    """Return a task's line, from its configuration alone: nothing is simulated or downloaded."""
     kwargs = gymnasium.registry[name].kwargs
     trainers = tuple(trainer for trainer, library in TRAINERS.items() if f"{library}{tasks.AGENT}" in kwargs)
     simulators: dict[str, str | None] = {}
@@ -64,15 +64,15 @@ def look_at(name: str) -> Listed:
         for presets in choices:
             try:
                 env_cfg, _ = tasks.resolve(name, None, presets)
-                does = physics.backend(env_cfg)
+                backend = physics.backend(env_cfg)
             except UserError as error:
                 why_not = why_not or _reason(error)
                 continue
-            if does == simulator:
+            if backend == simulator:
                 simulators[simulator] = presets
                 lacking |= _lacking(env_cfg)
                 break
-    return Listed(name, trainers, simulators, None if simulators else why_not, tuple(sorted(lacking)))
+    return TaskRow(name, trainers, simulators, None if simulators else why_not, tuple(sorted(lacking)))
 
 
 def _lacking(env_cfg: Any) -> set[str]:
@@ -83,7 +83,7 @@ def _lacking(env_cfg: Any) -> set[str]:
 
 
 def _reason(error: UserError) -> str:
-    """Return why a task does not run, in a word or two."""
+    """Return why a task does not run, in a few words."""
     said = str(error)
     if "needs a package" in said:
         cause = error.__cause__
@@ -92,22 +92,22 @@ def _reason(error: UserError) -> str:
     return "needs Isaac Sim" if "needs Isaac Sim" in said else "has no such preset"
 
 
-def row(task: Listed) -> str:
-    """Return a task's line of the table. Pure."""
+def row(task: TaskRow) -> str:
+    """Return a task's line of the Markdown table. Pure."""
     newton, ovphysx = (_cell(task, simulator) for simulator in CHOICES)
     files = "<br>".join(task.files) or ("—" if task.why_not else "none")
     return f"| {task.name} | {', '.join(task.trainers) or '—'} | {newton} | {ovphysx} | {files} |"
 
 
-def _cell(task: Listed, simulator: str) -> str:
+def _cell(task: TaskRow, simulator: str) -> str:
     if simulator in task.presets:
         presets = task.presets[simulator]
         return "yes" if presets is None else f"`presets: {presets}`"
     return task.why_not or "—"
 
 
-def summary(listed: Sequence[Listed]) -> str:
-    """Return how many tasks run, in a sentence or two. Pure."""
+def summary(listed: Sequence[TaskRow]) -> str:
+    """Return how many tasks run, in a few sentences. Pure."""
     runs = [task for task in listed if task.presets]
     by = {simulator: sum(simulator in task.presets for task in listed) for simulator in CHOICES}
     bare = sum(not task.files for task in runs)
@@ -127,12 +127,12 @@ def main() -> None:
     for name in arguments.task:
         if name not in known:
             raise UserError(f"{name!r} is no registered task. `envknee tasks` lists all of them")
-    with contextlib.redirect_stdout(sys.stderr):  # Isaac Lab says what it reads
-        listed = [look_at(name) for name in arguments.task or known]
+    with contextlib.redirect_stdout(sys.stderr):  # Isaac Lab prints while it reads configurations
+        listed = [inspect_task(name) for name in arguments.task or known]
     print(summary(listed), end="\n\n")
     print(HEAD)
     print("\n".join(map(row, listed)), flush=True)
-    os._exit(0)  # Isaac Lab's and PyTorch's shutdown may fail after that
+    os._exit(0)  # skips the shutdown of Isaac Lab and PyTorch, which may fail
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
-"""How it learns: one module or package per library, chosen by its name in the study (`trainer: rsl_rl`).
+"""Trainers: one module or package per RL library, chosen by its name in the study (`trainer: rsl_rl`).
 
-Each has the same three functions; a file that is added here is a legal name. `common` is what they share. `command` is apart: it
-measures a program of somebody else's from outside (`envknee.run.foreign`), and imports neither torch nor Isaac Lab.
-
-resolve(request, device, rank) -> TrialConfig    every field of environment and agent, checked; nothing simulated yet
-train(config, meter)                             runs until the meter says that the trial is done
-command_line(request, device)                    the same training as Isaac Lab's own command, to measure against
+A file added here becomes a legal name. Each trainer has the three functions of `Trainer`; `common` holds shared code. `command` is an
+exception: it measures a foreign program from outside (`envknee.run.foreign`), and imports neither torch nor Isaac Lab.
 """
 
 import importlib
@@ -15,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 
-if TYPE_CHECKING:  # it imports torch, which a foreign command does without
+if TYPE_CHECKING:  # it imports torch, which a foreign command does not need
     from envknee.measure.meter import Meter
 
 
 @dataclass(frozen=True)
 class TrialConfig:
-    """What a trainer runs: Isaac Lab's environment and agent configurations with everything set."""
+    """Isaac Lab's complete environment and agent configurations of a trial."""
 
     task_id: str
     env: Any
@@ -29,18 +25,18 @@ class TrialConfig:
 
 
 class Trainer(Protocol):
-    """What each module of this package provides."""
+    """The functions of each trainer module."""
 
     def resolve(self, request: Request, device: str, rank: int = 0) -> TrialConfig:
-        """Return the complete configuration of one rank of a trial. Raises UserError for whatever is wrong with it."""
+        """Return the complete, checked configuration of one rank; simulate nothing. Raises UserError for wrong settings."""
         ...
 
     def train(self, config: TrialConfig, meter: "Meter") -> None:
-        """Train, reporting every step and iteration to `meter`, which ends the trial by raising `TrialDone`."""
+        """Train and report every step and iteration to `meter`, until it raises `TrialDone`."""
         ...
 
     def command_line(self, request: Request, device: str) -> list[str]:
-        """Return Isaac Lab's own command for the same training. Raises UserError as `resolve` does."""
+        """Return Isaac Lab's own command for the same training, as a baseline. Raises UserError as `resolve` does."""
         ...
 
 
@@ -51,7 +47,7 @@ def load(name: str) -> Trainer:
         UserError: when its library is not installed.
     """
     try:
-        importlib.import_module("envknee.tasks")  # first: it says how Warp compiles what trainers import
+        importlib.import_module("envknee.tasks")  # first: it sets how Warp compiles the kernels that trainers import
         return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol
     except ModuleNotFoundError as error:
         if (error.name or "envknee").partition(".")[0] == "envknee":

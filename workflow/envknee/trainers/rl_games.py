@@ -1,7 +1,7 @@
-"""RL-Games' PPO, through its own seams: a registered environment, and an agent that overrides what its loop calls.
+"""Trains with RL-Games' PPO: a registered environment, and an agent class that overrides methods of its loop to measure them.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: rl-games 1.6.5 and Isaac Lab 3.0.0's
-`isaaclab train --rl_library rl_games`, whose steps `train` follows.
+Input: a request. Output: rows and stop signals through the meter. Upstream: rl-games 1.6.5. `train` follows the steps of
+`isaaclab train --rl_library rl_games` (Isaac Lab 3.0.0).
 """
 
 from collections.abc import Iterator
@@ -28,19 +28,19 @@ from envknee.trainers.common import configure, determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 UNREACHABLE_EPOCHS = 1_000_000_000
-"""The meter ends a trial, never RL-Games' own count of epochs, score to win or checkpoints."""
+"""Keeps RL-Games from saving checkpoints: the meter ends a trial."""
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
-"""Under which name tasks register their configuration for RL-Games."""
+"""The key under which tasks register their configuration for RL-Games."""
 
 RULE_FIELDS = {"learning_rate": "params.config.learning_rate", "epochs": "params.config.mini_epochs"}
-"""What a rule may set."""
+"""Agent fields that a scaling rule may set."""
 
 ALGORITHM = "a2c_continuous"
-"""PPO for continuous actions, as RL-Games' factory knows it: what `MeteredAgent` is."""
+"""RL-Games' name for PPO with continuous actions, the algorithm of `MeteredAgent`."""
 
 COMPILE = "torch_compile"
-"""RL-Games 1.6.5 compiles its model where this is not set; the 1.6.1 that Isaac Lab names cannot. Off unless a study says so."""
+"""Off unless a study sets it. RL-Games 1.6.5 compiles its model by default; version 1.6.1, which Isaac Lab requires, cannot."""
 
 UNSUPPORTED = {
     "ranks": "its ranks meet over NCCL alone, at an address of their own",
@@ -50,10 +50,10 @@ UNSUPPORTED = {
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is RL-Games' own nested dictionary.
+    """Return the complete configuration of a trial; the agent's is RL-Games' nested dictionary.
 
     Raises:
-        UserError: when the request asks for what RL-Games cannot do, or the task, the asset or an override is wrong.
+        UserError: when RL-Games lacks a requested option, or the task, the asset or an override is wrong.
     """
     configure.refuse(request, UNSUPPORTED, on_cpu=device == "cpu")
     env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
@@ -65,15 +65,15 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             f" {params['config']['minibatch_size']}"
         )
     params["config"].setdefault(COMPILE, False)
-    params["torch_threads"] = 0  # RL-Games would set PyTorch's threads, which are the launcher's affair
+    params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
     apply_overrides(agent_cfg, agent_overrides, "agent")
     configure.use_rule(
         request, agent_cfg, agent_overrides, **RULE_FIELDS,
         adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
     )  # fmt: skip
-    asked = requested_fields(request, device)
-    refuse_the_studys(agent_overrides, asked, "agent")
-    apply_overrides(agent_cfg, asked, "agent")
+    requested = requested_fields(request, device)
+    refuse_the_studys(agent_overrides, requested, "agent")
+    apply_overrides(agent_cfg, requested, "agent")
     configure.use_remedies(request, agent_cfg)
     check_agent(params, request)
     params["config"] |= {
@@ -88,7 +88,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 
 def requested_fields(request: Request, device: str) -> Overrides:
-    """Return what of the agent's configuration a request decides, by its dotted name."""
+    """Return the agent's fields that a request decides, by dotted name."""
     return {
         "params.seed": request.seed,
         "params.config.device": device,
@@ -98,7 +98,7 @@ def requested_fields(request: Request, device: str) -> Overrides:
 
 
 def check_agent(params: dict[str, Any], request: Request) -> None:
-    """Say whether the agent of a task, overrides included, is one that a trial can measure. Pure.
+    """Check that a trial can measure the agent of a task, overrides included. Pure.
 
     Raises:
         UserError: names the field, its value, and what to do.
@@ -133,7 +133,7 @@ def command_line(request: Request, device: str) -> list[str]:
     config = resolve(request, device).agent["params"]["config"]
     fields = {f"agent.{name}": value for name, value in requested_fields(request, device).items()}
     fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
-    fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # Hydra's way to add a field that tasks do not have
+    fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # `+`: Hydra adds a field that tasks lack
     agent = remedies.agent_fields(request.memory, request.trainer)
     fields |= {f"agent.{name}": value for name, value in agent.items()}
     known = {name: value for name, value in request.overrides.items() if name != f"agent.params.config.{COMPILE}"}
@@ -143,7 +143,7 @@ def command_line(request: Request, device: str) -> list[str]:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with RL-Games' `Runner.run` until the meter raises `TrialDone`."""
-    # Here, because it imports gym, which complains on the terminal, and a study is checked before it has a log.
+    # Late, because it imports gym, which prints warnings: a study is checked before it has a log for them.
     from isaaclab_rl.rl_games import RlGamesVecEnvWrapper, register_rl_games_env
 
     env = RlGamesVecEnvWrapper.from_agent_cfg(metered.start(config, meter), config.agent)
@@ -158,35 +158,35 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 
 class MeteredAgent(A2CAgent):
-    """RL-Games' PPO agent, telling the meter what its training loop (`A2CAgent.train`) does."""
+    """RL-Games' PPO agent, which reports its training loop (`A2CAgent.train`) to the meter."""
 
     def __init__(self, meter: Meter, base_name: str, params: dict[str, Any]) -> None:
-        """Take what RL-Games' factory makes an agent with. No folder and no event file is left behind."""
+        """Take the arguments of RL-Games' factory. Leaves no folder and no event file behind."""
         self._meter = meter
         self._phases = ExitStack()
-        """Of the phase that goes on until another method of the loop is called."""
-        a2c_common.SummaryWriter = NoWriter  # this process is the trial's own
+        """Holds the phase that lasts until the loop calls another method."""
+        a2c_common.SummaryWriter = NoWriter  # for the whole process, which runs only this trial
         with TemporaryDirectory() as folder:
             params["config"] |= {"train_dir": folder, "full_experiment_name": "agent"}
             super().__init__(base_name, params)
         self.network_as_made = self.model
-        """Without what torch.compile puts around it: the same parameters, under their own names."""
+        """The network without torch.compile's wrapper: the same parameters, under their original names."""
 
     def update_epoch(self) -> int:
-        """Begin an iteration; before the first, the environment has been reset and all tensors exist."""
+        """Begin an iteration. Before the first, start the meter: the environment is reset and all tensors exist."""
         if self.epoch_num == 0:
             meter, kept = self._meter, self.experience_buffer.tensor_dict
             meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
             meter.memory.learner_made(sum(tensor.nbytes for tensor in tensors_in(kept)), self.model_tensors)
             meter.begin("first_step")
-            observed = kept["obses"]
-            if isinstance(observed, torch.Tensor) and not self.is_rnn:
+            stored = kept["obses"]
+            if isinstance(stored, torch.Tensor) and not self.is_rnn:
                 meter.export_policy = self.export_policy
-            meter.start_training(self.num_minibatches, observed if isinstance(observed, dict) else {"policy": observed})
+            meter.start_training(self.num_minibatches, stored if isinstance(stored, dict) else {"policy": stored})
         return super().update_epoch()
 
     def train_epoch(self) -> tuple[Any, ...]:
-        """Collect a rollout, learn from it, and write a row."""
+        """Collect a rollout, learn from it, and report the iteration."""
         with metered.telling_what_broke(self._meter), self._phases:
             results = super().train_epoch()
         *_, surrogate, value, bounds, entropy, _, _, _ = results
@@ -201,7 +201,7 @@ class MeteredAgent(A2CAgent):
         return results
 
     def get_action_values(self, obs: dict[str, Any]) -> dict[str, torch.Tensor]:
-        """Ask actor and critic; until the environment steps, the loop then copies what it has into the rollout."""
+        """Run actor and critic. Until the environment steps, the loop then stores their outputs: the phase `storage`."""
         with self._meter.timeline.phase("inference"):
             values = super().get_action_values(obs)
         self._phases.enter_context(self._meter.timeline.phase("storage"))
@@ -213,23 +213,23 @@ class MeteredAgent(A2CAgent):
         return super().env_step(actions)
 
     def get_values(self, obs: dict[str, Any]) -> torch.Tensor:
-        """Ask the critic for what comes after the rollout; from here to the end of the epoch all is learning."""
+        """Run the critic on the observations after the rollout. The rest of the epoch is the phase `learning`."""
         self._phases.enter_context(self._meter.timeline.phase("learning"))
         return super().get_values(obs)
 
     def model_tensors(self) -> Iterator[torch.Tensor]:
-        """Give the network's parameters, their gradients, its running statistics, and the optimizer's state."""
+        """Yield the network's parameters, their gradients, its running statistics, and the optimizer's state."""
         yield from self.network_as_made.buffers()
         yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)
 
     def export_policy(self, path: Path) -> None:
-        """Write the policy without its noise as TorchScript."""
+        """Write the mean action of the policy as TorchScript."""
         policy = MeanAction(self.network_as_made, self.observation_space, self.env_info["action_space"])
         save_policy(policy, self.experience_buffer.tensor_dict["obses"][0], path)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Give the tensors of nested dictionaries."""
+    """Yield the tensors of nested dictionaries."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
@@ -238,7 +238,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 class MeanAction(nn.Module):
-    """The mean action for an observation, clipped as Isaac Lab's wrapper and RL-Games' player clip."""
+    """The mean action for an observation, clipped as Isaac Lab's wrapper and RL-Games' player do."""
 
     def __init__(self, model: nn.Module, observations: Any, actions: Any) -> None:
         """Take `model`; the spaces (Gym's Box) hold the limits of observations and actions."""
@@ -254,10 +254,10 @@ class MeanAction(nn.Module):
 
 
 class NoWriter:
-    """Takes what RL-Games would log to TensorBoard, and writes nothing: rows are the meter's."""
+    """Replaces RL-Games' TensorBoard writer and writes nothing: the meter writes the rows."""
 
     def __init__(self, logdir: str) -> None:
-        """Take where RL-Games would log to; it is not used."""
+        """Ignore the folder of RL-Games' logs."""
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
         """Do nothing."""

@@ -1,7 +1,7 @@
-"""skrl's PPO, through its own seams: Isaac Lab's wrapper, and wrapped methods of its agent.
+"""Trains with skrl's PPO and Isaac Lab's skrl wrapper; wraps the agent's methods to measure it.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1 and Isaac Lab 3.0.0's
-`isaaclab train --rl_library skrl`, whose steps `train` follows.
+Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1. `train` follows the steps of
+`isaaclab train --rl_library skrl` (Isaac Lab 3.0.0).
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered, skrl_run
 
 RULE_FIELDS = {"learning_rate": "agent.learning_rate", "epochs": "agent.learning_epochs"}
-"""What a rule may set."""
+"""Agent fields that a scaling rule may set."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is skrl's own nested dictionary.
+    """Return the complete configuration of a trial; the agent's is skrl's nested dictionary.
 
     Raises:
-        UserError: when the request asks for what skrl cannot do, the task, the asset or an override is wrong, or the batch
-            does not divide the rollout.
+        UserError: when skrl lacks a requested option, the task, the asset or an override is wrong, or the batch does not divide the
+            rollout.
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, agent_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
@@ -76,15 +76,15 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 
 def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
-    """Give the parameters of an agent's networks, their gradients, and the optimizer's state.
+    """Yield each parameter of an agent's networks once, with its gradient, and the optimizer's state.
 
-    Once each: policy and value may be one network.
+    Policy and value may share one network.
     """
     return metered.model_tensors(torch.nn.ModuleDict(agent.models).parameters(), agent.optimizer)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:
-    """Let each update of `agent` end an iteration of `meter`; what skrl would write to TensorBoard says what was learned."""
+    """Make each update of `agent` end an iteration of `meter`, with losses from the figures that skrl tracks for TensorBoard."""
     update = agent.update
 
     def update_and_tell(*, timestep: int, timesteps: int) -> None:
@@ -94,7 +94,7 @@ def end_iterations(agent: Any, meter: Meter) -> None:
             losses={
                 "value": tracked["Loss / Value loss"] / agent.cfg.value_loss_scale,
                 "surrogate": tracked["Loss / Policy loss"],
-                "entropy": agent.policy.get_entropy(role="policy").mean().item(),  # of the last mini-batch
+                "entropy": agent.policy.get_entropy(role="policy").mean().item(),  # of the last mini-batch only
             },
             learning_rate=agent.optimizer.param_groups[0]["lr"],
             action_std=tracked["Policy / Standard deviation"],

@@ -1,8 +1,8 @@
-"""skrl's SAC: each environment step is stored in a replay buffer, and followed by gradient steps on batches drawn from it.
+"""Trains with skrl's SAC: gradient steps on batches from a replay buffer follow each environment step.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1, whose agent, losses, networks and memory these
-are (agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0 registers a configuration for it: network sizes and
-discount are those of the task's configuration for skrl's PPO, all else is skrl's default.
+Input: a request. Output: rows and stop signals through the meter. Agent, losses, networks and memory are skrl 2.1.1's
+(agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0 registers a configuration for SAC. So network sizes and
+discount come from the task's configuration for skrl's PPO, and the other settings are skrl's defaults where `sac_of` does not set them.
 """
 
 import dataclasses
@@ -20,17 +20,17 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered, skrl_run
 
 REPLAY_TRANSITIONS = 1_000_000
-"""That the buffer holds: as in Haarnoja et al. 2018, arXiv:1812.05905, table 1."""
+"""Size of the replay buffer, from Haarnoja et al. 2018, arXiv:1812.05905, table 1."""
 
 CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is skrl's own nested dictionary, and `replay_transitions`.
+    """Return the complete configuration of a trial; the agent's is skrl's nested dictionary with `replay_transitions` added.
 
     Raises:
-        UserError: when the request asks for what skrl's SAC cannot do, the task, the asset or an override is wrong, or the replay buffer
-            is smaller than what is put into it or drawn.
+        UserError: when skrl's SAC lacks a requested option, the task, the asset or an override is wrong, or the replay buffer is smaller
+            than a rollout or a batch.
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
@@ -54,16 +54,16 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
                 f"trainer: skrl_sac keeps {replay:,} transitions in its replay buffer, and {what} has {least:,}. Set `overrides:"
                 f" {{agent.replay_transitions: {least}}}` or more"
             )
-    agent_cfg["memory"]["memory_size"] = replay // request.num_envs  # rows of one step of every environment
+    agent_cfg["memory"]["memory_size"] = replay // request.num_envs  # in steps of all environments
     skrl_run.leave_to_the_meter(agent_cfg, request.seed + rank)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
 
 def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Return a configuration for skrl's `Runner` from what a task registers for skrl's PPO.
+    """Return a SAC configuration for skrl's `Runner`, from a task's configuration for skrl's PPO.
 
     Raises:
-        UserError: when its policy is no plain network of one vector of observations.
+        UserError: when the policy is not a plain network on a single vector of observations.
     """
     policy = ppo_cfg["models"]["policy"]
     network = policy["network"]
@@ -74,7 +74,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
             f"trainer: skrl_sac learns from one vector of observations, and {request.task_id} is registered for skrl with another"
             " network (images, or several inputs). Use a task with states, or trainer: skrl"
         )
-    # Isaac Lab's action spaces have no bounds. A policy whose mean has none either drives it to where no reward tells actions apart.
+    # Isaac Lab's action spaces have no bounds. Without tanh the mean drifts to where all actions get the same reward.
     models = {"separate": True, "policy": {**policy, "output": "tanh(ACTIONS)"}}
     with_actions = {**network[0], "input": "concatenate([OBSERVATIONS, ACTIONS])"}
     critic = {"class": "DeterministicMixin", "clip_actions": False, "network": [with_actions], "output": "ONE"}
@@ -87,13 +87,11 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
         "rewards_shaper_scale": 1.0,
         "experiment": dict(ppo_cfg["agent"]["experiment"]),
     }
-    del agent["rewards_shaper"]  # a function, for which skrl's Runner has the scale
-    del agent[
-        "random_timesteps"
-    ]  # skrl does not seed its random actions: the policy that nothing has trained acts at first
+    del agent["rewards_shaper"]  # a function; skrl's Runner makes it from the scale
+    del agent["random_timesteps"]  # skrl does not seed its random actions: the untrained policy acts at first instead
     return {
         "seed": request.seed,
-        "models": models | {name: dict(critic) for name in CRITICS},  # skrl's Runner takes keys out of each
+        "models": models | {name: dict(critic) for name in CRITICS},  # copies: skrl's Runner removes keys from each
         "replay_transitions": REPLAY_TRANSITIONS,
         # Without replacement skrl shuffles the whole buffer for each batch.
         "memory": {"class": "RandomMemory", "memory_size": 0, "replacement": True},
@@ -103,7 +101,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 
 
 def command_line(request: Request, device: str) -> list[str]:
-    """Isaac Lab has no such training."""
+    """Raise UserError: Isaac Lab has no command for SAC."""
     raise UserError(
         "trainer: skrl_sac has no command of Isaac Lab's to measure against: no task registers a configuration for SAC. Use trainer: skrl"
     )
@@ -126,7 +124,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 
 def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
-    """Give the parameters of an agent's networks, their gradients, and the state of its optimizers."""
+    """Yield the parameters of an agent's networks, their gradients, and the state of its optimizers."""
     critics = [*agent.critic_1.parameters(), *agent.critic_2.parameters()]
     targets = [*agent.target_critic_1.parameters(), *agent.target_critic_2.parameters()]
     learners: list[tuple[Iterable[Any], torch.optim.Optimizer]] = [
@@ -141,7 +139,7 @@ def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:
-    """Let `horizon` environment steps of `agent`, each with its update, be an iteration of `meter`."""
+    """Make every `horizon` environment steps of `agent`, with their updates, an iteration of `meter`."""
     update, after_step, horizon = agent.update, agent.post_interaction, meter.request.horizon
 
     def ends(timestep: int) -> bool:
@@ -149,9 +147,8 @@ def end_iterations(agent: Any, meter: Meter) -> None:
 
     def update_in_its_stage(*, timestep: int, timesteps: int) -> None:
         meter.stage = "learning"
-        agent.write_interval = int(
-            ends(timestep)
-        )  # skrl keeps losses only where it would write them, and waits for the device
+        # skrl tracks losses only when it would write them, which waits for the device.
+        agent.write_interval = int(ends(timestep))
         update(timestep=timestep, timesteps=timesteps)
         agent.write_interval = 0
 

@@ -1,1 +1,1 @@
-"""What trainers have in common. No trainer itself: the study's `trainer:` cannot name it."""
+"""Code shared by trainers. Not a trainer itself: a study's `trainer:` cannot name it."""

@@ -1,6 +1,6 @@
-"""A trial's configuration, as far as it is the same for every trainer: the task, the size of a mini-batch, what is refused.
+"""The part of a trial's configuration that all trainers share: task, mini-batches, scaling rule, refused options.
 
-Input: a request. Output: configurations with everything but the learner's own fields set, and Isaac Lab's own command.
+Input: a request. Output: configurations in which only the learner's own fields are unset, and Isaac Lab's own command.
 """
 
 import json
@@ -19,9 +19,9 @@ from envknee.tasks import frontends
 
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
-    """Return a trial's environment configuration, complete, its agent configuration as registered, and overrides of that.
+    """Return (complete environment configuration, agent configuration as registered, overrides of the agent).
 
-    Each rank has a seed of its own, as with `isaaclab train`.
+    Each rank has its own seed, as with `isaaclab train`.
 
     Raises:
         UserError: when the task, the asset or an override of the environment is wrong.
@@ -38,12 +38,12 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
 
 
 def own_mini_batches(request: Request, field: str) -> tuple[str, ...]:
-    """Return the `field` that says how many mini-batches there are, where a request's batch size decides it; else nothing."""
+    """Return (field,) if the request's batch size decides this field, else ()."""
     return () if request.batch_size is None else (field,)
 
 
 def num_mini_batches(request: Request, default: int) -> int:
-    """Return the optimizer steps per epoch: what `batch_size` makes it, or the library's `default`.
+    """Return the mini-batches per epoch: from the request's `batch_size`, or the library's `default`.
 
     Raises:
         UserError: when they do not divide the rollout.
@@ -67,15 +67,15 @@ def use_rule(
     epochs: str,
     adapts: Callable[[], str | None],
 ) -> None:
-    """Set the learning rate and the epochs that a request's rule gave, where it gave any.
+    """Set the learning rate and the epochs of a request's scaling rule, if it has one.
 
     Args:
-        request: what the trial is to run
+        request: the trial's request
         agent: the trainer's configuration, overrides included
-        overrides: of the agent, by the study
+        overrides: the study's overrides of the agent
         learning_rate: the field with the learning rate
         epochs: the field with the number of passes over a rollout
-        adapts: returns the override that switches off what adapts the learning rate; None where nothing does
+        adapts: returns the override that turns an adaptive learning rate off; None if the rate does not adapt
 
     Raises:
         UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
@@ -96,23 +96,23 @@ def use_rule(
 
 
 def rule_fields(request: Request, learning_rate: str, epochs: str, prefix: str = "") -> Overrides:
-    """Return what of the agent's configuration a request's rule decides: its fields, called as given behind `prefix`."""
+    """Return the agent's fields that a request's rule decides, by the given names after `prefix`."""
     values = {learning_rate: request.learning_rate, epochs: request.epochs}
     return {prefix + field: value for field, value in values.items() if value is not None}
 
 
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:
-    """Refuse options that a request's trainer does not have: nothing is left out silently.
+    """Refuse options that a request's trainer lacks, rather than ignore them.
 
-    What a trainer cannot do of `memory:` stands with each key (`envknee.study.remedies`).
+    For the keys of `memory:`, `envknee.study.remedies` says which trainers lack them.
 
     Args:
-        request: what the trial is to run
-        reasons: of `ranks` and `lean` those that it cannot do, and why
-        on_cpu: whether the trial is to run without a GPU
+        request: the trial's request
+        reasons: why the trainer lacks `ranks` or `lean`, for those that it lacks
+        on_cpu: whether the trial runs without a GPU
 
     Raises:
-        UserError: names the trainer, the option that was asked for, and what to do.
+        UserError: names the trainer, the requested option, and an alternative.
     """
     asked = {
         "ranks": (request.processes > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
@@ -128,7 +128,7 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
 
 
 def use_remedies(request: Request, agent: Any) -> None:
-    """Set what the request's `memory:` says of the trainer's configuration: nested attributes or dictionaries."""
+    """Set the fields of the trainer's configuration that the request's `memory:` decides: nested attributes or dictionaries."""
     for name, value in remedies.agent_fields(request.memory, request.trainer).items():
         *parents, field = name.split(".")
         holder = agent
@@ -145,14 +145,14 @@ def isaaclab_train(
 ) -> list[str]:
     """Return Isaac Lab's own command for the training of `request`: task, seed, sizes, overrides and asset.
 
-    Upstream: `isaaclab train` of Isaac Lab 3.0.0; fields are set in Hydra's way.
+    Upstream: `isaaclab train` of Isaac Lab 3.0.0, which sets fields with Hydra.
 
     Args:
-        request: what the trial is to run
+        request: the trial's request
         device: 'cpu' or 'cuda:0'
-        library: what --rl_library calls it
-        agent_entry_point: under which name tasks register their configuration for it
-        agent: fields of the agent to set beside the overrides, by their whole names
+        library: the library's name for --rl_library
+        agent_entry_point: the key under which tasks register their configuration for the library
+        agent: more fields of the agent, by full names
     """
     registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
     local = tasks.use_local_files(registered, request.asset, request.asset_root)
@@ -171,5 +171,5 @@ def isaaclab_train(
 
 
 def _hydra(value: OverrideValue) -> str:
-    """Write a value as Hydra reads it: JSON, but for the quotes of a plain word."""
+    """Return a value in Hydra's syntax: JSON, but strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)

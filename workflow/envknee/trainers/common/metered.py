@@ -1,4 +1,4 @@
-"""What is the same in every trainer's training: a simulation whose steps the meter sees.
+"""The part of training that all trainers share: a simulation that reports its steps to the meter.
 
 Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks and optimizer.
 """
@@ -17,10 +17,10 @@ from envknee.trainers.common import determinism
 
 
 def start(config: TrialConfig, meter: Meter) -> Any:
-    """Start the simulation of a trial, each of whose steps `meter` is told of; the stages environment and learner begin.
+    """Start the simulation of a trial; begin the meter's stages `environment` and `learner`.
 
     Returns:
-        A `MeteredEnv`, around which a library's wrapper comes. Those ask for Isaac Lab's own environments: it passes on all of one.
+        A `MeteredEnv` for the library's wrapper. It is typed as Any, because the wrappers expect Isaac Lab's environments.
     """
     meter.begin("environment")
     simulation = tasks.start(config.task_id, config.env, meter)
@@ -31,15 +31,15 @@ def start(config: TrialConfig, meter: Meter) -> Any:
 
 
 class MeteredEnv(gymnasium.Wrapper):
-    """Isaac Lab's environment, telling the meter of each step; a library's own wrapper comes around it."""
+    """Isaac Lab's environment, which reports each step to the meter. The library's own wrapper goes around it."""
 
     def __init__(self, env: gymnasium.Env, meter: Meter) -> None:
         """Wrap `env`, as `tasks.start` made it."""
         super().__init__(env)
         self.meter = meter
         self._staggered = meter.request.staggered
-        """Whether the first episodes are still to be spread over their length, or started together; None: as they are."""
-        self._simulation: Any = env  # tensors for all environments at once, where Gymnasium's types say one of each
+        """Start the first episodes at random steps (True) or together (False); None: leave them, or already done."""
+        self._simulation: Any = env  # Any: it returns tensors for all environments, unlike Gymnasium's types
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, Any, dict]:
         """Step all environments; `action` is [num_envs, num_actions]."""
@@ -52,9 +52,9 @@ class MeteredEnv(gymnasium.Wrapper):
         return observations, rewards, terminated, truncated, extras
 
     def _start_episodes(self) -> None:
-        """Set at which of their steps the first episodes start: at the first step, after whatever a library resets before it.
+        """Set the step at which each first episode starts, the same way for every library.
 
-        In the same way for every library: RSL-RL and TorchRL would spread them unless told otherwise, the others never.
+        By default RSL-RL and TorchRL spread these steps, and the others do not. Called at the first step, after a library's resets.
         """
         lengths = self._simulation.unwrapped.episode_length_buf
         longest = int(self._simulation.unwrapped.max_episode_length)
@@ -64,7 +64,7 @@ class MeteredEnv(gymnasium.Wrapper):
 
 
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
-    """Return what modules have learned, by the name of each and its own: parameters as such, and running statistics."""
+    """Return the parameters and running statistics of modules, by `MODULE.NAME`."""
     return {
         f"{name}.{key}": value
         for name, module in modules.items()
@@ -74,12 +74,12 @@ def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
 
 @contextmanager
 def telling_what_broke(meter: Meter) -> Iterator[None]:
-    """Train within this: where the rollout or the networks broke, an error of PyTorch's is only where that showed.
+    """Replace an error of PyTorch during training by its cause: NaN in the rollout, or diverged parameters.
 
     Exploded weights make PyTorch raise in many places ("normal expects all elements of std >= 0.0").
 
     Raises:
-        TrialDone: says what broke, in place of the error.
+        TrialDone: names the cause. Without one, the error itself is raised.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def telling_what_broke(meter: Meter) -> Iterator[None]:
 
 
 def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    """Give parameters, their gradients, and the optimizer's state."""
+    """Yield parameters, their gradients, and the optimizer's state."""
     for parameter in parameters:
         yield parameter
         if parameter.grad is not None:

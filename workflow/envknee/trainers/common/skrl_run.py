@@ -1,6 +1,6 @@
-"""What skrl's agents have in common: how one is started in Isaac Lab, watched, and exported.
+"""Starts, measures and exports any agent of skrl.
 
-Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent tells the meter's timeline what it does.
+Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent reports its phases to the meter.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ from envknee.trainers.common import determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
-"""Under which name tasks register their configuration for skrl."""
+"""The key under which tasks register their configuration for skrl."""
 
 UNREACHABLE_STEPS = 1_000_000_000
 """The meter ends a trial, never skrl's own number of timesteps."""
 
 AGENT_PHASES: dict[str, Phase] = {"act": "inference", "record_transition": "storage", "update": "learning"}
-"""What skrl's trainer calls on its agent, and what that is."""
+"""Methods of the agent that skrl's trainer calls, and their phases."""
 
 UNSUPPORTED = {
     "ranks": "its ranks meet over a TCP port that listens on every address, and on GPUs only",
@@ -34,9 +34,9 @@ UNSUPPORTED = {
 
 
 def leave_to_the_meter(agent_cfg: dict[str, Any], seed: int) -> None:
-    """Set in a runner's configuration what is the same for every agent: the seed, and that skrl neither writes nor ends anything."""
+    """Set the seed, and turn off skrl's own logs, checkpoints and end of training."""
     agent_cfg["seed"] = seed
-    agent_cfg["agent"]["experiment"] |= {"write_interval": 0, "checkpoint_interval": 0}  # rows are the meter's
+    agent_cfg["agent"]["experiment"] |= {"write_interval": 0, "checkpoint_interval": 0}  # the meter writes the rows
     agent_cfg["trainer"] |= {
         "timesteps": UNREACHABLE_STEPS,
         "disable_progressbar": True,
@@ -45,14 +45,14 @@ def leave_to_the_meter(agent_cfg: dict[str, Any], seed: int) -> None:
 
 
 def start(config: TrialConfig, meter: Meter) -> Any:
-    """Start the simulation and a runner around it; `meter` knows its agent's phases, policy and networks."""
+    """Start the simulation and return a runner for it, whose agent's phases, policy and networks `meter` knows."""
     simulation = metered.start(config, meter)
-    # skrl resets the environment, and so all random numbers, with the seed that it knows when it wraps: unless told, 0.
+    # skrl's wrapper resets the environment, and so all generators, with the seed set here (default: 0).
     set_seed(config.agent["seed"])
     env: Any = SkrlVecEnvWrapper(simulation)
     runner = Runner(env, config.agent)
     agent: Any = runner.agent
-    env.reset()  # skrl does so once; not within what is timed
+    env.reset()  # skrl would do this later, inside the timed part
     if meter.request.deterministic:
         determinism.require(config.env.sim.device)  # again, after skrl's seeding
     meter.export_policy = lambda path: export_policy(agent, path)
@@ -63,19 +63,19 @@ def start(config: TrialConfig, meter: Meter) -> Any:
 
 
 def stored_bytes(agent: Any) -> int:
-    """Return what an agent's memory takes."""
+    """Return the size of an agent's memory."""
     return sum(tensor.nbytes for tensor in agent.memory.tensors.values())
 
 
 def take_tracked(agent: Any) -> dict[str, float]:
-    """Return the latest of each figure that skrl would write to TensorBoard, and forget them: they would grow with each step."""
+    """Return the latest value of each figure that skrl tracks for TensorBoard, and clear the lists, which grow with each step."""
     tracked = {tag: values[-1] for tag, values in agent.tracking_data.items()}
     agent.tracking_data.clear()
     return tracked
 
 
 def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
-    """Return, by group, views of the observations in an agent's memory [steps, num_envs, ...]: skrl keeps them flat."""
+    """Return views of the stored observations by group [steps, num_envs, ...]. skrl stores them flat."""
     groups = {"policy": ("observations", agent.observation_space), "critic": ("states", agent.state_space)}
     kept = agent.memory.tensors
     return {
@@ -86,13 +86,13 @@ def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
 
 
 def learned(agent: Any) -> dict[str, torch.Tensor]:
-    """Return parameters and running statistics of an agent's networks and preprocessors, by name."""
+    """Return the parameters and running statistics of an agent's networks and preprocessors, by name."""
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
     return metered.learned(modules)
 
 
 class MeanActions(torch.nn.Module):
-    """What an agent's policy does without noise."""
+    """The mean actions of an agent's policy."""
 
     def __init__(self, agent: Any) -> None:
         """Take the networks of `agent`."""

@@ -1,7 +1,7 @@
-"""A policy as TorchScript, traced, for libraries that export none themselves.
+"""Exports a policy as traced TorchScript, for libraries without an export.
 
-Input: a network from observations to actions. Output: a file that is called as what RSL-RL exports:
-`policy(torch.zeros(n, 0), [frames])` for camera frames, `policy(numbers)` for anything else.
+Input: a network from observations to actions. Output: a file with the call of RSL-RL's exports: `policy(torch.zeros(n, 0), [frames])`
+for camera frames, `policy(numbers)` for vectors.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 
 
 class OfImages(torch.nn.Module):
-    """Takes numbers, of which there are none, and a list of images, as RSL-RL's exported camera policies do."""
+    """Takes an empty tensor of numbers and a list of images, as RSL-RL's exported camera policies do."""
 
     def __init__(self, means: torch.nn.Module) -> None:
         """Take a traced network of one image."""
@@ -24,12 +24,12 @@ class OfImages(torch.nn.Module):
 
 
 def save_policy(means: torch.nn.Module, observations: torch.Tensor, path: Path) -> None:
-    """Write a policy for the CPU. Nothing else may use its networks later: they move there.
+    """Write a policy for the CPU. This moves its networks to the CPU, so training cannot go on.
 
     Args:
         means: mean actions [n, num_actions] from observations [n, ...]
-        observations: an example of those
-        path: the file
+        observations: an example
+        path: the file to write
     """
     example = observations.cpu()
     with torch.no_grad():
