@@ -151,7 +151,8 @@ class Drill:
             time.sleep(LOOKS_S)
         if not met:
             return None
-        kind = self.dice.choice(wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
+        once = [kind for kind in wanted if kind == "preparing"]  # there is none once the first trial runs
+        kind = self.dice.choice(once or wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
         time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, 10.0)]))  # at its start, or anywhere
         for process in self.dice.sample(met[kind], len(met[kind])):
             with suppress(psutil.Error):
