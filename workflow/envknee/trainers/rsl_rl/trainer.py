@@ -137,7 +137,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     storage = runner.alg.storage
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
@@ -217,7 +217,7 @@ def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None
     """Let each update of `algorithm` end an iteration of `meter`, on every rank: RSL-RL itself logs on rank 0 only."""
     update = algorithm.update
 
-    def update_and_tell() -> dict[str, float]:
+    def update_and_report() -> dict[str, float]:
         losses = update()
         meter.end_iteration(
             losses=losses,
@@ -227,4 +227,4 @@ def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None
         )
         return losses
 
-    algorithm.update = update_and_tell
+    algorithm.update = update_and_report

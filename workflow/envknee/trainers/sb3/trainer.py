@@ -74,7 +74,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.begin("first_step")
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         algorithm.learn(UNREACHABLE_STEPS, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 
@@ -167,7 +167,7 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
     """Let each `train` of `algorithm` end an iteration of `meter`; what the library would log says what was learned."""
     learn: Callable[[], None] = algorithm.train
 
-    def learn_and_tell() -> None:
+    def learn_and_report() -> None:
         learn()
         logged = algorithm.logger.name_to_value
         meter.end_iteration(
@@ -180,7 +180,7 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
             action_std=float(logged["train/std"]),
         )
 
-    algorithm.train = learn_and_tell
+    algorithm.train = learn_and_report
 
 
 class MeanActions(torch.nn.Module):

@@ -100,7 +100,7 @@ class RemoteCollector(Collector):
         """
         self.meter.timeline.begin_again()
         try:
-            with metered.telling_what_broke(self.meter):
+            with metered.explaining_errors(self.meter):
                 rollout = self._rollouts.collect()
         except TrialDone as done:
             raise TrialDone(done.status, f"collector {self._number}: {done.reason}", done.failure) from done

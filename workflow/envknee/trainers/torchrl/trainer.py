@@ -159,7 +159,7 @@ def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchR
         )
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
 
 
