@@ -103,7 +103,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 def command_line(request: Request, device: str) -> list[str]:
     """Raise UserError: Isaac Lab has no command for SAC."""
     raise UserError(
-        "trainer: skrl_sac has no command of Isaac Lab's to measure against: no task registers a configuration for SAC. Use trainer: skrl"
+        "trainer: skrl_sac: Isaac Lab has no command to compare with, because no task registers a configuration for SAC. Use trainer: skrl"
     )
 
 

@@ -15,7 +15,8 @@ from envknee.trainers.rsl_rl.storage import FrameStorage
 class LeanCNNModel(CNNModel):
     """RSL-RL's CNN model that normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
 
-    Floating-point images are already normalized, maybe laid out by `layout_of`, and used as they are. An exported policy takes these, like stock's.
+    Floating-point images are already normalized, and used as they are or as `layout_of` laid them out. An exported policy takes these,
+    like stock's.
     """
 
     steps = LearnerSteps()

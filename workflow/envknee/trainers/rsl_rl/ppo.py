@@ -54,8 +54,8 @@ class LeanPPO(AccumulatingPPO):
         self._decide_steps()
         if self.steps.images_at_once and not self.steps.fused and (unfit := self._unfit_for_parts()):
             raise UserError(
-                f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
-                " Leave it out, or that"
+                f"steps.images_at_once: gradients of parts do not add up to a mini-batch's with {', '.join(unfit)}."
+                " Remove one of the two"
             )
         for model in self._lean_models:
             model.use_steps(self.steps)
@@ -173,11 +173,15 @@ class LeanPPO(AccumulatingPPO):
         reasons = [model.unfit_for_fused() for model in models]
         reason = next(filter(None, reasons), None)
         if others:
-            reason = f"{type(others[0]).__name__} reads images, too, and is no LeanCNNModel"
+            reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
         if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
-            print(f"envknee: convolutions are PyTorch's, for steps.fused is off: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"envknee: convolutions are PyTorch's, because steps.fused is off: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph = self.steps.fused_adam, self.steps.cuda_graph
         if adam is None:
@@ -188,7 +192,7 @@ class LeanPPO(AccumulatingPPO):
             graph = fused and gaussian
         acting, unfit = self.steps.captured_acting, why_not(self)
         if acting and unfit:
-            raise UserError(f"steps.captured_acting: {unfit}. Leave it out, or that")
+            raise UserError(f"steps.captured_acting: {unfit}. Remove one of the two")
         if acting is None:
             acting = graph and not unfit
         last = self.steps.channels_last
@@ -305,7 +309,7 @@ class LeanPPO(AccumulatingPPO):
         }
         if len(layouts) > 1:
             raise UserError(
-                f"observations/{group} is read by actor and critic, whose first layers want it in two forms"
+                f"observations/{group} is read by actor and critic, whose first layers need different layouts"
                 f" ({' and '.join(map(str, layouts))}). Set steps.channels_last: false"
             )
         return layouts.pop() if layouts else Layout()

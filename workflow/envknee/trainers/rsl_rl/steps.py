@@ -1,7 +1,7 @@
 """Switches of the lean learner, beyond frames that stay uint8. Each can be measured alone.
 
-`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors below are an update's time relative to the
-lean learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
+`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time relative to the lean
+learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
 """
 
 from dataclasses import dataclass, fields

@@ -155,13 +155,13 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
         if len(fitting) != 1:
             shapes = sorted(shape for dtype, shape in sizes if dtype == tensor.dtype)
             raise UserError(
-                f"observations/{group} of shape {tuple(tensor.shape)} is not told from {len(fitting)} stacks of frames of"
-                f" this shape (there are: {shapes}). Give each camera's stack a shape of its own"
+                f"observations/{group} of shape {tuple(tensor.shape)} matches {len(fitting)} stacks of frames, and 1 was expected"
+                f" (stacks: {shapes}). Give each camera's stack its own shape"
             )
         (by_group[group],) = fitting
     if not by_group:
         raise UserError(
-            "LeanPPO learns from stacks of frames, and the observations hold none that a LeanFrameStack made:"
+            "LeanPPO learns from stacks of frames of a LeanFrameStack, and the observations have none:"
             f" {', '.join(f'{group} {tensor.dtype}' for group, tensor in obs.items())}."
             ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
         )

@@ -141,13 +141,13 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for field in ("learning_rate", "clip_range", "clip_range_vf"):
         if isinstance(settings.get(field), str):
             raise UserError(
-                f"agent.{field}: {settings[field]!r} falls with the share of the training that is done, and a trial ends by"
-                f" target, budget or iterations. Set a number: `overrides: {{agent.{field}: 3.0e-4}}`"
+                f"agent.{field}: {settings[field]!r} is a schedule over the length of training, which a trial does not know."
+                f" Set a number: `overrides: {{agent.{field}: 3.0e-4}}`"
             )
     if settings.get("normalize_input"):
         raise UserError(
-            "agent.normalize_input: true is not supported with trainer: sb3: statistics of the observations would be outside"
-            " what is measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
+            "agent.normalize_input: true is not supported with trainer: sb3: the statistics of the observations would not be"
+            " measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
         )
 
 

@@ -55,12 +55,11 @@ def refuse_what_it_cannot(request: Request) -> None:
             " strategy: in_turns"
         )
     if request.deterministic:
-        raise UserError("strategy: ray cannot be deterministic: nobody has tried it. Use strategy: in_turns")
+        raise UserError("strategy: ray cannot be deterministic: this was never tested. Use strategy: in_turns")
     if request.memory != Memory():
         asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
         raise UserError(
-            f"strategy: ray cannot have memory.{asked}: the memory is that of several processes. Leave it out, or use"
-            " strategy: in_turns"
+            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use strategy: in_turns"
         )
 
 
@@ -113,15 +112,15 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
             ray.init(address=address, logging_level=logging.WARNING)
         except ConnectionError as error:
             raise UserError(
-                f"{RAY_ADDRESS}={address}: the cluster does not let this trial in ({error}); what it said stands above. Where it has"
-                " a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
+                f"{RAY_ADDRESS}={address}: the cluster refused this trial ({error}); its messages are above. If it needs a token,"
+                " set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
             ) from error
-        there = ray.cluster_resources()
+        available = ray.cluster_resources()
         for name, wanted in (("GPU", count * on_gpus), ("CPU", count)):
-            if there.get(name, 0) < wanted:
+            if available.get(name, 0) < wanted:
                 raise UserError(
                     f"strategy: ray asks for {wanted} {name}s, one for each collector, and the cluster at {RAY_ADDRESS}={address}"
-                    f" has {there.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
+                    f" has {available.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
                 )
         return
     ray.init(
@@ -135,7 +134,7 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
     if address not in LOOPBACK:
         raise UserError(
             f"strategy: ray: Ray {ray.__version__} listens on {address}, and 127.0.0.1 was expected. Start trials with"
-            " envknee.run.launch, which tells it so; and with the versions of containers/requirements-ray.lock"
+            " envknee.run.launch, which sets this, and install the versions of containers/requirements-ray.lock"
         )
 
 

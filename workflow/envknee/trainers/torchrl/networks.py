@@ -101,15 +101,10 @@ def _cnn(model: Any) -> dict[str, Any] | None:
 
 def _is_plain(cnn_cfg: Any) -> bool:
     others = {name: value for name, value in vars(cnn_cfg).items() if name not in CNN_FIELDS}
-    usual = {
-        "dilation": 1,
-        "padding": "none",
-        "norm": "none",
-        "max_pool": False,
-        "global_pool": "none",
-        "flatten": True,
-    }
-    return all(value == usual.get(name) for name, value in others.items())
+    defaults = {
+        "dilation": 1, "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none", "flatten": True,
+    }  # fmt: skip
+    return all(value == defaults.get(name) for name, value in others.items())
 
 
 def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[TensorDictModuleBase, TensorDictModuleBase]:

@@ -88,8 +88,8 @@ def refuse_what_it_cannot(request: Request) -> None:
         )
     if request.memory.memory_cap_gb is not None:
         raise UserError(
-            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: which of two GPUs it would make"
-            " smaller is not said. Use strategy: in_turns"
+            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: it does not say which of the two"
+            " GPUs to cap. Use strategy: in_turns"
         )
 
 
@@ -110,7 +110,7 @@ def command_line(request: Request, device: str) -> list[str]:
     if not has_own_configuration(request.task_id):
         raise UserError(
             f"task.id: {request.task_id} registers no {AGENT_ENTRY_POINT}, so `isaaclab train --rl_library torchrl` cannot"
-            " train it: there is no peer to compare with. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
+            " train it for comparison. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
         )
     fields = {
         "agent.num_steps_per_env": request.horizon,
