@@ -59,7 +59,8 @@ def refuse_what_it_cannot(request: Request) -> None:
     if request.memory != Memory():
         asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
         raise UserError(
-            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use strategy: in_turns"
+            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use"
+            " strategy: in_turns"
         )
 
 
