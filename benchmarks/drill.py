@@ -41,9 +41,11 @@ STUDY: dict[str, Any] = {
     "task": {"overrides": {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24}},
     "arms": {"stock": {"gpus": 0}},
     "throughput": {
-        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "iterations": 1, "block": "all",
+        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 2, "iterations": 1, "block": "all",
     },
-    "learning": {"num_envs": [2, 4], "horizon": 4, "batch_size": 8, "target_reward": 1000.0, "budget_s": 2.0},
+    "learning": {
+        "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "target_reward": 1000.0, "budget_s": 2.0,
+    },
 }  # fmt: skip
 KINDS = {
     "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "envknee launch",
@@ -83,7 +85,7 @@ class Drill:
         """Take an empty folder; `dice` decides what is killed when."""
         self.folder, self.dice = folder, dice
         self.file = folder / "drill.yaml"
-        self.repeats = 1
+        self.more_repeats = -1
         self.ask_for_more()
         self.results = StudyFolder(folder / "results/drill")
         self.doubled: set[str] = set()
@@ -98,9 +100,9 @@ class Drill:
         self.variables = os.environ | {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(self.clock)}
 
     def ask_for_more(self) -> None:
-        """Ask for another repeat of every point; the first time, for two."""
-        self.repeats += 1
-        study = STUDY | {kind: STUDY[kind] | {"repeats": self.repeats} for kind in ("throughput", "learning")}
+        """Ask for what `STUDY` says; later, for another repeat of every point."""
+        self.more_repeats += 1
+        study = STUDY | {kind: STUDY[kind] | {"more_repeats": self.more_repeats} for kind in ("throughput", "learning")}
         self.file.write_text(yaml.safe_dump(study), encoding="utf-8")
 
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":

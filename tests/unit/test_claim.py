@@ -9,16 +9,17 @@ import sys
 import threading
 
 import pytest
-from envknee.study import claim
+from envknee.study import claim, space
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from records import a_study
 
 
-def folder_with_a_trial(tmp_path) -> StudyFolder:
+def folder_with_a_trial(tmp_path, study: Study | None = None) -> StudyFolder:
     folder = StudyFolder(tmp_path / "demo")
-    claim.take(a_study(), folder).close()
+    claim.take(study or a_study(), folder).close()
     folder.trial(0).root.mkdir(parents=True)
     folder.trial(0).request.touch()
     return folder
@@ -65,6 +66,33 @@ def test_repeats_are_added_to_a_measured_study_and_never_taken_away(tmp_path):
         claim.check(asking(more_repeats=1), folder)
     with pytest.raises(UserError, match="leave `repeats` as it was, and set `more_repeats`"):
         claim.check(asking(repeats=9, more_repeats=2), folder)
+
+
+def test_repeats_that_are_added_again_and_again_leave_every_trial_its_number(tmp_path):
+    learning = {
+        "num_envs": [16, 32],
+        "horizon": 8,
+        "batch_size": 16,
+        "target_reward": 1.0,
+        "budget_s": 9.0,
+        "repeats": 2,
+    }
+    throughput = {"num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 2, "block": "all"}
+
+    def asking(timed: int, learned: int) -> Study:
+        return a_study(throughput=throughput | {"more_repeats": timed}, learning=learning | {"more_repeats": learned})
+
+    folder = folder_with_a_trial(tmp_path, asking(0, 0))
+    before = space.plan(asking(0, 0))
+    for more in ((0, 1), (1, 1), (2, 1), (2, 3), (4, 3)):
+        study = claim.continued(asking(*more), folder)
+        claim.take(study, folder).close()
+        plan = space.plan(read_study(folder.study))
+        assert plan[: len(before)] == before and len(plan) > len(before)
+        before = plan
+    assert claim.continued(asking(4, 3), folder) == study, "as often as the sweep is started"
+    # Whoever asks for all of them at once has no order to keep.
+    assert claim.continued(asking(2, 2), StudyFolder(tmp_path / "new")).raised == []
 
 
 def test_a_folder_without_trials_belongs_to_nobody_yet(tmp_path):

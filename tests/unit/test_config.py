@@ -203,7 +203,10 @@ def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -
 # Mistakes
 
 
-SECTIONS = "architectures, arms, decide, image, learning, phases, replay, runtime, seed, slots, study, task, throughput, tracking, window"
+SECTIONS = (
+    "architectures, arms, decide, image, learning, phases, raised, replay, runtime, seed, slots, study, task, throughput,"
+    " tracking, window"
+)
 KEYS = (
     "adaptive, batch_size, block, horizon, iterations, limit_s, more_repeats, num_envs, points, precision, repeats, sampler, time_limit_s,"
     " until_decided, warmup_iterations"

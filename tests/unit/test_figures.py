@@ -52,7 +52,7 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
 def test_throughput_at_one_size_claims_no_threshold():
     evidence = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
     words = texts(draw_throughput(evidence))
-    assert "No doubling measured" in words
+    assert "194 FPS with 64 environments (horizon 8, batch 128)" in words
     assert "not reached" not in words
 
 
@@ -162,7 +162,7 @@ def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
     words = texts(figure)
     assert "2 GPUs give 1.80 times one GPU's FPS at 64 environments each" in words
     assert (
-        "100%: k ranks give k times one rank's FPS" in words and "95% interval" in words and "one repeat" not in words
+        "100%: k ranks give\nk times one rank's FPS" in words and "95% interval" in words and "one repeat" not in words
     )
     lowest, highest = axes.get_ylim()
     assert lowest < 0.9 < 1.0 < highest

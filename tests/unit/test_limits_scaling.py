@@ -1,7 +1,9 @@
 """Scaling efficiency: by hand, partners, points that cannot be compared, and simulated studies with known truth."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +63,56 @@ def test_interval_is_welch_s_on_the_logarithm():
     theirs = stats.ttest_ind(np.log(together) - math.log(2), np.log(alone), equal_var=False).confidence_interval(0.90)
     assert ratio.value == pytest.approx(math.exp(np.log(together).mean() - np.log(alone).mean()) / 2)
     assert (ratio.lower, ratio.upper) == (pytest.approx(math.exp(theirs.low)), pytest.approx(math.exp(theirs.high)))
+
+
+def test_measurements_of_one_process_are_one_repeat():
+    def in_blocks(trials: list[Trial], first: int) -> list[Trial]:
+        pairs = zip(trials[::2], trials[1::2], strict=True)
+        return [
+            replace(trial, request=trial.request.model_copy(update={"block": first + number}))
+            for number, pair in enumerate(pairs)
+            for trial in pair
+        ]
+
+    alone = in_blocks(fps_trials({64: [90.0, 110.0, 95.0, 105.0, 98.0, 102.0]}, **ONE), 0)
+    together = in_blocks(fps_trials({64: [180.0, 200.0, 185.0, 195.0]}, **TWO), 100)
+    (point,) = scaling_of([*alone, *together]).points
+    assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 2)
+    means = [
+        [math.sqrt(a * b) for a, b in pairs] for pairs in ([(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)])
+    ]
+    averaged = efficiency(means[0], means[1], 2, 0.95)
+    assert (point.efficiency, point.efficiency_lower) == (pytest.approx(averaged.value), pytest.approx(averaged.lower))
+
+
+def on_machine(fps: Sequence[float], side: Mapping[str, Any], machine: str, first: int) -> list[Trial]:
+    """Return trials on the GPUs of a machine: the second alone, or both together."""
+    gpus = [GPU.model_copy(update={"uuid": f"{machine}-{place}"}) for place in range(2)]
+    trials = fps_trials({64: fps}, **side | {"first": first, "device": gpus[1]})
+    if side["gpus"] == 1:
+        return trials
+    both = [
+        [rank.model_copy(update={"device": gpu}) for rank, gpu in zip(trial.outcome.ranks or [], gpus, strict=True)]
+        for trial in trials
+    ]
+    return [
+        replace(trial, outcome=trial.outcome.model_copy(update={"ranks": ranks}))
+        for trial, ranks in zip(trials, both, strict=True)
+    ]
+
+
+def test_machines_that_differ_do_not_widen_the_interval():
+    slow = [*on_machine([50.0, 51.0], ONE, "a", 0), *on_machine([98.0, 99.0], TWO, "a", 10)]
+    fast = [*on_machine([100.0, 102.0], ONE, "b", 20), *on_machine([197.0, 198.0], TWO, "b", 30)]
+    (point,) = scaling_of([*slow, *fast]).points
+    assert point.efficiency_lower is not None and point.efficiency_upper is not None
+    assert 0.95 < point.efficiency_lower < point.efficiency < point.efficiency_upper < 1.01
+    # A side that only one machine measured says nothing about the other machine.
+    (half,) = scaling_of([*slow, *on_machine([100.0, 102.0], ONE, "b", 20)]).points
+    (own,) = scaling_of(slow).points
+    assert half.efficiency == pytest.approx(own.efficiency)
+    (apart,) = scaling_of([*on_machine([50.0, 51.0], ONE, "a", 0), *on_machine([98.0, 99.0], TWO, "b", 10)]).points
+    assert apart.efficiency == pytest.approx(own.efficiency), "no machine has both sides"
 
 
 def test_confidence_of_the_study_counts():

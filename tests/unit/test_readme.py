@@ -52,8 +52,9 @@ def phrases() -> dict[str, list[str]]:
     few, small, large = (fits[card].partition(" ")[0] for card in ("24 GB", "8 GB", "80 GB"))
     many = lean_fits["24 GB"].partition(" ")[0]
     assert headline.phases is not None and headline.phases.startswith("learning takes 80%")
-    (scaling,) = verdict_of("cartpole-two-gpus").scaling
-    (times,) = re.findall(r"^2 GPUs give (\S+) times one GPU's FPS at 4,096", scaling.statement)
+    by_arm = {scaling.arm: scaling.statement for scaling in verdict_of("cartpole-two-gpus-lean").scaling}
+    pattern = r"^2 GPUs give (\S+) times one GPU's FPS at 4,096"
+    times, lean_times = (re.findall(pattern, by_arm[arm])[0] for arm in ("two-gpus", "lean-two-gpus"))
 
     devices = list(dict.fromkeys(uuid_of(record) for record in records_of("cartpole-stock-lean")))
     on_each = [medians_of("cartpole-stock-lean", "stock", "lean", device) for device in devices]
@@ -82,7 +83,7 @@ def phrases() -> dict[str, list[str]]:
             f"(95% upper bound {gain.gain_upper_one_sided:.1%}, five repeats, cut-off 10%)",
             f"8 GB: {small} environments. 24 GB: {fits['24 GB']}. 80 GB: {large} |",
             "Learning: 80% of what each added environment costs",
-            f"{times} times the FPS with 4,096 environments on each",
+            f"{times} times the FPS with 4,096 environments on each; {lean_times} times with lean frames (two H100)",
             f"| FPS with 4,096 environments, two machines | {own[0]:,.0f}; {own[1]:,.0f} | "
             f"{bytes_[0]:,.0f}; {bytes_[1]:,.0f} ({ratios[0]:.2f} and {ratios[1]:.2f} times) |",
             f"| Memory with 4,096 environments | {own_gb:.2f} GB | {bytes_gb:.2f} GB |",

@@ -86,6 +86,11 @@ def test_phases_add_up_to_the_iteration_in_every_row(folder: StudyFolder):
     assert len(off) == PHASES_OFF.get(folder.root.name, 0)
 
 
+def share(value: float | None) -> str:
+    assert value is not None
+    return f"{value:.0%}"
+
+
 def test_the_docs_say_what_the_studies_say():
     docs = words_of("docs/results.md")
     (full,), (learning,) = verdict_of("cartpole-one-gpu-full").arms, verdict_of("cartpole-one-gpu-learning").arms
@@ -127,19 +132,45 @@ def test_the_docs_say_what_the_studies_say():
     best = best_of(learning.learning)
     assert best is not None
     assert f"{best.num_envs:,} at horizon {best.horizon}, {best.seconds_to_target.value:.0f} s" in docs
-    (scaling,) = verdict_of("cartpole-two-gpus").scaling
-    assert (
-        scaling.statement.startswith("2 GPUs give 1.95 times one GPU's FPS at 4,096")
-        and "92% to 104%" in scaling.statement
-    )
-    assert "1.95 times the FPS at 4,096 environments on each (efficiency 92% to 104%)" in docs
-    trials = sum(
-        len(list(PUBLISHED[f"cartpole-{name}"].trials.iterdir()))
-        for name in ("one-gpu-full", "one-gpu-learning", "two-gpus")
-    )
-    assert f"The first three studies have {trials} trials" in docs
     planned = len(space.plan(read_study(PUBLISHED["cartpole-one-gpu-full"].study)))
     assert f"{planned} trials the first {len(records_of('cartpole-one-gpu-full'))} were measured" in docs
+
+
+def test_the_docs_say_what_a_second_gpu_brings():
+    results, docs = words_of("docs/results.md"), words_of("docs/measuring.md")
+    (older,) = verdict_of("cartpole-two-gpus").scaling
+    point = older.points[-1]
+    words = f"{point.speedup:.2f} times the FPS at {point.num_envs:,} environments on each"
+    assert (
+        f"two H200: {words} (efficiency {share(point.efficiency_lower)} to {share(point.efficiency_upper)})" in results
+    )
+    lean, stock = verdict_of("cartpole-two-gpus-lean").scaling
+    phrase = (
+        "On two H100 {:.2f} times the FPS at 4,096 environments on each (efficiency {} to {});"
+        " with lean frames {:.2f} times ({} to {}), {:,.0f} FPS"
+    )
+    ends = [
+        (side.points[-1].speedup, share(side.points[-1].efficiency_lower), share(side.points[-1].efficiency_upper))
+        for side in (stock, lean)
+    ]
+    assert phrase.format(*ends[0], *ends[1], lean.points[-1].fps_all_ranks) in results
+    study = PUBLISHED["cartpole-two-gpus-lean"]
+    planned, records = len(space.plan(read_study(study.study))), load_records(study)
+    assert f"`two-gpus-lean`'s {planned} the first {len(records)}" in results
+    peaks: dict[tuple[str, int], float] = {}
+    for record in records:
+        assert record.memory_peak_gb is not None
+        place = record.request.arm, record.request.num_envs
+        peaks[place] = max(record.memory_peak_gb, peaks.get(place, 0.0))
+    for side, frames in ((stock, "Isaac Lab's"), (lean, "lean")):
+        for point in side.points:
+            assert point.repeats_one_rank == 5 and point.repeats_all_ranks == (5 if side is lean else 4)
+            interval = f"{point.efficiency:.0%} ({share(point.efficiency_lower)} to {share(point.efficiency_upper)})"
+            gb = [peaks[arm or "", point.num_envs] for arm in (side.partner, side.arm)]
+            assert (
+                f"| {frames} | {point.num_envs:,} | {point.fps_one_rank:,.0f} | {point.fps_all_ranks:,.0f} | {point.speedup:.2f}"
+                f" | {interval} | {gb[0]:.2f} | {gb[1]:.2f} |"
+            ) in docs
 
 
 def test_the_verdict_of_one_horizon_on_an_h100():

@@ -69,6 +69,20 @@ def test_it_opens_with_the_answer_and_one_figure_and_folds_explanations(folder: 
     assert "<table" in page and "<table" not in unfolded
 
 
+def test_several_gpus_open_with_what_each_runs_and_what_they_gain_together():
+    study = a_study(arms={"one": {"gpus": 1}, "two": {"gpus": 2}})
+    trials = [
+        *fps_trials({32: [100.0] * 3}, arm="one", gpus=1, device=GPU),
+        *fps_trials({32: [190.0] * 3}, arm="two", gpus=2, device=GPU, first=20),
+    ]
+    figures = {"throughput.svg": b"<svg/>"}
+    page = report.page(decide(records_of(trials), study), [], figures, lambda _: [])
+    opening = page.partition('<section id="details">')[0]
+    assert "<dt>two: run 32 environments per GPU (horizon 8, batch 128): 190 FPS (100% of the best)</dt>" in opening
+    gain = "2 GPUs give 1.90 times one GPU&#39;s FPS at 32 environments each"
+    assert f"<strong>two</strong>: {gain}" in opening and page.count(gain) == 1
+
+
 def test_a_study_that_only_learns_opens_with_the_cost_of_its_target():
     trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]})
     verdict = decide(records_of(trials), a_study())

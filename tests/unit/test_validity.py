@@ -19,8 +19,8 @@ from envknee.measure import validity
 )  # fmt: skip
 def test_what_engines_say_of_full_buffers_is_known_for_every_trainer(line: str, what: str):
     known = validity.patterns({})
-    assert not validity.told(["Learning iteration 3/300: 48,000 steps/s", "solver iterations limit reached"], known)
-    (sentence,) = validity.sentences(validity.told([line, line], known))
+    assert not validity.matches(["Learning iteration 3/300: 48,000 steps/s", "solver iterations limit reached"], known)
+    (sentence,) = validity.sentences(validity.matches([line, line], known))
     assert sentence.startswith(what) and sentence.endswith(f"(its log says: {line})")
 
 

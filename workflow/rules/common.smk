@@ -35,6 +35,7 @@ MARGIN_MINUTES = config.pop("allocation_margin_minutes", None)
 try:
     STUDY = parse_study(config)
     FOLDER = claim.folder_of(STUDY)
+    STUDY = claim.continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)
     JOBS = space.jobs(PLAN)
     TRIALS = len(PLAN)

@@ -1,4 +1,4 @@
-"""What a kernel is given, checked before it runs: errors name the tensor and its shape."""
+"""Checks the arguments of kernels before they run: errors name the tensor and its shape."""
 
 import torch
 
@@ -11,11 +11,11 @@ def check_tensor(
     device: torch.device,
     contiguous: bool = True,
 ) -> None:
-    """Check a tensor against what a kernel takes; None stands for any positive size.
+    """Check a tensor's dtype, shape (None: any positive size), device and contiguity.
 
     Raises:
         TypeError: for a wrong dtype, naming the tensor.
-        ValueError: for a wrong rank, size, device or order in memory, naming tensor and shape.
+        ValueError: for a wrong rank, size or device, or a tensor that is not contiguous, naming tensor and shape.
     """
     if tensor.dtype not in dtypes:
         expected = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
@@ -36,11 +36,11 @@ def check_tensor(
 
 
 def check_indices(name: str, indices: torch.Tensor, count: int) -> None:
-    """Check that integers [any] are from 0 to `count` - 1.
+    """Check that integers of any shape are from 0 to `count` - 1.
 
     Raises:
-        IndexError: names the tensor, its shape and the first that is not. On a GPU nothing waits for the answer: there
-            CUDA stops with this message (a device-side assertion), and what follows raises.
+        IndexError: on a CPU, naming the tensor, its shape and the first wrong index. On a GPU nothing waits for the check: CUDA stops
+            with a device-side assertion, and later calls raise.
     """
     inside = indices == indices.clamp(0, count - 1)
     if not indices.is_cuda:
@@ -49,15 +49,15 @@ def check_indices(name: str, indices: torch.Tensor, count: int) -> None:
             raise IndexError(f"{name} of shape {tuple(indices.shape)} holds {outside}, expected 0 to {count - 1}")
         return
     torch.ops.aten._assert_async.msg(
-        inside.all(), f"{name} of shape {tuple(indices.shape)} holds one outside 0 to {count - 1}"
+        inside.all(), f"{name} of shape {tuple(indices.shape)} holds an index outside 0 to {count - 1}"
     )
 
 
 def check_result(dtype: torch.dtype) -> None:
-    """Check a dtype that normalized images are to have.
+    """Check the dtype of normalized images.
 
     Raises:
-        TypeError: for another than float32, bfloat16 or float16.
+        TypeError: unless it is float32, bfloat16 or float16.
     """
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise TypeError(f"dtype is {str(dtype).removeprefix('torch.')}, expected float32, bfloat16 or float16")

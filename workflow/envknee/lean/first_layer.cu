@@ -1,12 +1,11 @@
-// The first convolution of a camera network on tensor cores: frames of C planes of H x W bytes, KH x KW by steps of 2, O outputs.
+// The first convolution of a camera network on tensor cores: frames of C planes of H x W bytes, kernel KH x KW, stride 2, O outputs.
 //
-// Bytes are converted once per band of rows, in shared memory, and folded: 2 x 2 pixels become channels, so that a convolution by
-// steps of 2 becomes one of TY x TX taps by steps of 1, and a fragment that is loaded once serves TY output rows. The next band's
-// copy runs while this one is multiplied. Outputs are computed in groups of 8 (blockIdx.y).
+// Bytes are converted once per band of rows, in shared memory, and folded: 2 x 2 pixels become channels. So a convolution of stride 2
+// becomes one of TY x TX taps and stride 1, and a fragment that is loaded once serves TY output rows. The next band is copied while
+// this one is multiplied. Outputs are computed in groups of 8 (blockIdx.y).
 //
-// C, H, W, KH, KW, O, ELU, R, GROUPS, FORWARD_BLOCKS and WEIGHTS_BLOCKS are defined by `first_layer.py`, which also says which
-// sizes fit. Needs sm_90 (bulk copies).
-// Sources: PTX ISA 8.x, "cp.async.bulk", "mbarrier", "ldmatrix", "mma.m16n8k16"; for implicit GEMM Chetlur et al. 2014,
+// `first_layer.py` defines C, H, W, KH, KW, O, ELU, R, GROUPS, FORWARD_BLOCKS and WEIGHTS_BLOCKS, and checks the sizes. Needs sm_90
+// (bulk copies). Sources: PTX ISA 8.x, "cp.async.bulk", "mbarrier", "ldmatrix", "mma.m16n8k16"; implicit GEMM: Chetlur et al. 2014,
 // arXiv:1410.0759.
 
 typedef unsigned char u8;
@@ -20,13 +19,13 @@ typedef unsigned long long u64;
 #define TY ((KH + 1) / 2)      // taps of the folded convolution
 #define TX ((KW + 1) / 2)
 #define F (4 * C)              // folded channels
-#define K (TX * F)             // of a folded row of taps: neighbours in shared memory
-#define STEPS (K / 16)         // multiplications of 16, and one of 8 where REST
+#define K (TX * F)             // numbers in a folded row of taps: neighbours in shared memory
+#define STEPS (K / 16)         // multiplications of depth 16, and one of depth 8 if REST
 #define REST (K % 16 != 0)
 #define TILES_K ((K + 15) / 16)
 #define FW (W / 2)             // folded columns
-#define POS (FW + 1)           // positions of a folded row in shared memory: an odd number keeps stores free of conflicts
-#define TILES ((OW + 15) / 16) // of 16 columns
+#define POS (FW + 1)           // positions of a folded row in shared memory: an odd number avoids bank conflicts of stores
+#define TILES ((OW + 15) / 16) // tiles of 16 output columns
 #define WARPS (TILES * GROUPS)
 #define THREADS (32 * WARPS)
 #define BANDS ((OH + R - 1) / R)
@@ -35,9 +34,9 @@ typedef unsigned long long u64;
 #define NEEDED_ROWS(rows) (2 * ((rows) + TY - 1))
 
 #define RAW_PLANE (2 * FR * W)
-#define PLANE_AT(c) ((c) * RAW_PLANE + ((c) >> 1) * 16)   // every second plane 16 bytes later: fewer conflicts
+#define PLANE_AT(c) ((c) * RAW_PLANE + ((c) >> 1) * 16)   // 16 more bytes before every second plane: fewer bank conflicts
 #define RAW (PLANE_AT(C))
-#define BEYOND (TILES_K * 32 + 16 * F * 2) // bytes that the last tile reads beyond the last position
+#define BEYOND (TILES_K * 32 + 16 * F * 2) // bytes that the last tile reads after the last position
 #define FOLDED (FR * POS * F * 2 + BEYOND)
 #define GRAD (R * OW * O * 2)
 
@@ -100,7 +99,7 @@ __device__ __forceinline__ u32 halves(u32 word, u32 selector) {
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(0x64006400u));
     return y;
 }
-// Two bytes as two bfloat16: 0x4300 + low 7 bits is 128 + them; where the eighth is set, that is the byte, else 128 too much.
+// Two bytes as two bfloat16: 0x4300 + the low 7 bits is 128 + those bits. That is the byte if bit 7 is set; otherwise subtract 128.
 __device__ __forceinline__ u32 bfloats(u32 word, u32 selector) {
     u32 x, y;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(x) : "r"(word), "r"(selector));
@@ -110,7 +109,7 @@ __device__ __forceinline__ u32 bfloats(u32 word, u32 selector) {
     return y;
 }
 
-// Raw rows [C, 2 * FR, W] bytes to folded [FR, POS, F]: channel c * 4 + (y & 1) * 2 + (x & 1). A task: two planes, two rows, 8 columns.
+// Fold raw bytes [C, 2 * FR, W] to [FR, POS, F], channel c * 4 + (y & 1) * 2 + (x & 1). A task has two planes, two rows, 8 columns.
 template <bool BF>
 __device__ __forceinline__ void fold(const u8* raw, u8* folded, int rows) {
     for (int task = threadIdx.x; task < rows * (C / 2) * (W / 8); task += THREADS) {
@@ -141,7 +140,7 @@ __device__ __forceinline__ void copy_frames(u8* raw, const u8* frames, const lon
         bulk(shared_of(raw + PLANE_AT(c)), frames + planes[(long long)image * C + c] * (H * W) + band * R * 2 * W, bytes, bar);
 }
 
-// Weight of output o for tap t and folded number k (tx * F + c * 4 + py * 2 + px), as a half; 0 beyond the patch. weight [O, C, KH, KW].
+// Half weight of output o, tap row t and folded number k = tx * F + c * 4 + py * 2 + px; 0 outside the kernel. weight [O, C, KH, KW].
 __device__ __forceinline__ u32 weight_of(const float* weight, int t, int k, int o) {
     int f = k % F, x = k / F * 2 + (f & 1), y = t * 2 + ((f >> 1) & 1);
     u16 found = 0;
@@ -151,7 +150,7 @@ __device__ __forceinline__ u32 weight_of(const float* weight, int t, int k, int 
 
 __device__ __forceinline__ float activated(float x) { return ELU ? (x > 0.0f ? x : expm1f(x)) : fmaxf(x, 0.0f); }
 
-// What lies beyond the last column and the last row: zeros, once.
+// Zero the position after the last column, and the bytes after the last row. Once: fold() does not write there.
 __device__ __forceinline__ void clear_margins(u8* folded) {
     for (int i = threadIdx.x; i < FR * F / 2 + BEYOND / 4; i += THREADS) {
         if (i < FR * F / 2) *(u32*)(folded + ((i / (F / 2)) * POS + FW) * F * 2 + (i % (F / 2)) * 4) = 0;
@@ -208,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, FORWARD_BLOCKS)
         for (int i = 0; i < TY; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) acc[i][j] = 0.0f;
-        // Folded row r is tap t of output row r - t; acc[t] holds the row that r is tap t of.
+        // Folded row r is tap row t of output row r - t, which acc[t] accumulates.
         for (int r = first; r < last + TY - 1; r++) {
             u32 a[TILES_K][4];
 #pragma unroll
@@ -245,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, FORWARD_BLOCKS)
     }
 }
 
-// partial [blocks, TY, 16 * TILES_K, O] = bytes x grad over the block's images; sums [b, O], the gradient's. grad [b, M, O] bfloat16.
+// partial [blocks, TY, 16 * TILES_K, O] = bytes x grad summed over the block's images; sums [b, O] of grad [b, M, O] bfloat16.
 extern "C" __global__ void __launch_bounds__(THREADS, WEIGHTS_BLOCKS)
     weights(const u8* frames, const long long* planes, const u8* grad, float* partial, float* sums, int count) {
     extern __shared__ __align__(128) u8 memory[];
@@ -328,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, WEIGHTS_BLOCKS)
             sums[(long long)image * O + o0 + threadIdx.x] = s;
         }
     }
-    // The block's warps one after the other: the same sum in every run.
+    // Warps add one after the other, so that every run gives the same sum.
     float* all = (float*)folded;
     __syncthreads();
     for (int i = threadIdx.x; i < TY * TILES_K * 16 * 8; i += THREADS) all[i] = 0.0f;

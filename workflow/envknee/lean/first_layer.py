@@ -1,10 +1,10 @@
-"""The first convolution of a camera network, on uint8 frames, in CUDA C++ that PyTorch's own NVRTC compiles.
+"""The first convolution of a camera network, on uint8 frames, in CUDA C++ compiled by PyTorch's NVRTC.
 
-It stands in for the Triton kernels of `fused` where `why_not` says nothing, and takes 0.26 (forward) and 0.21 (weights) of their time:
-1.3 and 1.8 times what moving its bytes takes (H100, 8,192 images, `benchmarks/bench_first_layer.py`). The kernels and how they work:
-first_layer.cu. Arithmetic: bytes are exact; forward rounds weights to float16,
-which is closer than bfloat16; the weights' gradient multiplies bytes and gradients in bfloat16; both add up in float32. The same
-inputs give the same bits.
+It replaces the Triton kernels of `fused` if `why_not` returns None. It takes 0.26 (forward) and 0.21 (weights) of their time, which is
+1.3 and 1.8 times the time to move its bytes (H100, 8,192 images, `benchmarks/bench_first_layer.py`). first_layer.cu explains the kernels.
+
+Arithmetic: bytes are exact. Forward rounds weights to float16, which is closer than bfloat16. The weights' gradient multiplies bytes and
+gradients in bfloat16. Both accumulate in float32. The same inputs give the same bits.
 """
 
 from functools import lru_cache
@@ -16,22 +16,22 @@ import torch
 SOURCE = Path(__file__).with_name("first_layer.cu")
 
 ROWS = 12
-"""Output rows of a band: with 8, 6 and 16 it was slower on an H200 (96 x 96 pixels, 6 planes)."""
+"""Output rows of a band: 6, 8 and 16 were slower on an H200 (96 x 96 pixels, 6 planes)."""
 
 LEAST_CAPABILITY = (9, 0)
-"""Compute capability that has bulk copies to shared memory."""
+"""First compute capability with bulk copies to shared memory."""
 
 SHARED_BYTES = 227 * 1024
-"""Dynamic shared memory that all blocks of a multiprocessor may use on such a GPU (CUDA C++ Programming Guide, 9.0)."""
+"""Dynamic shared memory of a multiprocessor of compute capability 9.0, for all its blocks (CUDA C++ Programming Guide)."""
 
 MOST_WARPS = 8
 
 MOST_THREADS = (768, 576)
-"""Of a multiprocessor, forward and weights: more would leave less than the 80 and 95 registers that a thread takes."""
+"""Most threads of a multiprocessor, forward and weights: more would leave fewer than the 80 and 95 registers that a thread takes."""
 
 
 class Shape(NamedTuple):
-    """Sizes that a kernel is compiled for."""
+    """Sizes for which kernels are compiled."""
 
     planes: int
     """Channels of an image."""
@@ -58,27 +58,27 @@ class Shape(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """Of 16 output columns."""
+        """Number of tiles of 16 output columns."""
         return -(-self.columns // 16)
 
     @property
     def groups(self) -> int:
-        """Groups of warps that share out a band's rows."""
+        """Groups of warps that share a band's rows."""
         return max(1, MOST_WARPS // self.tiles)
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads of a block."""
         return 32 * self.tiles * self.groups
 
     @property
     def depth(self) -> int:
-        """Numbers of a folded row of taps, filled up to a multiple of 16."""
+        """Numbers in a folded row of taps, padded to a multiple of 16."""
         return -(-self.taps[1] * 4 * self.planes // 16) * 16
 
     @property
     def shared_bytes(self) -> tuple[int, int]:
-        """Shared memory of a block: of the forward kernel, and of the weights' kernel."""
+        """Bytes of shared memory of a block, in the forward kernel and in the weights' kernel."""
         folded_rows, channels = ROWS + self.taps[0] - 1, 4 * self.planes
         raw = self.planes * 2 * folded_rows * self.width + self.planes // 2 * 16
         folded = folded_rows * (self.width // 2 + 1) * channels * 2 + self.depth * 2 + 16 * channels * 2
@@ -86,13 +86,13 @@ class Shape(NamedTuple):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Blocks of a multiprocessor: of the forward kernel, and of the weights' kernel; fewer leave a thread more registers."""
+        """Blocks of a multiprocessor, in the forward kernel and in the weights' kernel; fewer blocks leave a thread more registers."""
         forward, weights = (SHARED_BYTES // (shared + 1024) for shared in self.shared_bytes)
         return min(forward, MOST_THREADS[0] // self.threads), min(weights, MOST_THREADS[1] // self.threads)
 
 
 def why_not(shape: Shape, stride: int, capability: tuple[int, int]) -> str | None:
-    """Return why these kernels cannot compute a layer on a GPU of this compute capability, or None where they can. Pure."""
+    """Return why these kernels cannot compute a layer on a GPU of this compute capability, or None if they can. Pure."""
     if capability < LEAST_CAPABILITY:
         return f"the GPU has compute capability {capability[0]}.{capability[1]}, and bulk copies came with 9.0"
     if stride != 2:
@@ -121,9 +121,9 @@ class Kernels(NamedTuple):
 
         Args:
             frames: [p, h, w], uint8, contiguous
-            planes: which of them are the channels of each image [b, c], int64
-            weight: [o, c, kh, kw], float32, for bytes from 0 to 255 counted as 0 to 1
-            shift: what is added before the activation [b, o], float32
+            planes: indices of the planes that are the channels of each image [b, c], int64
+            weight: [o, c, kh, kw], float32, for inputs of bytes / 255
+            shift: added before the activation [b, o], float32
         """
         shape, planes = self.shape, planes.contiguous()
         out = torch.empty(
@@ -136,9 +136,12 @@ class Kernels(NamedTuple):
     def gradients(
         self, frames: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return bytes / 255 x gradient, summed: [o, c, kh, kw], and the gradient's sum of each image [b, o], in float32.
+        """Return the weights' gradient for inputs of bytes / 255 [o, c, kh, kw], and each image's sum of `grad` [b, o], in float32.
 
-        `grad` [b, oh, ow, o] in bfloat16, already times the activation's slope.
+        Args:
+            frames: as for `forward`
+            planes: as for `forward`
+            grad: gradient of the activations times the activation's slope [b, oh, ow, o], bfloat16
         """
         shape, planes = self.shape, planes.contiguous()
         (rows, columns), outputs = shape.taps, shape.outputs
@@ -156,7 +159,7 @@ class Kernels(NamedTuple):
 
 
 def kernels_for(frames: torch.Tensor, weight: torch.Tensor, stride: int, is_elu: bool) -> Kernels | None:
-    """Return the kernels for a layer on the GPU that `frames` [p, h, w] are on, or None where they cannot compute it."""
+    """Return the kernels for a layer on the GPU of `frames` [p, h, w], or None if they cannot compute it."""
     outputs, planes, kernel_height, kernel_width = weight.shape
     height, width = frames.shape[1:]
     shape = Shape(planes, height, width, outputs, kernel_height, kernel_width)
@@ -165,7 +168,7 @@ def kernels_for(frames: torch.Tensor, weight: torch.Tensor, stride: int, is_elu:
 
 @lru_cache
 def _compiled(shape: Shape, stride: int, is_elu: bool, device: int) -> Kernels | None:
-    """Compile once per process and shape: about a second."""
+    """Compile the kernels, once per process and shape: about a second."""
     if why_not(shape, stride, torch.cuda.get_device_capability(device)) is not None:
         return None
     sizes = {

@@ -1,4 +1,4 @@
-"""A stack of camera frames like Isaac Lab's `CameraFrameStack`, whose frames stay what the renderer made."""
+"""A stack of camera frames like Isaac Lab's `CameraFrameStack`, but frames stay uint8."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,56 +8,54 @@ from envknee.lean import checks, operations
 
 
 class LeanFrameStack:
-    """Keeps the newest frames of each environment, and gives their stack as the renderer made it: uint8 for colours.
+    """Keeps the newest frames of each environment, and returns their stacks in the renderer's dtype (uint8 for colours).
 
-    Takes the place of Isaac Lab 3.0.0's `CameraFrameStack` (isaaclab/utils/images.py): the same calls, the same order of
-    frames and channels, the same history after a reset. What differs is where colours are normalized: not here, but where
-    the network reads them (`operations.normalized`), which leaves the observation four times smaller. Frames that are not
-    uint8 (depth) are normalized first, as there, and stacked as float32.
+    Replaces Isaac Lab 3.0.0's `CameraFrameStack` (isaaclab/utils/images.py), with the same calls, order of frames and channels, and
+    history after a reset. Only colours differ: they are normalized when the network reads them (`operations.normalized`), so that
+    observations are four times smaller. Frames that are not uint8 (depth) are normalized first, as in Isaac Lab, and stacked as float32.
 
-    Each frame is written once into a ring of frames, so that nothing shifts, and the stack that is returned is a new
-    tensor: nothing that a trainer keeps is ever written again.
+    Each frame is written once, into a ring. Each returned stack is a new tensor, which is never overwritten.
     """
 
     def __init__(self, num_envs: int, frames: int, device: str | torch.device) -> None:
         """Make an empty history.
 
         Args:
-            num_envs: environments
-            frames: how many are stacked
-            device: of the frames, such as cuda:0
+            num_envs: number of environments
+            frames: number of frames in a stack
+            device: device of the frames, such as cuda:0
 
         Raises:
-            ValueError: for no environments or no frames.
+            ValueError: if num_envs or frames is below 1.
         """
         if num_envs < 1 or frames < 1:
             raise ValueError(f"num_envs {num_envs} and frames {frames} must be 1 or more")
         self.frames = frames
         self.num_envs = num_envs
         self.stacked_shape: tuple[int, ...] | None = None
-        """(frames * channels, height, width), once a frame has come."""
+        """(frames * channels, height, width) after the first frame."""
         self._ring: torch.Tensor | None = None
         self._pushes = 0
         self._is_fresh = torch.ones(num_envs, dtype=torch.bool, device=device)
         self._sums: torch.Tensor | None = None
-        """Of the ring's planes [frames, num_envs * channels], int64, for `normalized`."""
+        """Pixel sums of the ring's planes [frames, num_envs * channels], int64, for `normalized`."""
         self._has_sums = False
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """Of the stacks, once a frame has come."""
+        """The stacks' dtype; None before the first frame."""
         return None if self._ring is None else self._ring.dtype
 
     def reset(self, env_ids: Sequence[int] | torch.Tensor | slice | None = None) -> None:
-        """Forget the frames of some environments (None: all): the next frame fills their history.
+        """Forget the frames of some environments: the next frame fills their history.
 
         Args:
-            env_ids: numbers of environments, or one truth value per environment
+            env_ids: indices of environments, or a boolean mask [num_envs]; None: all environments
 
         Raises:
-            TypeError: for numbers that are no integers.
-            ValueError: for truth values of another shape than [num_envs].
-            IndexError: for an environment that is not there (on a GPU: see `checks.check_indices`).
+            TypeError: for indices that are no integers.
+            ValueError: for a mask of another shape than [num_envs].
+            IndexError: for an index outside the environments (on a GPU: see `checks.check_indices`).
         """
         if env_ids is None or isinstance(env_ids, slice):
             self._is_fresh[slice(None) if env_ids is None else env_ids] = True
@@ -78,21 +76,21 @@ class LeanFrameStack:
 
         Args:
             images: [num_envs, height, width, channels]; may be a view of the camera's buffer, such as RGB of RGBA
-            normalize: as `CameraFrameStack` calls it; used for frames that are not uint8. Those that are get their own
-                mean subtracted later, and one that asks for another mean is refused
+            normalize: as for `CameraFrameStack`; applied only to frames that are not uint8, since uint8 frames are normalized later
 
         Returns:
-            A new tensor [num_envs, frames * channels, height, width], uint8 where the frames are.
+            A new tensor [num_envs, frames * channels, height, width] of the frames' dtype: uint8 or float32.
 
         Raises:
-            TypeError: for frames of another dtype than uint8 or float32.
-            ValueError: for frames of another shape or device than before, an empty one, or a `normalize` with a mean.
+            TypeError: for frames of another dtype than uint8 or float32, or than before.
+            ValueError: for frames of another shape or device than before, empty frames, or uint8 frames and a `normalize` with a mean:
+                each image's own mean will be subtracted.
         """
         mean = getattr(normalize, "keywords", {}).get("mean")  # of a functools.partial
         if images.dtype == torch.uint8 and mean is not None:
             raise ValueError(
-                f"images of shape {tuple(images.shape)} are to be normalized with mean {mean}, and lean frames take each"
-                " image's own. Leave mean out, or use Isaac Lab's CameraFrameStack"
+                f"images of shape {tuple(images.shape)} would be normalized with mean {mean}, but lean frames subtract"
+                " each image's own mean. Leave mean out, or use Isaac Lab's CameraFrameStack"
             )
         if images.dtype != torch.uint8 and normalize is not None:
             images = normalize(images, channel_dim=-1, output_channel_dim=-1)
@@ -106,21 +104,20 @@ class LeanFrameStack:
         return stacked
 
     def normalized(self, images: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Take the newest frames and return the normalized stacks: `operations.normalized(stack(images), dtype)`, to the bit.
+        """Take the newest frames and return the normalized stacks, bit-identical to `operations.normalized(stack(images), dtype)`.
 
-        Quicker than those two, since no stack of uint8 is written, and sums of older frames are kept. Calls of both kinds may
-        take turns.
+        It is faster, because it writes no uint8 stack and keeps the sums of older frames. Both kinds of calls may alternate.
 
         Args:
-            images: as for a call, uint8
+            images: [num_envs, height, width, channels], uint8; may be a view of the camera's buffer
             dtype: of the result: float32, bfloat16 or float16
 
         Returns:
             A new tensor [num_envs, frames * channels, height, width].
 
         Raises:
-            TypeError: for frames of another dtype than uint8, now or before, or a result of another one than those.
-            ValueError: for frames of another shape or device than before, or an empty one.
+            TypeError: for frames that are not uint8, now or before, or another `dtype`.
+            ValueError: for frames of another shape or device than before, or empty frames.
         """
         checks.check_result(dtype)
         ring = self._ring_for(images, (torch.uint8,))
@@ -136,14 +133,14 @@ class LeanFrameStack:
         return values
 
     def _ring_for(self, images: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
-        """Return the ring that frames of a dtype go into; made with the first."""
+        """Check the frames and return the ring, which is made with the first frames."""
         ring = self._ring
         shape = (self.num_envs, None, None, None)
         if ring is not None:
             channels = ring.shape[1] // self.num_envs
             shape = (self.num_envs, ring.shape[2], ring.shape[3], channels)
             if ring.dtype not in dtypes:
-                raise TypeError(f"this stack holds frames of {ring.dtype}, expected {dtypes[0]}: call it instead")
+                raise TypeError(f"this stack holds frames of {ring.dtype}, expected {dtypes[0]}: use stack(images)")
             dtypes = (ring.dtype,)
         checks.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
         if ring is None:

@@ -1,20 +1,19 @@
-"""Convolutions that read uint8 frames where a rollout keeps them: learning a small camera network on an NVIDIA GPU, in Triton.
+"""Convolutions of a small camera network on an NVIDIA GPU that read uint8 frames directly from a rollout, in Triton.
 
-cuDNN's kernels are made for many channels. With the 6, 8 and 16 of a camera task they take most of an update, and before them frames
-are gathered, normalized and laid out in bfloat16, written to memory and read again. Here the first layer reads bytes, a stack's
-frames from wherever they are, and every layer does its bias and activation (ReLU or ELU) with it, so that what a layer gives is written
-once and read once in each direction.
+cuDNN's kernels are made for many channels. With the 6, 8 and 16 channels of a camera task they take most of an update. Before them,
+frames must be gathered, normalized, and written to memory in bfloat16. Here the first layer reads bytes, and finds the frames of a stack
+in the rollout. Every layer includes bias and activation (ReLU or ELU), so its output is written once and read once in each direction.
 
-Input: frames [planes, h, w] as uint8, which planes each image consists of, and a network's first layers. Output: their activations
-in bfloat16, and gradients. Arithmetic: bytes are exact in bfloat16; weights, activations and gradients of activations are rounded
-to it, as `torch.autocast` rounds them; products are added up in float32, and gradients of parameters stay float32. Normalization
-(`x / 255 - mean`) is linear and needs no image of its own: W * (x / 255 - mean) = (W * x) / 255 - mean * sum(W).
+Input: frames [planes, h, w] as uint8, the planes of each image, and a network's first layers. Output: activations in bfloat16, and
+gradients. Arithmetic: bytes are exact in bfloat16. Weights, activations and gradients of activations are rounded to it, as in
+`torch.autocast`. Products are accumulated in float32, and gradients of parameters stay float32. Normalization (`x / 255 - mean`) is
+linear, so no normalized image is stored: W * (x / 255 - mean) = (W * x) / 255 - mean * sum(W).
 
-The method is implicit GEMM (Chetlur et al. 2014, cuDNN, arXiv:1410.0759): an image's patches are the rows of a matrix that only ever
-exists tile by tile. Needs Triton (it comes with PyTorch for CUDA): import this module only where it is.
+The method is implicit GEMM (Chetlur et al. 2014, cuDNN, arXiv:1410.0759): an image's patches are the rows of a matrix of which only
+tiles are ever formed. Importing this module needs Triton, which comes with PyTorch for CUDA.
 """
 
-# Triton's compiler reads kernels, and Python's type checker takes them for functions.
+# Python's type checker takes Triton's kernels for functions.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
 # pyright: reportMissingParameterType=false
@@ -38,11 +37,11 @@ class Layer(NamedTuple):
     """[o]"""
     stride: int
     is_elu: bool
-    """ELU with alpha 1, else ReLU. Both tell their slope by what they give."""
+    """ELU with alpha 1, else ReLU. The slopes of both follow from their outputs."""
 
 
-# How large a tile of pixels (BLOCK_M) and of a patch (BLOCK_K) a program computes with how many warps, and how many programs share
-# out a sum. The fastest of what was tried on an H100 with the network of Isaac Lab's camera cart-pole, 8,192 images of 96 x 96.
+# Tile of pixels (BLOCK_M) and of a patch (BLOCK_K) of a program, its warps, and the number of programs that share a sum. The fastest
+# of those tried on an H100 with the network of Isaac Lab's camera cart-pole, 8,192 images of 96 x 96.
 FORWARD_BYTES = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 4}
 WEIGHTS_BYTES = {"BLOCK_M": 64, "BLOCK_K": 32, "num_warps": 2, "num_stages": 3}
 WEIGHTS_BYTES_PROGRAMS = 2112
@@ -52,24 +51,24 @@ WEIGHTS = {"BLOCK_M": 64, "BLOCK_K": 128, "num_warps": 4}
 WEIGHTS_PROGRAMS = 1056
 
 LEAST = 16
-"""Rows and columns that a tensor core takes; what is less is filled with zeros."""
+"""Least rows and columns of a tensor core's operands; smaller matrices are padded with zeros."""
 
 
 class Packed(NamedTuple):
-    """A layer's parameters as its forward kernel reads them."""
+    """A layer's parameters in the layout of its forward kernel."""
 
     weight: torch.Tensor
-    """In bfloat16; see the kernels."""
+    """bfloat16; the kernels describe its layout."""
     bias: torch.Tensor
     """[o], float32"""
     sums: torch.Tensor | None
-    """Of the first layer's rounded weights [c, o], which the means of the images' planes are multiplied by."""
+    """First layer only: sums of the rounded weights over the kernel's taps [c, o], to multiply with the means of an image's planes."""
     half_sums: torch.Tensor | None = None
-    """The same of weights rounded to float16, as `first_layer` rounds them."""
+    """The same for weights rounded to float16, as in `first_layer`."""
 
 
 class _Layers(torch.autograd.Function):
-    """The layers as one step of differentiation: from planes to activations [b, o, oh, ow], and back to the parameters."""
+    """All layers as one autograd function: from planes to activations [b, o, oh, ow], and back to the parameters."""
 
     @staticmethod
     def forward(
@@ -104,17 +103,18 @@ class _Layers(torch.autograd.Function):
         for number in range(len(layers) - 1, 0, -1):
             inputs = outs[number - 1]
             gradients = [*_gradients_of(inputs, grad, layers[number]), *gradients]
-            # In their place, which nobody else has: half of the memory. A second pass back is told that they are gone.
+            # The gradient overwrites the inputs, which nobody else holds: half the memory. The new version makes a second backward fail.
             torch.autograd.graph.increment_version(inputs)
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
         return None, None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
-    """Return the first layers of a network that can be computed here, and what follows them.
+    """Return the first layers of a network that can be computed here (maybe none), and the modules after them.
 
-    A layer is a convolution without padding, dilation or groups, and its ReLU or ELU. The first needs an even stride and even height and
-    width (two pixels are read at once), later ones inputs of a multiple of 8 channels (16 bytes). None: the list is empty.
+    A layer is a convolution with bias, at most 128 outputs and equal strides, without padding, dilation or groups, and its ReLU or ELU
+    (alpha 1). The first layer needs an even stride, height and width (it reads two pixels at once). Later layers need a multiple of 8 input
+    channels (16 bytes).
     """
     modules, layers = list(encoder), list[Layer]()
     while len(modules) >= 2:
@@ -139,11 +139,11 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
 
 
 def pack(layers: list[Layer]) -> list[Packed]:
-    """Return what the forward kernels read of the layers' parameters as they are now."""
+    """Return the layers' current parameters in the layout of the forward kernels."""
     first, *others = layers
     outputs, inputs, rows, columns = first.weight.shape
     rounded, patch = first.weight.bfloat16(), inputs * rows * ((columns + 1) // 2)
-    # Left and right pixels apart, and a zero where the last pair of a row has no right one.
+    # Separate left and right pixels; with an odd number of columns the last pair's right pixel has weight zero.
     weight = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
     weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"]))
     sums, half_sums = (kind.float().sum((2, 3)).t() for kind in (rounded, first.weight.half()))
@@ -157,7 +157,7 @@ def pack(layers: list[Layer]) -> list[Packed]:
 
 
 def planes_of(stacks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return stacks [b, k, h, w] of bytes as `convolve` takes them: frames, the sums of their pixels, and which planes each image has."""
+    """Return the first three arguments of `convolve` for uint8 stacks [b, k, h, w]: frames, their pixels' sums, each image's planes."""
     frames = stacks.flatten(0, 1)
     sums = torch.empty(len(frames), dtype=torch.int64, device=stacks.device)
     operations.plane_sums(frames.flatten(1), sums)
@@ -171,17 +171,17 @@ def convolve(
     layers: list[Layer],
     packed: list[Packed] | None = None,
 ) -> torch.Tensor:
-    """Return what the first layers of a network give for normalized stacks of frames.
+    """Return the activations of a network's first layers for normalized stacks of frames.
 
     Args:
         frames: [p, h, w], uint8, contiguous
-        sums: of the pixels of each plane [p], int64
-        planes: which of them are the channels of each image [b, c], int64, from 0 to p - 1 (not checked)
+        sums: sum of the pixels of each plane [p], int64
+        planes: indices of the planes that are the channels of each image [b, c], int64, from 0 to p - 1 (not checked)
         layers: from `layers_of`
-        packed: from `pack`, where the same parameters are used again and again. None: done here
+        packed: from `pack`, to reuse it for the same parameters; None: `convolve` calls `pack`
 
     Returns:
-        Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable by the layers' parameters.
+        Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable with respect to the layers' parameters.
     """
     parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
     activations: Any = _Layers.apply(
@@ -207,7 +207,7 @@ def _forward_of_bytes(
 def forward_of_bytes_in_triton(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
 ) -> torch.Tensor:
-    """Return the first layer's activations [b, oh, ow, o] where `first_layer` cannot compute them."""
+    """Return the first layer's activations [b, oh, ow, o], for layers or GPUs that `first_layer` does not support."""
     shift = packed.bias - means @ packed.sums
     shape = _shape_of_bytes(frames, layer)
     size = _size(frames.shape[1:], layer.weight, layer.stride)
@@ -231,7 +231,7 @@ def _gradients_of_bytes(
 def gradients_of_bytes_in_triton(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor, layer: Layer
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the gradients of the first layer's weight and bias where `first_layer` cannot compute them."""
+    """Return the gradients of the first layer's weight and bias, for layers or GPUs that `first_layer` does not support."""
     outputs, inputs, rows, columns = layer.weight.shape
     shape, count = _shape_of_bytes(frames, layer), len(planes)
     patch = inputs * rows * shape["KP"]
@@ -276,7 +276,7 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
 
 
 def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:
-    """Overwrite a layer's inputs by their gradient, and return it."""
+    """Overwrite a layer's inputs by their gradient, and return them."""
     weight, stride = layer.weight, layer.stride
     shape = _shape(x, layer)
     outputs, inputs, rows, columns = weight.shape

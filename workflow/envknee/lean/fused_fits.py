@@ -1,4 +1,4 @@
-"""Whether `fused` runs here: an NVIDIA GPU with tensor cores, Triton, and what Triton builds its launchers with."""
+"""Checks whether `fused` runs here: an NVIDIA GPU with tensor cores, Triton, a C compiler and Python's headers for Triton."""
 
 import importlib.util
 import os
@@ -24,6 +24,6 @@ def why_not(device: torch.device) -> str | None:
 
 
 def can_build_launchers() -> bool:
-    """Return whether Triton can build what launches its kernels (triton 3.6, runtime/build.py)."""
+    """Return whether Triton can compile the C code that launches its kernels (triton 3.6, runtime/build.py)."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     return compiler is not None and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()

@@ -1,12 +1,12 @@
 """Triton kernels of `fused`: convolutions of bytes and of bfloat16, forward and backward, as implicit GEMM.
 
-Sizes in capitals are constants of a kernel. Needs Triton: import this module only where it is.
+Sizes in capitals are compile-time constants. Importing this module needs Triton.
 """
 
-# Sizes are capitals, as in formulas, and constants of a kernel.
+# Names of sizes are capitals, as in formulas.
 # ruff: noqa: N803, N806, E741
 
-# Triton's compiler reads kernels, and Python's type checker takes them for functions.
+# Python's type checker takes Triton's kernels for functions.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
 # pyright: reportMissingParameterType=false
@@ -19,7 +19,7 @@ import triton.language as tl
 def _two_numbers(pairs):
     """Return the low and the high bytes of int16 as bfloat16, exactly.
 
-    2^23 + byte is a float32 whose last bits are the byte; a number below 256 fits the upper half of a float32.
+    2^23 + byte is a float32 whose lowest bits are the byte. A byte as float32 fits into its upper half, which is bfloat16.
     """
     return tl.inline_asm_elementwise(
         """{
@@ -66,8 +66,8 @@ def forward_bytes(
 ):  # fmt: skip
     """Write a tile of an image's output pixels, out [b, M, O].
 
-    Two neighbouring pixels of a row are read at once: pairs int16 [p, h, w / 2]; planes [b, L]. A patch has Q = L * KH * KP of them,
-    and weight [2, at least Q, OPAD] one row for its left and one for its right pixel. shift [b, O] is added after 1 / 255.
+    It reads pairs of neighbouring pixels: pairs [p, h, w / 2], int16; planes [b, L]. A patch has Q = L * KH * KP pairs, and
+    weight [2, at least Q, OPAD] has a row for the left and one for the right pixel of each. out = activation(sum / 255 + shift [b, O]).
     grid: b * tiles.
     """
     TILES: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
@@ -98,9 +98,9 @@ def weights_bytes(
     L: tl.constexpr, KH: tl.constexpr, KP: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Add up bytes x gradient over some images: partial [programs, 2, Q, OPAD]; and of each image sums [b, O], the gradient's.
+    """Sum bytes x gradient over a program's images: partial [programs, 2, padded Q, OPAD]; and each image's gradient: sums [b, O].
 
-    grad [b, M, O], already times the activation's slope. grid: chunks of Q, programs.
+    grad [b, M, O] includes the activation's slope. grid: chunks of Q, programs.
     """
     chunk = tl.program_id(0)
     program = tl.program_id(1)
@@ -171,9 +171,9 @@ def weights(
     KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Add up patches x gradient over some output pixels: partial [programs, K, OPAD]; biases [programs, OPAD].
+    """Sum patches x gradient over a program's output pixels: partial [programs, padded K, OPAD]; and the gradient: biases [programs, OPAD].
 
-    grad [b * M, O], already times the activation's slope. grid: chunks of K, programs.
+    grad [b * M, O] includes the activation's slope. grid: chunks of K, programs.
     """
     chunk = tl.program_id(0)
     program = tl.program_id(1)
@@ -208,11 +208,11 @@ def inputs(
     KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, NPAD: tl.constexpr, ELU: tl.constexpr,
     BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Overwrite a layer's inputs x [b, H, W, C] by their gradient, times the slope of the activation that gave them.
+    """Overwrite a layer's inputs x [b, H, W, C] by their gradient times the slope of the activation that produced them.
 
-    Each element is read by the program that writes it, before.
-    S neighbouring columns are computed together, and rows by their phase py = y mod S, which only the taps ky = py, py + S, ... reach.
-    weight [KH * TX, OPAD, NPAD]: by ky and tx, with n = px * C + c, that of the column kx = px + S * tx.
+    That is safe: only the program that writes an element reads it, and it reads first. A program computes S neighbouring columns
+    together, for rows of one phase py = y mod S, which only the taps ky = py, py + S, ... reach.
+    weight [KH * TX, OPAD, NPAD]: [ky * TX + tx, o, px * C + c] is the weight of output o, input channel c and tap (ky, px + S * tx).
     count = b * ceil(H / S) * ceil(W / S). grid: tiles, phases.
     """
     py = tl.program_id(1)

@@ -1,19 +1,19 @@
-"""Warp kernels for stacks of camera frames: one source for CPU and CUDA. `operations` and `rollouts` launch them.
+"""Warp kernels for stacks of camera frames, for CPU and CUDA. `operations` and `rollouts` launch them.
 
-Channels first, so that neighbouring threads read and write neighbouring columns. The module imports no other of the project: an image
-is built with it, and its kernels (containers/step_once.py).
+Stacks are channels first, so that neighbouring threads read and write neighbouring columns. The module imports nothing else of the
+project, because container images compile its kernels when they are built (containers/step_once.py).
 
-The arithmetic of normalization is that of Isaac Lab 3.0.0 (isaaclab/utils/images.py, `_normalize_uint8_kernel` and
-`_uint8_spatial_mean`): `float32(x) / 255 - float32(sum) / float32(height * width * 255)`. There one thread adds up whole rows
-of a plane; here neighbouring threads read neighbouring words.
+Normalization has the arithmetic of Isaac Lab 3.0.0 (isaaclab/utils/images.py, `_normalize_uint8_kernel` and `_uint8_spatial_mean`):
+`float32(x) / 255 - float32(sum) / float32(height * width * 255)`. In Isaac Lab one thread adds up whole rows of a plane; here
+neighbouring threads read neighbouring words.
 
-Where planes are whole words of four pixels, as at almost every resolution, kernels read and write words (those whose names
-end in `_words`): several loads are on their way before the first is used, which is what a GPU needs to be as fast as its
-memory. All else goes through the plain kernels, pixel by pixel. Both give the same bits.
+If planes consist of whole words of four pixels, as at almost every resolution, kernels named `..._words` read and write words. They
+start several loads before they use the first, as a GPU needs to reach its memory's bandwidth. The other kernels work pixel by pixel.
+Both give the same bits.
 """
 
-# What Warp reads as a kernel, Python's type checker cannot: wp.tid() gives as many numbers as are asked for, and operators of
-# Warp's numbers exist in kernels only. Functions of one name are overloads there.
+# Python's type checker does not understand Warp's kernels: the number of results of wp.tid(), operators of Warp's types, and
+# overloads by functions of the same name.
 # pyright: reportRedeclaration=false
 # pyright: reportAssignmentType=false, reportGeneralTypeIssues=false, reportOperatorIssue=false, reportCallIssue=false
 # pyright: reportArgumentType=false, reportIndexIssue=false, reportAttributeAccessIssue=false, reportInvalidTypeForm=false
@@ -23,10 +23,10 @@ from typing import Any
 import warp as wp
 
 LANES = 32
-"""Neighbouring threads that go through a row or a plane together on a GPU: a warp. On a CPU one thread goes alone."""
+"""Neighbouring threads that share a row or a plane on a GPU: a warp. On a CPU one thread does all."""
 
 STRETCH = 1 << 20
-"""Pixels that are added up as int32: their sum stays below 2^20 * 255 < 2^31. Stretches are added up as int64."""
+"""Pixels that are added up as int32, since 2^20 * 255 < 2^31. Sums of stretches are added up as int64."""
 
 BLOCK = 256
 """Threads of a block on a GPU, which add up a plane together. Warp's default, so that the module is compiled once."""
@@ -35,18 +35,18 @@ WORDS = 4
 """Words of a plane that a thread loads before it uses the first."""
 
 QUADS = 2
-"""Times four pixels of an image that a thread loads before it uses the first."""
+"""Groups of four pixels of an image that a thread loads before it uses the first."""
 
-# x / 255, rounded as IEEE 754 says, is x * HIGH + x * LOW for x = 0 ... 255: x * HIGH is exact, so that only the sum is rounded
-# to float32's 24 bits, contracted to a fused multiply-add or not. A division would take a GPU several times as long.
+# For x = 0 ... 255, x * HIGH + x * LOW equals x / 255 rounded by IEEE 754: x * HIGH is exact, so only the sum is rounded, with or
+# without a fused multiply-add. A division would take a GPU several times as long.
 HIGH = wp.constant(float.fromhex("0x1.01p-8"))
 LOW = wp.constant(float.fromhex("0x1.010102p-24"))
 
 _Taken = wp.types.vector(length=WORDS, dtype=wp.uint32)
 _Quads = wp.types.matrix(shape=(QUADS, 4), dtype=wp.uint32)
 
-# Rows of memory, without what Warp's own indexing does for negative indices and strides, and with one access of 8 or 16 bytes for
-# four neighbours: a struct that is aligned so is loaded and stored at once, by CUDA's compiler as by the CPU's.
+# Access to rows of memory without Warp's handling of negative indices and strides. Four neighbours take one access of 8 or 16 bytes:
+# compilers for CUDA and CPU load and store an aligned struct at once.
 _PUT_FOUR = """
     struct alignas(4 * sizeof(%s)) Four { %s values[4]; } four;
     for (int i = 0; i < 4; ++i) four.values[i] = %s(values[i]);
@@ -91,7 +91,7 @@ def _put_four(out: wp.array2d(dtype=wp.float16), row: wp.int32, place: wp.int32,
 
 @wp.func
 def _four_pixels(images: wp.array2d(dtype=wp.uint32), env: wp.int32, place: wp.int32, pixel: wp.int32):
-    """Return four neighbouring pixels of 3 or 4 bytes, the first channel in the lowest byte of each word."""
+    """Return four neighbouring pixels of 3 or 4 bytes, one per word, the first channel in the lowest byte."""
     if pixel == 4:
         return _four_words(images, env, place)
     first = _word(images, env, 3 * place)
@@ -123,7 +123,7 @@ def _sum_of_word(word: wp.uint32):
 
 @wp.func
 def _take(words: wp.array2d(dtype=wp.uint32), row: wp.int32, start: wp.int32, lanes: wp.int32):
-    """Return the words of a row that are `lanes` apart; beyond its end the last one, so that no load waits for a branch."""
+    """Return WORDS words of a row, `lanes` apart. Beyond the row's end it repeats the last word, so that no load needs a branch."""
     taken = _Taken()
     for step in range(WORDS):
         taken[step] = _word(words, row, wp.min(start + step * lanes, words.shape[1] - 1))
@@ -132,7 +132,7 @@ def _take(words: wp.array2d(dtype=wp.uint32), row: wp.int32, start: wp.int32, la
 
 @wp.func
 def _sum_of_row(words: wp.array2d(dtype=wp.uint32), row: wp.int32, lane: wp.int32, lanes: wp.int32):
-    """Return a thread's part of the sum of a plane of at most STRETCH pixels."""
+    """Return a thread's share of the sum of a plane of at most STRETCH pixels."""
     width = words.shape[1]
     total = wp.int32(0)
     for start in range(lane, width, WORDS * lanes):
@@ -152,7 +152,7 @@ def _copy_row(
     out: wp.array2d(dtype=wp.uint32),
     to: wp.int32,
 ):
-    """Do a thread's part of copying a row."""
+    """Copy a thread's share of a row."""
     width = words.shape[1]
     for start in range(lane, width, WORDS * lanes):
         taken = _take(words, row, start, lanes)
@@ -171,7 +171,7 @@ def _normalize_row(
     out: wp.array2d(dtype=Any),
     to: wp.int32,
 ):
-    """Do a thread's part of writing `x / 255 - mean` of a plane."""
+    """Write a thread's share of `x / 255 - mean` of a plane."""
     width = words.shape[1]
     for start in range(lane, width, WORDS * lanes):
         taken = _take(words, row, start, lanes)
@@ -198,7 +198,7 @@ def _put_image(
     stacked: wp.array2d(dtype=wp.uint32),
     to: wp.int32,
 ):
-    """Do a thread's part of putting an image into a row of the ring, and one of the stacks; return its part of the sums."""
+    """Write a thread's share of an image into a row of the ring and, if `twice`, of the stacks; return its share of the channels' sums."""
     width = ring.shape[1] // channels
     total = wp.vec4i()
     for start in range(lane, width, QUADS * lanes):
@@ -227,7 +227,7 @@ def push(
     lanes: wp.int32,
     stacked: wp.array4d(dtype=Any),
 ):
-    """Take the newest frames [n, h, w, c], and write the stacks [n, k * c, h, w]; ring [k, n * c, h, w]. dim: n, h, lanes."""
+    """Put the newest frames [n, h, w, c] into the ring [k, n * c, h, w], and write the stacks [n, k * c, h, w]. dim: n, h, lanes."""
     env, y, lane = wp.tid()
     channels = images.shape[3]
     frames = ring.shape[0]
@@ -259,9 +259,9 @@ def push_words(
     lanes: wp.int32,
     stacked: wp.array2d(dtype=wp.uint32),
 ):
-    """Do what `push` does, a thread for several words of one frame.
+    """Do the same as `push`; each thread handles several words of one frame.
 
-    images [n, h * w * pixel / 4] of 3 or 4 bytes a pixel; ring [k * n, c * h * w / 4]; stacks [n * k, c * h * w / 4].
+    images [n, h * w * pixel / 4] with pixels of 3 or 4 bytes; ring [k * n, c * h * w / 4]; stacks [n * k, c * h * w / 4].
     dim: n, k, lanes.
     """
     env, place, lane = wp.tid()
@@ -289,9 +289,9 @@ def take_words(
     lanes: wp.int32,
     sums: wp.array2d(dtype=wp.int64),
 ):
-    """Put the newest frames into the ring as `push_words` does, and the sums of their planes into sums [k * n, c].
+    """Put the newest frames into the ring as in `push_words`, and their planes' sums into sums [k * n, c].
 
-    dim: n, lanes, and a block has as many threads as there are lanes.
+    dim: n, lanes; a block has one thread per lane.
     """
     env, lane = wp.tid()
     envs = images.shape[0]
@@ -299,7 +299,7 @@ def take_words(
     row = newest * envs + env
     total = _put_image(images, env, pixel, channels, lane, lanes, ring, row, False, ring, row)
     plane_sums = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
-    # The sum has waited for the block: each of its threads sees what the others wrote.
+    # tile_sum synchronizes the block, so each thread sees the others' writes.
     for slot in range(frames):
         if slot == newest or is_fresh[env]:
             if slot != newest:
@@ -321,7 +321,7 @@ def normalize_ring_words(
     lanes: wp.int32,
     out: wp.array2d(dtype=Any),
 ):
-    """Write the normalized stacks [n * k * c, h * w] of a ring [k * n * c, h * w / 4] whose sums are known. dim: n, k * c, lanes."""
+    """Write the normalized stacks [n * k * c, h * w] of a ring [k * n * c, h * w / 4] from its planes' sums. dim: n, k * c, lanes."""
     env, layer, lane = wp.tid()
     planes = envs * channels
     frames = ring.shape[0] // planes
@@ -335,7 +335,7 @@ def normalize_ring_words(
 
 @wp.kernel(enable_backward=False)
 def add_up_words(planes: wp.array2d(dtype=wp.uint32), lanes: wp.int32, sums: wp.array(dtype=wp.int64)):
-    """Write the sums of planes [p, h * w / 4] of at most STRETCH pixels to sums [p]. dim: p, lanes, and so is a block."""
+    """Write the sums of planes [p, h * w / 4] of at most STRETCH pixels to sums [p]. dim: p, lanes; a block has one thread per lane."""
     plane, lane = wp.tid()
     total = wp.tile_sum(wp.tile(_sum_of_row(planes, plane, lane, lanes)))[0]
     if lane == 0:
@@ -349,7 +349,7 @@ def normalize_words(
     lanes: wp.int32,
     out: wp.array2d(dtype=Any),
 ):
-    """Write `x / 255 - sum / scale` of planes [p, h * w / 4] of at most STRETCH pixels. dim: p, lanes, and so is a block.
+    """Write `x / 255 - sum / scale` of planes [p, h * w / 4] of at most STRETCH pixels. dim: p, lanes; a block has one thread per lane.
 
     A block reads its plane twice, the second time from a cache.
     """
@@ -370,7 +370,7 @@ def gather_normalized_words(
     lanes: wp.int32,
     out: wp.array2d(dtype=Any),
 ):
-    """Do what `gather_normalized` does, for stacks as they are: frames [(t + k - 1) * n * c, h * w / 4], out [b * k * c, h * w].
+    """Do the same as `gather_normalized`, channels first: frames [(t + k - 1) * n * c, h * w / 4], out [b * k * c, h * w].
 
     dim: b, k * c, lanes.
     """
@@ -398,7 +398,7 @@ def gather_words(
 
 @wp.func
 def _frame_of(history: wp.array2d(dtype=wp.uint8), transition: wp.int32, place: wp.int32, stacked: wp.int32):
-    """Return which frame, step * n + env, is at a place of a transition's stack."""
+    """Return the index, step * n + env, of the frame at a place of a transition's stack."""
     envs = history.shape[1]
     step = transition // envs
     env = transition - step * envs
@@ -447,10 +447,10 @@ def gather_normalized(
 ):
     """Write the normalized stacks of transitions at `places` (step * n + env).
 
-    frames [t + k - 1, n * c, h, w] hold each frame once, the one of step t at t + k - 1; history [t, n] tells how many of
-    the k - 1 frames before it belong to the same episode. out [b, l, h, w] has l = k * c layers.
+    frames [t + k - 1, n * c, h, w] store each frame once, that of step s at s + k - 1. history [t, n] is the number of the k - 1 earlier
+    frames in the same episode. out [b, l, h, w] has l = k * c layers.
 
-    dim: b, l, lanes, or with channels last b, lanes, l: neighbouring threads write neighbouring numbers.
+    dim: b, l, lanes; channels last: b, lanes, l, so that neighbouring threads write neighbouring numbers.
     """
     row, layer, lane = wp.tid()
     if channels_last:
@@ -469,12 +469,12 @@ def gather_normalized(
             out[row, layer, y, x] = out.dtype(wp.float32(frames[frame, plane, y, x]) / 255.0 - mean)
 
 
-# All that is ever launched, so that it is compiled at once: each dtype that came later would compile the module again.
+# All overloads in use, so that they are compiled at once: a new dtype would compile the module again.
 for _kind in (wp.uint8, wp.float32):
     _four = wp.array4d(dtype=_kind)
     wp.overload(push, {"images": _four, "ring": _four, "stacked": _four})
 INTO: dict[tuple[Any, Any], Any] = {}
-"""Kernels of words by what they write."""
+"""Overloads of kernels of words by (kernel, dtype of the output)."""
 for _kind in (wp.float32, wp.bfloat16, wp.float16):
     wp.overload(normalize, {"out": wp.array2d(dtype=_kind)})
     wp.overload(gather_normalized, {"out": wp.array4d(dtype=_kind)})

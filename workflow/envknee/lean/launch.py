@@ -1,4 +1,4 @@
-"""Warp's kernels on PyTorch's tensors: launched on PyTorch's stream, seen by `torch.compile`, with as many threads as the device likes."""
+"""Launches Warp's kernels on PyTorch's tensors: on PyTorch's stream, visible to `torch.compile`, with threads to suit the device."""
 
 # Operators of Warp's arrays are not known to Python's type checker.
 # pyright: reportArgumentType=false
@@ -12,54 +12,54 @@ import warp as wp
 
 from envknee.lean import kernels
 
-wp.init()  # tensors can only be handed to it afterwards; again does nothing
+wp.init()  # needed before Warp takes tensors; further calls do nothing
 
 
 def operation(name: str, mutates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
-    """Make of a function a custom operation of PyTorch's inside `torch.compile`, which else could not see through it.
+    """Make a function a custom operator of PyTorch inside `torch.compile`, which cannot trace it.
 
-    Elsewhere it is called as it is: on its way through PyTorch's dispatcher a call takes a CPU longer than a launch, and a GPU
-    with few environments waits for both. Nothing here has a gradient.
+    Outside it is called directly: PyTorch's dispatcher takes a CPU longer than a launch, and with few environments a GPU waits for both.
+    Operations have no gradient.
     """
 
-    def made_of(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         custom = torch.library.custom_op(f"envknee::{name}", function, mutates_args=mutates)
 
         @wraps(function)
-        def called(*words: Any) -> Any:
-            return custom(*words) if torch.compiler.is_compiling() else function(*words)
+        def call(*arguments: Any) -> Any:
+            return custom(*arguments) if torch.compiler.is_compiling() else function(*arguments)
 
-        called.register_fake = custom.register_fake  # type: ignore[attr-defined]
-        return called
+        call.register_fake = custom.register_fake  # type: ignore[attr-defined]
+        return call
 
-    return made_of
+    return decorate
 
 
-def run(kernel: Any, dim: tuple[int, ...], words: list[Any], device: torch.device) -> None:
-    """Launch a kernel where PyTorch's own kernels go now: on another stream, or in a CUDA graph that is captured."""
+def run(kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.device) -> None:
+    """Launch a kernel on PyTorch's current stream, so that CUDA graphs capture it too."""
     stream = None
     if device.type == "cuda" and torch.cuda.current_stream(device).cuda_stream:
         stream = wp.stream_from_torch(device)
-    wp.launch(kernel, dim=dim, inputs=words, device=str(device), stream=stream, block_dim=kernels.BLOCK)
+    wp.launch(kernel, dim=dim, inputs=arguments, device=str(device), stream=stream, block_dim=kernels.BLOCK)
 
 
 def lanes_of(tensor: torch.Tensor) -> int:
-    """Return how many threads share a row of bytes."""
+    """Return the number of threads that share a row of bytes."""
     return kernels.LANES if tensor.is_cuda else 1
 
 
 def block_of(tensor: torch.Tensor) -> int:
-    """Return how many threads share a plane, in one block."""
+    """Return the number of threads, of one block, that share a plane."""
     return kernels.BLOCK if tensor.is_cuda else 1
 
 
 def lanes_for(words: int, at_once: int, tensor: torch.Tensor) -> int:
-    """Return how many threads share a row of so many words, each taking `at_once`. On a CPU one thread goes alone."""
+    """Return the number of threads that share a row of `words` words, `at_once` each; on a CPU one thread takes them all."""
     return -(-words // at_once) if tensor.is_cuda else 1
 
 
 def are_words(tensor: torch.Tensor) -> bool:
-    """Return whether planes [..., h, w] or [..., h * w], one after the other in memory, are whole words of four bytes."""
+    """Return whether uint8 planes [..., h, w] or [..., h * w] consist of whole, aligned words of four bytes."""
     plane = tensor.shape[-1] if tensor.ndim == 2 else tensor.shape[-1] * tensor.shape[-2]
     return (
         tensor.dtype == torch.uint8
@@ -70,42 +70,41 @@ def are_words(tensor: torch.Tensor) -> bool:
 
 
 def words_of_images(images: torch.Tensor) -> tuple[Any, int] | None:
-    """Return images [n, h, w, c] as words and p, bytes from pixel to pixel: 3 or 4. None if they are no such.
+    """Return uint8 images [n, h, w, c] as words, and the bytes per pixel (3 or 4). None if pixels or alignment do not allow it.
 
-    RGB that is a view of RGBA is: what lies between its pixels is read, too, and so is what follows the last one. That may be
-    beyond what PyTorch knows of, for Isaac Lab's camera gives a view that ends with the last pixel's blue; but it lies in the
-    same aligned words, so that the memory is there.
+    RGB may be a view of RGBA: kernels then read the bytes between and after its pixels, too. Isaac Lab's camera returns a view that ends
+    with the last pixel's blue, but the byte after it is in the same aligned word, so its memory exists.
 
-    Kernels take from the words where they begin and how far apart the images are; their shape is that of a corner [n, 1].
+    The words have shape [n, 1]: kernels use only their address and the stride between images.
     """
     n, height, width, channels = images.shape
     env, row, pixel, channel = images.stride()
-    even = 16 if pixel == 4 else 4  # bytes that are read at once
+    access = 16 if pixel == 4 else 4  # bytes of one load
     if (
         images.dtype != torch.uint8
         or pixel not in (3, 4)
         or channels > pixel
         or (row, channel) != (width * pixel, 1)
         or height * width % 4
-        or env % even
+        or env % access
         or images.storage_offset() % 4
-        or images.data_ptr() % even
+        or images.data_ptr() % access
     ):
         return None
     return array(images.as_strided((n, 4), (env, 1)).view(torch.int32), wp.uint32), pixel
 
 
 def words_of(tensor: torch.Tensor, planes: int) -> Any:
-    """Return the words of a contiguous tensor of bytes [..., h, w] or [..., h * w], so many planes in a row."""
+    """Return the words of a contiguous uint8 tensor [..., h, w] or [..., h * w], with `planes` planes in each row."""
     plane = tensor.shape[-1] if tensor.ndim == 2 else tensor.shape[-1] * tensor.shape[-2]
     return array(tensor.view(-1, planes * plane).view(torch.int32), wp.uint32)
 
 
 def array(tensor: torch.Tensor, kind: Any = None) -> Any:
-    """Return what a kernel takes that is not generic: quicker to make than `typed`'s, by some microseconds for each launch."""
+    """Return a tensor as the argument of a kernel that is not generic: some microseconds faster than `typed`."""
     return wp.from_torch(tensor, dtype=kind, requires_grad=False, return_ctype=True)
 
 
 def typed(tensor: torch.Tensor, kind: Any) -> wp.array:
-    """Return what a generic kernel takes."""
+    """Return a tensor as the argument of a generic kernel."""
     return wp.from_torch(tensor, dtype=kind, requires_grad=False)

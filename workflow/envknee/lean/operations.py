@@ -1,9 +1,9 @@
-"""The newest camera frames: put into a ring, stacked, summed, normalized.
+"""Puts the newest camera frames into a ring, stacks, sums and normalizes them.
 
-Operations run on the stream and in the CUDA graph of PyTorch's own kernels, and inside `torch.compile`, too.
+Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.compile`.
 """
 
-# Operators of Warp's arrays are not known to Python's type checker.
+# Python's type checker does not know the operators of Warp's arrays.
 # pyright: reportArgumentType=false
 
 import torch
@@ -17,11 +17,11 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newes
     """Put the newest frames into a ring, and write the stacks oldest to newest.
 
     Args:
-        images: the newest frames [n, h, w, c], of the ring's dtype; may be strided, as the RGB part of RGBA is
+        images: the newest frames [n, h, w, c], of the ring's dtype; may be strided, such as RGB of RGBA
         is_fresh: environments [n] whose whole history becomes this frame (bool)
-        ring: the newest k frames of each environment [k, n * c, h, w], written
-        newest: where in the ring this frame goes; the oldest is then at `newest + 1`, modulo k
-        stacked: [n, k * c, h, w], written
+        ring: the newest k frames of each environment [k, n * c, h, w], updated
+        newest: slot of this frame in the ring; afterwards the oldest frame is in slot `(newest + 1) % k`
+        stacked: output [n, k * c, h, w]
     """
     n, _, _, channels = images.shape
     pixels = launch.words_of_images(images)
@@ -68,14 +68,14 @@ def push_normalized(
     sums: torch.Tensor,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Put the newest frames into a ring, and return the normalized stacks: `push` and `normalized` in one, to the bit.
+    """Put the newest frames into a ring, and return the normalized stacks: bit-identical to `push` and `normalized`.
 
     Args:
         images: as for `push`, uint8
         is_fresh: as for `push`
         ring: as for `push`
         newest: as for `push`
-        sums: of the ring's planes, which must be those of the k - 1 older frames [k, n * c] (int64), written
+        sums: pixel sums of the ring's planes [k, n * c] (int64), correct for the k - 1 older frames on entry; updated
         dtype: of the result: float32, bfloat16 or float16
 
     Returns:
@@ -87,7 +87,7 @@ def push_normalized(
     if pixels is None or not keeps_sums:
         stacked = images.new_empty((n, frames * channels, height, width))
         push(images, is_fresh, ring, newest, stacked)
-        if keeps_sums:  # the next images may be whole words
+        if keeps_sums:  # the next call may need them
             _plane_sums(ring.view(-1, height * width), sums.view(-1))
         return _normalized(stacked, dtype)
     out = images.new_empty((n, frames * channels, height, width), dtype=dtype)
@@ -127,7 +127,7 @@ def _(
 
 
 def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
-    """Write the sum of each plane of uint8 pixels [p, h * w] to sums [p] (int64): exact at any resolution.
+    """Write the exact sum of each plane of uint8 pixels [p, h * w] to sums [p] (int64).
 
     Raises:
         TypeError, ValueError: for a tensor of another dtype, shape or device, naming it.
@@ -159,17 +159,17 @@ def _plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
 
 
 def normalized(stacked: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return `x / 255 - mean` of uint8 images, the mean over each image's channel.
+    """Return `x / 255 - mean` of uint8 images, with the mean of each channel of each image.
 
     Args:
         stacked: [n, c, h, w], uint8, contiguous
-        dtype: of the result: float32 (Isaac Lab's `normalize_rgb` to the bit), bfloat16 or float16
+        dtype: of the result: float32 (bit-identical to Isaac Lab's `normalize_rgb`), bfloat16 or float16
 
     Returns:
         A new tensor [n, c, h, w].
 
     Raises:
-        TypeError: for another dtype than uint8, or a result of another one than those.
+        TypeError: for images that are not uint8, or another `dtype`.
         ValueError: for another rank, an empty dimension, or images that are not contiguous.
     """
     checks.check_tensor("images", stacked, (torch.uint8,), (None, None, None, None), stacked.device)

@@ -1,9 +1,9 @@
-"""Stacks of transitions, gathered from a rollout that holds each frame once.
+"""Gathers the stacks of transitions from a rollout that stores each frame once.
 
-Operations run on the stream and in the CUDA graph of PyTorch's own kernels, and inside `torch.compile`, too.
+Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.compile`.
 """
 
-# Operators of Warp's arrays are not known to Python's type checker.
+# Python's type checker does not know the operators of Warp's arrays.
 # pyright: reportArgumentType=false
 
 from dataclasses import dataclass
@@ -16,17 +16,16 @@ from envknee.lean import checks, kernels, launch
 
 @dataclass(frozen=True)
 class Layout:
-    """How normalized stacks [b, k * c, h, w] lie in memory, for the convolution that reads them."""
+    """Dtype and memory format of normalized stacks [b, k * c, h, w]."""
 
     dtype: torch.dtype = torch.float32
     """float32, bfloat16 or float16."""
-
     channels_last: bool = False
-    """Whether the channels of a pixel are neighbours (torch.channels_last)."""
+    """Whether the channels of a pixel are neighbours in memory (torch.channels_last)."""
 
 
 PLAIN = Layout()
-"""As Isaac Lab gives observations: float32, one channel after the other."""
+"""Layout of Isaac Lab's observations: float32, contiguous."""
 
 
 def gather_normalized(
@@ -37,15 +36,15 @@ def gather_normalized(
     stacked: int,
     layout: Layout = PLAIN,
 ) -> torch.Tensor:
-    """Return the normalized stacks of some transitions of a rollout that holds each frame once.
+    """Return the normalized stacks of some transitions of a rollout that stores each frame once.
 
     Args:
-        frames: [t + k - 1, n, c, h, w], uint8, contiguous: the frame of step s at s + k - 1
-        sums: of each frame's channels [t + k - 1, n, c], int64, from `plane_sums`
-        history: how many of the k - 1 frames before belong to the same episode [t, n], uint8; what lies further back is
-            filled with the oldest that does, as Isaac Lab fills it on reset
+        frames: [t + k - 1, n, c, h, w], uint8, contiguous: the frame of step s at index s + k - 1
+        sums: pixel sums of each frame's channels [t + k - 1, n, c], int64, from `plane_sums`
+        history: how many of the k - 1 earlier frames belong to the same episode [t, n], uint8; the oldest of the episode replaces
+            earlier ones, as in Isaac Lab after a reset
         places: transitions [b] (int64), step * n + environment
-        stacked: k
+        stacked: k, the number of frames in a stack
         layout: of the result
 
     Returns:
@@ -53,7 +52,7 @@ def gather_normalized(
 
     Raises:
         TypeError, ValueError: for a tensor of another dtype, shape or device, naming it.
-        IndexError: for a place that is not in the rollout (on a GPU: see `checks.check_indices`).
+        IndexError: for a place outside the rollout (on a GPU: see `checks.check_indices`).
     """
     checks.check_tensor("frames", frames, (torch.uint8,), (None,) * 5, frames.device)
     steps, envs, channels, *_ = frames.shape
@@ -129,19 +128,19 @@ def _(
 
 
 def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    """Return the stacks of some transitions as they were taken: what `gather_normalized` does, for frames of any dtype.
+    """Return the stacks of some transitions without normalization, for frames of any dtype.
 
     Args:
-        frames: [t + k - 1, n, c, h, w]: the frame of step s at s + k - 1
+        frames: [t + k - 1, n, c, h, w]: the frame of step s at index s + k - 1
         history: as for `gather_normalized` [t, n], uint8
         places: transitions [b] (int64), step * n + environment
-        stacked: k
+        stacked: k, the number of frames in a stack
 
     Returns:
         A new tensor [b, k * c, h, w], oldest frame first.
 
     Raises:
-        IndexError: for a place that is not in the rollout (on a GPU: CUDA's assertion).
+        IndexError: for a place outside the rollout (on a GPU: CUDA's assertion).
     """
     if frames.dtype == torch.uint8 and frames.is_contiguous() and places.dtype == torch.int64:
         return _gather_bytes(frames, history, places, stacked)
@@ -183,12 +182,12 @@ def _gather_by_index(frames: torch.Tensor, history: torch.Tensor, places: torch.
 
 
 def frames_of(history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    """Return which frames the stacks of some transitions consist of, oldest first: [b, k] of [(t + k - 1) * n].
+    """Return the frames of some transitions' stacks, oldest first: [b, k], indices into the flat frames [(t + k - 1) * n].
 
     Args:
         history: as for `gather_normalized` [t, n], uint8
         places: transitions [b] (int64), step * n + environment
-        stacked: k
+        stacked: k, the number of frames in a stack
     """
     back = torch.arange(stacked - 1, -1, -1, device=places.device)
     back = torch.minimum(back, history.view(-1)[places].unsqueeze(1))

@@ -1,18 +1,21 @@
-"""Measuring: what happens inside a trial's process, turned into a row per iteration.
+"""Measuring: turns the calls of a trainer in a trial's process into a row per iteration.
 
-In: calls of a trainer (a step, an iteration), clocks, memory counters. Out: lines of metrics.jsonl, and how the trial ended.
+In: calls of a trainer (a step, an iteration), clocks, memory counters. Out: lines of metrics.jsonl, and the trial's end.
 May use: `study`, `record`, `machine`.
 
-meter       what trainers report to
-rows        the row of an iteration, from what each rank brings; pure
-phases      where the time of an iteration goes
-memory      peaks, and what takes the memory
-load        use and power of the devices
-episodes    which episodes ended, and what they earned
-ranks       several processes that train together
-watch       which number of a simulation broke first
-diagnosis   what broke, as a failure of the trial
-hints       what may help
-validity    whether what was simulated is what was asked for; pure
-keepsakes   frames and policy, for a person to look at
+meter          receives a trainer's steps and iterations, writes rows, ends the trial
+rows           combines the measurements of all ranks into the row of an iteration; pure
+phases         time of an iteration by phase
+memory         memory use by purpose, with peaks
+out_of_memory  recognizes exceptions and kills for lack of memory
+load           use and power of CPU and GPU
+episodes       returns and lengths of whole episodes
+ranks          processes that train together
+shared         a process that measures several trials
+captured       a function as a CUDA graph
+watch          finds the first broken number of a rollout
+diagnosis      describes a broken number as the trial's failure
+hints          remedies for a broken simulation or training; pure
+validity       checks that the simulation did what was asked; pure
+keepsakes      frames and policy, for people
 """

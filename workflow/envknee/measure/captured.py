@@ -1,4 +1,4 @@
-"""A function of tensors that stay where they are, as one CUDA graph. Knows torch, and nothing of Isaac Lab."""
+"""Replays a function on fixed tensors as one CUDA graph. Knows torch, and nothing of Isaac Lab."""
 
 import sys
 from collections.abc import Callable
@@ -10,21 +10,21 @@ import torch
 
 
 class Captured:
-    """Does what a function does, on a GPU by replaying its kernels with one launch: the CPU is what a short step waits for.
+    """Calls a function; on a GPU replays its kernels with one launch, because launches from the CPU limit a short step.
 
-    The function takes and returns nothing. It reads and writes tensors that are never made anew, and waits for nothing. Random
-    numbers come from PyTorch's generator of the device, which goes on as it would without a graph: PyTorch registers it with
-    each capture, and every replay draws further on.
+    The function takes and returns nothing, reads and writes the same tensors in every call, and never waits for the GPU. Random
+    numbers come from PyTorch's generator of the device and continue as without a graph: PyTorch registers the generator with each
+    capture, and every replay advances it.
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device, name: str, pool: Any = None) -> None:
-        """Take a function that is called as it is on a CPU, and on a GPU the first time, or where it waits for the GPU after all.
+        """Prepare a function. It runs without a graph on a CPU, in its first call, and if it waits for the GPU.
 
         Args:
-            function: what is done; to be done again after an error of its own
-            device: where its tensors are
-            name: what it is called in the log, should it not be captured
-            pool: memory that graphs share (`torch.cuda.graph_pool_handle`), which are replayed in turns, in the order of their capture
+            function: the work; the first call repeats it if it waits for the GPU
+            device: device of its tensors
+            name: its name in the log if it cannot be captured
+            pool: memory shared by several graphs (`torch.cuda.graph_pool_handle`), which must be replayed in the order of their capture
         """
         self._pool = pool
         self._function = function
@@ -34,7 +34,7 @@ class Captured:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Do it."""
+        """Run the function; the second call on a GPU captures it."""
         if not self._is_captured:
             self._function()
         elif not self._is_warm:
@@ -46,7 +46,7 @@ class Captured:
             self._graph.replay()
 
     def _warm_up(self) -> None:
-        """Do it for the first time, and find out whether anything in it waits for the GPU: a capture that fails cannot be mended."""
+        """Run the function for the first time, and find out whether it waits for the GPU: a failed capture cannot be repaired."""
         before = torch.cuda.get_sync_debug_mode()
         torch.cuda.set_sync_debug_mode("error")
         try:
@@ -65,26 +65,24 @@ class Captured:
 
 @cache
 def stream_of(device_index: int) -> torch.cuda.Stream:
-    """Return the stream on which all graphs of a GPU are captured: cuBLAS keeps a workspace of 34 MB for each stream that it has seen."""
+    """Return the one stream on which all graphs of a GPU are captured: cuBLAS keeps a workspace of 34 MB per stream."""
     return torch.cuda.Stream(device_index)
 
 
 def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
-    """Return the graph of a function, without doing it; its memory comes from `pool`, or is its own.
+    """Return the graph of a function without running its kernels. Its memory comes from `pool`; None: from a pool of its own.
 
-    As `torch.cuda.graph` does it, but for its waiting for the GPU and emptying PyTorch's cache, which would show in what is measured.
+    Unlike `torch.cuda.graph` it neither waits for the GPU nor empties PyTorch's cache: both would distort measurements.
     """
     graph, stream = torch.cuda.CUDAGraph(), stream_of(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        # Other threads go on meanwhile: one of them may watch the memory.
+        # Other threads may call CUDA meanwhile, for example to watch the memory.
         graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
             function()
         except BaseException:
-            with suppress(
-                RuntimeError
-            ):  # which says only that the capture failed, and not why: memory may have run out
+            with suppress(RuntimeError):  # says that the capture failed, but not why: memory may have run out
                 graph.capture_end()
             raise
         graph.capture_end()

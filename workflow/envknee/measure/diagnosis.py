@@ -1,6 +1,6 @@
-"""What broke first in a training that broke.
+"""Describes the first broken value of a training.
 
-Input: what a `Watch` noted, images that a trainer kept, losses. Output: a `Failure`, and a file with the last good state.
+Input: a `Watch`, images in a trainer's storage, losses. Output: a `Failure`, and a file with the last good state.
 """
 
 import math
@@ -15,27 +15,27 @@ from envknee.measure.watch import EXPLODED_ABOVE, Broken, Watch
 from envknee.record.schema import Failure
 
 MAX_ENV_INDICES = 64
-"""How many of the environments with a NaN are named in the record and dumped."""
+"""Most broken environments that are named in the record and dumped."""
 
 DIVERGED_ABOVE = 1e6
-"""A loss or an action std of this size never comes back: PPO's clipped losses and a useful std stay below 100."""
+"""Training never recovers from a loss or an action std of this size: PPO's clipped losses and a useful std stay below 100."""
 
 IMAGE_NDIM = 4
-"""Dimensions of a tensor of images, [num_envs, ...]."""
+"""Least number of dimensions of a tensor of images [num_envs, ...]."""
 
 
 def is_image(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor [num_envs, ...] has a picture of each environment."""
+    """Tell whether a tensor [num_envs, ...] has an image of each environment."""
     return tensor.ndim >= IMAGE_NDIM
 
 
 def broken_image(kept: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Tensor], steps: int) -> Broken | None:
-    """Return the first image of a rollout that is not finite, among those that a trainer kept; None where all are.
+    """Return the first stored image of a rollout that is not finite; None if all are finite.
 
     Args:
-        kept: by group [horizon, num_envs, ...]; slot t is what was seen before step t
-        newest: by name [num_envs, ...], what the newest step gave
-        steps: of the rollout until now
+        kept: by group, the trainer's storage [horizon, num_envs, ...]; slot t has the observations before step t
+        newest: by name, results of the newest step [num_envs, ...]
+        steps: number of steps of the rollout so far
     """
     images = [
         (max(slot - 1, 0), f"observations/{group}", tensor[slot])
@@ -55,17 +55,17 @@ def broken_image(kept: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Te
 def of_rollout(
     watch: Watch, broken: Broken, iteration: int, seen: Callable[[int], Mapping[str, torch.Tensor]], dump: Path
 ) -> tuple[str, Failure]:
-    """Say what broke first in a rollout, in a sentence and as a failure, and dump what is known of it.
+    """Return a sentence and a failure for the first broken tensor of a rollout, and dump its environments' tensors.
 
     Args:
-        watch: what noted the rollout
-        broken: what broke first in it; of an image the last good state is the newest one
-        iteration: whose rollout it is
-        seen: gives what a step observed, as far as that is still known, each [num_envs, ...]
-        dump: the file to write, .npz without pickles
+        watch: the watch of the rollout
+        broken: its first broken tensor; for an image the last good state is the newest state
+        iteration: iteration of the rollout
+        seen: returns the observations after a step, as far as they are still stored, each [num_envs, ...]
+        dump: .npz file to write, without pickles
     """
-    name, step, every = broken
-    indices = every[:MAX_ENV_INDICES]
+    name, step, all_indices = broken
+    indices = all_indices[:MAX_ENV_INDICES]
     good = watch.last_good(indices)
     arrays = (
         {key: tensor[indices.to(tensor.device)] for key, tensor in seen(step).items()} | good | {"env_indices": indices}
@@ -82,19 +82,19 @@ def of_rollout(
     )
     after = f", after actions of up to {largest:.3g}" if largest > LARGE_ACTION else ""
     return (
-        f"{name} became NaN or infinite (or passed {EXPLODED_ABOVE:g}) in {len(every)} of {watch.num_envs} environments"
+        f"{name} became NaN or infinite (or passed {EXPLODED_ABOVE:g}) in {len(all_indices)} of {watch.num_envs} environments"
         f" at iteration {iteration}, step {step}{after}",
         failure,
     )
 
 
 def of_value(name: str, value: float, iteration: int) -> tuple[str, Failure] | None:
-    """Say what is wrong with a loss or a parameter's largest element, in a sentence and as a failure; None where nothing is.
+    """Return a sentence and a failure if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`.
 
     Args:
         name: such as `losses/value`
-        value: the number
-        iteration: at which it was seen
+        value: the loss, std or magnitude
+        iteration: its iteration
     """
     if abs(value) <= DIVERGED_ABOVE:
         return None

@@ -1,13 +1,13 @@
-"""Which whole episodes ended in a rollout, with what they earned. Knows torch, not Isaac Lab."""
+"""Returns and lengths of the whole episodes that ended in a rollout. Knows torch, and nothing of Isaac Lab."""
 
 import torch
 
 
 class Episodes:
-    """Counts whole episodes and adds up their returns and lengths, once per rollout: each step only keeps two tensors.
+    """Counts whole episodes and adds up their returns and lengths, once per rollout: a step only stores two tensors.
 
-    Trainers start environments in mid-episode, so that they don't all end at once. Such a first episode is not a whole one: its
-    return would count as too high or too low.
+    Trainers start environments in mid-episode, so that they don't all end at once. These partial first episodes are not counted:
+    their returns would bias the mean.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -19,22 +19,22 @@ class Episodes:
         self._ended: list[torch.Tensor] = []
 
     def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Note a step: its rewards, and dones that are not zero where an episode ended, both [num_envs].
+        """Store a step's rewards and dones (non-zero where an episode ended), both [num_envs].
 
-        Rewards are copied. Dones that are truth values are kept as they are.
+        Rewards are copied. Boolean dones are kept without a copy: the caller must not write to them.
         """
         self._rewards.append(rewards.detach().clone())
         self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
 
     def take(self) -> tuple[float, float, int]:
-        """Return the sums of returns and lengths of the whole episodes that ended since the last call, and how many they are."""
+        """Return (sum of returns, sum of lengths in steps, number) of the whole episodes that ended since the last call."""
         if not self._rewards:
             return 0.0, 0.0, 0
         rewards, ended = torch.stack(self._rewards).double(), torch.stack(self._ended)
         self._rewards, self._ended = [], []
         count = len(rewards)
         numbers = torch.arange(1, count + 1, device=rewards.device)[:, None]
-        # Until each step, as if no episode had ended. A product of matrices: `cumsum` of a GPU may add in another order each time.
+        # Running sums that ignore episode ends. A matrix product, because `cumsum` on a GPU may add in a different order each time.
         sums = self._returns + rewards.new_ones(count, count).tril() @ rewards
         newest_end = torch.where(ended, numbers, 0).cummax(dim=0).values  # [count, num_envs], 0: none yet
         end_before = torch.cat([torch.zeros_like(newest_end[:1]), newest_end[:-1]])

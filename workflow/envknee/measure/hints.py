@@ -1,10 +1,10 @@
-"""What may help a simulation or a training that broke, most likely first. Pure."""
+"""Remedies for a broken simulation or training, the most likely first. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
 LARGE_ACTION = 100.0
-"""Policies give actions of about 1; what exceeds this is named as a likely cause."""
+"""Policies give actions of about 1; larger actions than this are named as a likely cause."""
 
 GUIDE = (
     "Isaac Lab's Debugging and Training Guide, section Debugging NaNs during Training:"
@@ -17,12 +17,12 @@ SOLVER_GUIDE = (
 
 
 def hints(tensor: str, settings: Mapping[str, Any], largest_action: float) -> list[str]:
-    """Return what may help, most likely first, and where that stands. Pure.
+    """Return remedies, the most likely first, then links to guides. Pure.
 
     Args:
-        tensor: what broke first
-        settings: the environment's fields as they are now, by dotted name
-        largest_action: of those just before, by magnitude
+        tensor: name of the first broken tensor
+        settings: current values of the environment's fields, by dotted name
+        largest_action: largest magnitude of the actions just before
     """
     kind = tensor.partition("/")[0]
     bounds = "keep actions within what the robot can do: agent.clip_actions, a smaller action scale"

@@ -1,8 +1,8 @@
-"""What a trial leaves for a person to look at: pictures of what the policy saw, the policy.
+"""Writes a trial's pictures and policy for people: frames.png and policy.pt in the trial's folder.
 
-Input: a trial that ended with numbers, and what its meter knows. Output, in the trial's folder: frames.png, of the first
-repeat of each point; policy.pt, of learning trials. Made once the result is safe: nothing here is timed, and nothing that
-goes wrong here takes the result back. Knows torch, and nothing of Isaac Lab.
+Input: a trained trial's last rollout and its policy. Output: frames.png for the first repeat of each point, policy.pt for learning
+trials. It runs after the result is written: nothing here is timed, and no error here changes the result.
+Knows torch, and nothing of Isaac Lab.
 """
 
 import sys
@@ -19,10 +19,10 @@ from envknee.study.paths import TrialFolder
 
 MOST_ENVS = 3
 MOST_STEPS = 4
-"""Rows and columns of the sheet: what fits on a screen, in a few kB."""
+"""Most rows and columns of the sheet: it fits on a screen and takes a few kB."""
 
 LEAST_PX, MOST_PX = 96, 144
-"""Width of a camera frame on the sheet: smaller ones are enlarged, larger ones thinned out, by whole factors."""
+"""Width of a camera frame on the sheet: smaller frames are enlarged, larger ones thinned out, by whole factors."""
 
 FRAME_GAP_PX, STEP_GAP_PX = 2, 8
 LABEL_PX = 16
@@ -38,18 +38,16 @@ def leave(
     rollout: Mapping[str, torch.Tensor],
     export_policy: Callable[[Path], None] | None,
 ) -> None:
-    """Write what there is to keep of a trial that ended with `status`; what fails is said in its log.
+    """Write the files of a trial that trained to its end; print errors to its log.
 
     Args:
         trial: its folder
-        request: what it ran
-        status: how it ended
+        request: its request
+        status: its status
         rollout: by group, the observations of its last rollout [horizon, num_envs, ...]
-        export_policy: writes the policy to a file; None where the trainer has none
+        export_policy: writes the policy to a file; None if the trainer cannot export it
     """
-    if (
-        status not in TRAINED
-    ):  # those that broke leave their dump instead, and those without memory have none for this either
+    if status not in TRAINED:  # broken trials leave a dump instead; trials out of memory have none to spare
         return
     cameras = {group: tensor for group, tensor in rollout.items() if tensor.ndim == 5}
     if request.repeat == 0 and cameras:
@@ -63,7 +61,7 @@ def leave(
 
 
 def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
-    """Return one picture of what each camera showed, one below the other; of several, each is named by its group."""
+    """Return the sheets of all cameras in one picture, one below the other. Several cameras are labelled by group."""
     sheets = [contact_sheet(rollout, name if len(cameras) > 1 else "") for name, rollout in cameras.items()]
     whole = Image.new(
         "RGB",
@@ -74,23 +72,23 @@ def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
     for sheet in sheets:
         whole.paste(sheet, (0, down))
         down += sheet.height + STEP_GAP_PX
-    # Rendered scenes have few colours: a palette halves the file, and nobody sees the difference.
+    # Rendered scenes have few colours: a palette halves the file without a visible difference.
     return whole.quantize(256)
 
 
 def contact_sheet(rollout: torch.Tensor, name: str = "") -> Image.Image:
-    """Return a picture of what a camera showed: a row per environment, a column per step, its stacked frames side by side.
+    """Return a picture of a camera's frames: a row per environment, a column per step, stacked frames side by side.
 
     Args:
-        rollout: camera observations [horizon, num_envs, frames x channels, height, width] of any type and scale: the
-            smallest value shown becomes black and the largest white. Frames of three channels are in colour, all
-            others are shown channel by channel.
-        name: of the camera, to stand before the steps; without one the steps alone are named
+        rollout: camera observations [horizon, num_envs, frames x channels, height, width] of any dtype and scale: the
+            smallest value shown becomes black and the largest white. If the number of channels is a multiple of three,
+            frames are shown in colour, else channel by channel.
+        name: the camera's name, shown before each step
     """
     horizon, num_envs, channels, _, width = rollout.shape
     steps, envs = spread_out(horizon, MOST_STEPS), spread_out(num_envs, MOST_ENVS)
     thinner, larger = -(-width // MOST_PX), max(1, MOST_PX // width if width < LEAST_PX else 1)
-    # Only what is shown leaves the device.
+    # Only the pixels on the sheet leave the device.
     shown = rollout[steps][:, envs][..., ::thinner, ::thinner].float().cpu()
     low, high = float(shown.min()), float(shown.max())
     levels = (shown - low) * (255 / (high - low) if high > low else 0)
@@ -118,12 +116,12 @@ def spread_out(count: int, most: int) -> list[int]:
 
 
 def _try(what: str, path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file, whole or not at all; say what kept it from being written."""
+    """Write a file, whole or not at all; print the error if that fails."""
     unfinished = path.with_name(f".{path.name}")
     try:
         write(unfinished)
         unfinished.replace(path)
     except Exception as error:
-        # Whatever a library raises: the trial's result stands, and the launcher tells that the file is missing.
+        # Any error of a library: the trial's result stands, and the launcher reports the missing file.
         unfinished.unlink(missing_ok=True)
         print(f"{path.name} ({what}) was not written: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

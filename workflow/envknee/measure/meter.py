@@ -1,7 +1,7 @@
-"""What trainers report to: one row per iteration, appended to metrics.jsonl.
+"""Receives a trainer's steps and iterations, and appends a row per iteration to metrics.jsonl.
 
-Input: the begin and end of every step and iteration, from a trainer. Output: rows, and the signal that ends the trial.
-The same meter serves every trainer; it knows torch, and nothing of Isaac Lab.
+Input: start and end of every step and iteration. Output: rows, and the exception that ends the trial.
+Every trainer uses the same meter. Knows torch, and nothing of Isaac Lab.
 """
 
 import math
@@ -43,7 +43,7 @@ class TrialDone(Exception):
     """Raised into the trainer's loop when the trial has its result."""
 
     def __init__(self, status: Status, reason: str | None = None, failure: Failure | None = None) -> None:
-        """Take what the outcome will say."""
+        """Take the outcome's status, its reason in words, and the failure of a broken trial."""
         super().__init__(reason or status)
         self.status: Status = status
         self.reason = reason
@@ -51,11 +51,10 @@ class TrialDone(Exception):
 
 
 class Meter:
-    """Measures one trial; of several ranks, each has one, and all come to the same rows and the same end.
+    """Measures one trial. With several ranks each has a meter, and all reach the same rows and the same end.
 
-    A trainer calls `begin` at each stage of its start and `start_training` once; then `end_step` after every
-    environment step and `end_iteration` after learning, both of which may raise `TrialDone`. It tells
-    `timeline` what it does meanwhile.
+    A trainer calls `begin` at each stage of its start and `start_training` once. Then it calls `end_step` after every environment
+    step and `end_iteration` after learning, which may raise `TrialDone`. It opens phases of `timeline` in between.
     """
 
     def __init__(
@@ -74,14 +73,14 @@ class Meter:
 
         Args:
             request: what the trial runs
-            trial: where its files lie
+            trial: the trial's folder
             device: 'cpu' or 'cuda:0'
-            gpu: what NVML calls that
-            on_first_step: called when the environment has stepped once: every kernel it needs is compiled
-            ranks: which of several ranks this is
-            writes: False for a collector's, whose figures another process writes (`end_rollout`)
-            began_s: when the trial began, by the monotonic clock; without it with this process
-            before_gb: what others used of the GPU before this process did, where it has measured a trial before
+            gpu: NVML's handle of that GPU
+            on_first_step: called after the first environment step, when all kernels of the environment are compiled
+            ranks: this rank among several
+            writes: False for a collector, whose rows another process writes (`end_rollout`)
+            began_s: start of the trial on the monotonic clock; None: the start of this process
+            before_gb: GPU memory in use by others before this process began; None: measured now, in the process's first trial
         """
         self.request = request
         self.trial = trial
@@ -90,29 +89,29 @@ class Meter:
         self.timeline = Timeline(self.device, request.phases)
         self.rows: list[Row] = []
         self.stage = "imports"
-        """What the trial is doing: a stage of its `StartUp`, then rollout or learning; an out-of-memory outcome names it."""
+        """Current stage: one of `StartUp`, then rollout or learning. An out-of-memory outcome names it."""
         self.num_mini_batches: int | None = None
         self.micro_batches: int | None = None
-        """Parts of each mini-batch, where memory made the learner split them."""
+        """Parts of each mini-batch, if the learner split mini-batches to save memory."""
         self.rollout_gb: float | None = None
         self.rollout_observations: Mapping[str, torch.Tensor] = {}
-        """By group, what the policy saw in the newest rollout [horizon, num_envs, ...]."""
+        """By group, the policy's observations in the newest rollout [horizon, num_envs, ...]."""
         self.learned_from: Mapping[str, torch.Tensor] = {}
-        """The same of the rollout that a pipeline learns from, which was collected one iteration before."""
+        """The same for the rollout that a pipeline learns from, collected one iteration earlier."""
         self.export_policy: Callable[[Path], None] | None = None
-        """How the trainer writes its policy to a file, once it has one."""
+        """Writes the policy to a file; the trainer sets it."""
         self.learned: Callable[[], Mapping[str, torch.Tensor]] = dict
-        """Gives all that the learner has learned, by name: `torch.nn.Parameter`s, and running statistics as plain tensors."""
+        """Returns the learner's state by name: `torch.nn.Parameter`s, and running statistics as plain tensors."""
         self.watch = Watch(request.num_envs, self.device)
-        """What finds out what broke first; the task notes actions and states in it, where it has any to tell."""
+        """Finds the first broken number; the task stores actions and states in it."""
         self.learner_memory: MemoryWatch | None = None
-        """Of the learner's own GPU, where it has one."""
+        """Memory of the learner's own GPU, if it has one."""
         self.warnings: list[str] = []
-        """What a reader of the figures should know."""
+        """Sentences for readers of the results."""
         self.collectors: list[RankResult] = []
-        """Those in other processes, where there are such, as they were last heard of."""
+        """Newest results of collectors in other processes."""
         self.at_release: list[Callable[[], None]] = []
-        """What gives back what the trial has made, once its result is safe and its process measures another."""
+        """Functions that free the trial's objects, called by `release`."""
         self.ranks = ranks
         self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
         self._load = LoadWatch(gpu, is_alone=ranks.world_size == 1)
@@ -123,12 +122,12 @@ class Meter:
         self._frames = 0
         self._steps = 0
         self._newest: dict[str, torch.Tensor] = {}
-        """By name, what the newest step of this rollout gave."""
-        self._told = 0
-        """Rollouts of which `end_rollout` has told: rows of another process."""
+        """By name, observations and rewards of the newest step of this rollout."""
+        self._rollouts_returned = 0
+        """Rollouts returned by `end_rollout`: another process writes their rows."""
 
     def begin(self, stage: str) -> None:
-        """Note that the stage before has ended and `stage` begins."""
+        """End the current stage and begin `stage`."""
         if self.stage == "environment":
             self.memory.environment_made()
         now = time.monotonic()
@@ -139,12 +138,12 @@ class Meter:
             self.memory.environment_begins()
 
     def beat(self) -> None:
-        """Note that this rank gets on: called at each stage, environment step and optimizer step."""
+        """Record this rank's progress: called at each stage, environment step and optimizer step."""
         self._heart.beat(self.stage)
 
     @property
     def startup_s(self) -> StartUp | None:
-        """How long each stage took until the first environment step; None when there was none."""
+        """Seconds of each stage until the first environment step; None before that step."""
         return StartUp.model_validate(self._startup_s) if set(self._startup_s) == set(StartUp.model_fields) else None
 
     def start_training(
@@ -153,16 +152,16 @@ class Meter:
         rollout_observations: Mapping[str, torch.Tensor] = MappingProxyType({}),
         replay_bytes: int | None = None,
     ) -> None:
-        """Start the clocks: the environment and the learner exist.
+        """Start the clocks, when environment and learner exist.
 
         Args:
-            num_mini_batches: optimizer steps per epoch; None where batches are drawn from a replay buffer
-            rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t is
-                what the policy saw before step t
-            replay_bytes: of a replay buffer on the device, which is there in place of a rollout
+            num_mini_batches: optimizer steps per epoch; None if batches are drawn from a replay buffer
+            rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t has the
+                policy's observations before step t
+            replay_bytes: size of a replay buffer on the device, in place of a rollout
         """
         self.num_mini_batches = num_mini_batches
-        # What a library keeps on the host is none of the GPU's.
+        # Storage on the host takes no GPU memory.
         kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
         kept_bytes = sum(tensor.nbytes for tensor in kept) if replay_bytes is None else replay_bytes
         self.rollout_gb = kept_bytes / GB
@@ -174,15 +173,15 @@ class Meter:
         self._training_started = self._iteration_began = time.perf_counter()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Note that the environment has stepped. Nothing here waits for the device but the end of a rollout.
+        """Take the results of an environment step. Waits for the device only at the end of a rollout.
 
         Args:
             observations: by group, each [num_envs, ...]
             rewards: [num_envs]
-            dones: [num_envs], non-zero where an episode ended; truth values are kept, and nobody may write to them
+            dones: [num_envs], non-zero where an episode ended; boolean dones are not copied, so nobody may write to them
 
         Raises:
-            TrialDone: at the end of a rollout, when a value in it was NaN or infinite, naming tensor and environments.
+            TrialDone: at the end of a rollout, if a value in it broke; names tensor and environments.
         """
         if self.stage == "first_step":
             self.begin("rollout")
@@ -200,12 +199,12 @@ class Meter:
             self.memory.learning_begins()
 
     def end_rollout(self) -> Collected:
-        """Return what a collector tells of its rollout, instead of `end_iteration`: nothing is learned in its process."""
+        """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
         times = self.timeline.end_iteration()
         self.memory.learning_ended()
         return_sum, length_sum, episodes = self._episodes.take()
         self._start_iteration()
-        self._told += 1
+        self._rollouts_returned += 1
         self.stage = "rollout"
         return Collected(
             env_step_s=times.env_step_s,
@@ -220,7 +219,7 @@ class Meter:
         )
 
     def rollouts_gathered(self) -> None:
-        """Note, where other processes step, that what they collected is here."""
+        """Begin learning when the rollouts of collectors in other processes have arrived."""
         if self.stage == "first_step":
             self.begin("rollout")
             self._on_first_step()
@@ -236,22 +235,24 @@ class Meter:
         pipeline: Pipeline | None = None,
         collected: Sequence[Collected] = (),
     ) -> None:
-        """Write the row of an iteration and end the trial when it has its result.
+        """Write the row of an iteration, and end the trial when it has its result.
 
         Args:
             losses: means over the iteration, by name
-            learning_rate: now
+            learning_rate: current value
             action_std: mean over the actions' dimensions
-            gradient_squares: of one of several ranks: mean squared norm of its own gradients, and of the shared ones
-            pipeline: of a learner that worked meanwhile: its side of the iteration
-            collected: of collectors in other processes, what each tells of the rollout that was learned from
+            gradient_squares: with several ranks, mean squared norm of the rank's own gradients, and of the shared ones
+            pipeline: the learner's side of the iteration, if it learned while others collected
+            collected: figures of collectors in other processes about the rollout that was learned from
 
         Raises:
-            TrialDone: when the timed iterations are done, the target is reached or the budget spent, or learning broke.
+            TrialDone: if the timed iterations are done, the target is reached, the budget is spent, or learning broke.
         """
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.end_iteration()
-        now = time.perf_counter()  # at once: what follows is the next iteration's on the device's clock, too
+        now = (
+            time.perf_counter()
+        )  # right after the device's clock: both count the rest of this function as the next iteration
         self.memory.learning_ended()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episodes.take()
@@ -298,43 +299,43 @@ class Meter:
         self._end_when_done(row)
 
     def check_parameters(self, symptom: str) -> None:
-        """Say whether the learner's parameters have exploded; `symptom` is how that showed.
+        """Check the learner's parameters; `symptom` ends the reason of a failure.
 
         Raises:
-            TrialDone: when one holds a NaN, an infinity, or a number past `DIVERGED_ABOVE`.
+            TrialDone: if a parameter holds NaN, an infinity, or a magnitude above `DIVERGED_ABOVE`.
         """
         for name, tensor in self.learned().items():
-            if isinstance(tensor, torch.nn.Parameter):  # running statistics may be large: they count transitions, too
+            if isinstance(tensor, torch.nn.Parameter):  # running statistics may be large: some count transitions
                 self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
 
     def close(self) -> None:
-        """Close metrics.jsonl, and watch no more."""
+        """Close metrics.jsonl, and stop watching the load."""
         self._load.close()
         if self._stream:
             self._stream.close()
 
     def release(self) -> None:
-        """Give back simulation, networks and storage: this process measures another trial."""
+        """Free simulation, networks and storage, so that this process can measure another trial."""
         self.timeline.release()
-        for give_back in reversed(self.at_release):
-            give_back()
+        for free in reversed(self.at_release):
+            free()
         self.at_release.clear()
         self.memory.release()
         self.rollout_observations, self.learned_from, self._newest = {}, {}, {}
         self.export_policy, self.learned = None, dict
 
     def check_rollout(self, images: bool = False) -> None:
-        """Say whether a value of the steps since the last learning was NaN or infinite: the earliest one is named.
+        """Check all steps since the last learning for broken values.
 
         Args:
-            images: look at those that the trainer keeps, too: all of them are read
+            images: whether to read all images that the trainer keeps, too
 
         Raises:
-            TrialDone: names the tensor, the iteration, the step and the environments, and dumps their last good state and what
-                they observed.
+            TrialDone: for the earliest broken value. It names tensor, iteration, step and environments; their last good state and
+                observations are dumped.
         """
         broken = self.watch.first_broken()
-        iteration, seen = len(self.rows) + self._told, self._tensors_of
+        iteration, seen = len(self.rows) + self._rollouts_returned, self._tensors_of
         if broken is None and images:
             broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
         if broken is None and images and self.learned_from:
@@ -345,7 +346,7 @@ class Meter:
         rank = self.ranks.rank
         dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
         reason, failure = diagnosis.of_rollout(self.watch, broken, iteration, seen, dump)
-        if failure.tensor == "actions":  # which networks give that are broken: then those are the cause
+        if failure.tensor == "actions":  # broken parameters may be the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
 
@@ -355,15 +356,15 @@ class Meter:
         self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:
-        """Return what environment step `step` of this rollout observed, as far as it is still known."""
+        """Return the observations after environment step `step` of this rollout, as far as they are still stored."""
         if step == self._steps:
-            return {}  # it did not come to its end
+            return {}  # the step did not end
         if step == self._steps - 1:
             return self._newest
         return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
 
     def _learned_from_at(self, step: int) -> dict[str, torch.Tensor]:
-        """Return what step `step` of the rollout that was learned from observed: the last one's is in none."""
+        """Return the observations after step `step` of the rollout that was learned from; those after its last step are not stored."""
         return {
             f"observations/{group}": kept[step + 1] for group, kept in self.learned_from.items() if step + 1 < len(kept)
         }
@@ -372,7 +373,7 @@ class Meter:
         request = self.request
         if request.kind == "throughput":
             rows = self.rows[request.untimed_iterations :]
-            timed = [row.fps_total for row in rows if row.fps_total is not None]  # an own trainer always tells
+            timed = [row.fps_total for row in rows if row.fps_total is not None]  # own trainers always have it
             if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
                 raise TrialDone("ok")
             return
@@ -385,15 +386,15 @@ class Meter:
             )
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
-        """End the trial when a loss or a parameter is no number that learning goes on from."""
+        """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""
         broken = diagnosis.of_value(name, value, len(self.rows))
         if broken is not None:
             if not name.startswith("parameters/"):
-                self.check_rollout(images=True)  # what was learned from may be the cause
+                self.check_rollout(images=True)  # the rollout may be the cause
             reason, failure = broken
             raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
 
     def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:
-        """Return the end of a trial that broke."""
+        """Return the end of a broken trial."""
         drill = f"{self.request.inject.warning}: " if self.request.inject else ""
         return TrialDone(status, drill + reason, failure)

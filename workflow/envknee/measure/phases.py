@@ -1,6 +1,6 @@
-"""Which phase every moment of an iteration belonged to: marks at each change, read once at the iteration's end.
+"""Measures the time of an iteration by phase: a time stamp at each change of phase, read once at the iteration's end.
 
-Input: a trainer's and an environment's calls, wrapped in `Timeline.phase`. Output: seconds by phase.
+Input: calls of a trainer and an environment, wrapped in `Timeline.phase`. Output: seconds by phase.
 Knows torch, and nothing of Isaac Lab.
 """
 
@@ -22,39 +22,39 @@ FINE_PHASES = frozenset({"physics", "render", "observation"})
 """Phases inside an environment step: marked in sampled steps only."""
 
 ENV_STEP = "env_step"
-"""What an environment step spends outside the fine phases: actions, rewards, resets. Counted as `other`."""
+"""Time of an environment step outside the fine phases: actions, rewards, resets. Counted as `other`."""
 
 SAMPLE_EVERY = 4
-"""One environment step in this many is resolved into fine phases; which one changes from iteration to iteration."""
+"""One in so many environment steps is resolved into fine phases. The sampled steps shift by one each iteration."""
 
 
 @dataclass(frozen=True)
 class IterationTimes:
-    """Where the time of one iteration went, in seconds on the device's clock."""
+    """Seconds of one iteration on the device's clock."""
 
     env_step_s: float
     collect_s: float
-    """From the first storage or inference to the learning after the last environment step, less what is learned between steps."""
+    """From the first storage or inference to the learning after the last environment step, without learning between steps."""
     learn_s: float
     phases_s: dict[Phase, float] | None
     total_s: float
-    """From the first mark to the last: what the phases add up to."""
+    """From the first mark to the last: the sum of the phases."""
 
 
 class Clock(Protocol):
-    """Takes stamps without waiting for the device, and turns them into seconds once all work is done."""
+    """Takes stamps without waiting for the device, and converts them to seconds once all work is done."""
 
     def stamp(self) -> Any:
-        """Return a stamp of now, in the order of the device's work."""
+        """Return a stamp at the current place in the device's queue of work."""
         ...
 
     def seconds(self, stamps: list[Any]) -> list[float]:
-        """Return the seconds between successive stamps, after waiting for the last, and free the stamps for reuse."""
+        """Wait for the last stamp, return the seconds between successive stamps, and free them for reuse."""
         ...
 
 
 class WallClock:
-    """For the CPU, where a call returns when its work is done."""
+    """Clock of a CPU, where a call returns when its work is done."""
 
     def stamp(self) -> float:
         """Return the time now."""
@@ -66,11 +66,10 @@ class WallClock:
 
 
 class CudaClock:
-    """CUDA events on PyTorch's stream: recording one neither waits for the GPU nor makes it wait.
+    """CUDA events on PyTorch's stream. Recording an event neither waits for the GPU nor makes it wait.
 
-    Warp works on its own stream, which is a blocking one: work on PyTorch's default stream, and so an event there, is
-    ordered after it (CUDA C++ Programming Guide, "Default Stream"). Resolution: about 0.5 microseconds
-    (cudaEventElapsedTime).
+    Events also cover Warp's work: Warp's own stream is a blocking one, so events on PyTorch's default stream are ordered after its
+    work (CUDA C++ Programming Guide, "Default Stream"). Resolution: about 0.5 microseconds (cudaEventElapsedTime).
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -94,14 +93,14 @@ class CudaClock:
 
 
 class Timeline:
-    """Gives every moment of an iteration to exactly one phase: the innermost that is open, else `other`.
+    """Assigns every moment of an iteration to exactly one phase: the innermost open one, else `other`.
 
-    So the phases' sum is the time from the first mark to the last by construction, on the device's own
-    clock. The host's clock is the independent check: a row holds both (`iteration_s`).
+    So phases add up to the time from the first mark to the last, on the device's clock. `iteration_s` of the row is an independent
+    check on the host's clock.
     """
 
     def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
-        """Mark with CUDA events on a GPU, with wall clocks elsewhere; with `switch` off no step is resolved."""
+        """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is resolved into fine phases."""
         self._clock: Clock = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
         self._open = ["other"]
@@ -111,7 +110,7 @@ class Timeline:
         self._step = 0
         self._resolved = False
         self._wrapped: list[Callable[[], None]] = []
-        """Undo each `wrap`."""
+        """Functions that undo each `wrap`."""
 
     def start(self) -> None:
         """Forget all marks and begin with the first iteration."""
@@ -120,13 +119,13 @@ class Timeline:
         self._begin_iteration()
 
     def begin_again(self) -> None:
-        """Let the iteration begin now: what was since the one before is not this process's doing."""
+        """Begin the iteration now, and drop the time since the previous one: this process was waiting for others."""
         self._marks.clear()
         self._begin_iteration()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Give the time inside to `name`, less what phases opened meanwhile take."""
+        """Assign the time inside to phase `name`, without the time of phases opened inside."""
         is_marked = self._begin(name)
         try:
             yield
@@ -135,7 +134,7 @@ class Timeline:
 
     @contextmanager
     def env_step(self) -> Iterator[None]:
-        """Count the time inside as environment step, and resolve it into fine phases when it is a sampled one."""
+        """Count the time inside as an environment step, and resolve it into fine phases if it is sampled."""
         every = SAMPLE_EVERY
         self._resolved = self._switch == "sampled" and self._step % every == self._iteration % every
         with self.phase(ENV_STEP):
@@ -144,7 +143,7 @@ class Timeline:
         self._step += 1
 
     def wrap(self, owner: Any, method: str, phase: Phase) -> None:
-        """Let each call of `owner.method` be a phase. The owner is changed, as isaaclab.benchmark does with `env.step`."""
+        """Make each call of `owner.method` a phase, by replacing the method (as isaaclab.benchmark does with `env.step`)."""
         original: Callable[..., Any] = getattr(owner, method)
 
         @wraps(original)
@@ -162,7 +161,7 @@ class Timeline:
         self._wrapped.append(lambda: setattr(owner, method, before) if has_own else delattr(owner, method))
 
     def release(self) -> None:
-        """Let all that `wrap` has changed be as before: classes outlive a trial where its process measures another."""
+        """Restore all methods replaced by `wrap`: their classes serve the process's next trial."""
         for undo in reversed(self._wrapped):
             undo()
         self._wrapped.clear()
@@ -179,7 +178,7 @@ class Timeline:
         return times
 
     def _begin(self, name: str) -> bool:
-        """Begin a phase; return whether it is marked."""
+        """Begin a phase; return whether it is measured."""
         if name in FINE_PHASES and not self._resolved:
             return False
         self._open.append(name)
@@ -187,7 +186,7 @@ class Timeline:
         return True
 
     def _end(self, is_marked: bool) -> None:
-        """End the phase that began last."""
+        """End the innermost phase, if it is measured."""
         if is_marked:
             self._open.pop()
             self._mark()
@@ -201,14 +200,13 @@ class Timeline:
 
 
 def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> IterationTimes:
-    """Add up an iteration.
+    """Add up the phases of an iteration.
 
     Args:
-        marks: at each change the phase that begins, and whether it lies in a sampled environment step
-        seconds: between successive marks: one fewer than marks
+        marks: at each change, the phase that begins and whether it is in a sampled environment step
+        seconds: seconds between successive marks, one fewer than marks
 
-    Where only some environment steps were resolved, each of their fine phases stands for the same share of all. Without any,
-    `phases_s` is None.
+    Fine phases are scaled from the sampled environment steps to all. Without sampled steps `phases_s` is None.
     """
     total: dict[str, float] = defaultdict(float)
     sampled: dict[str, float] = defaultdict(float)
@@ -233,5 +231,5 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
 
 
 def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:
-    """Return the place of the first of the wanted names from `after` on, or the end."""
+    """Return the index of the first wanted name from `after` on, or `len(names)`."""
     return next((place for place in range(after, len(names)) if names[place] in wanted), len(names))

@@ -1,7 +1,7 @@
-"""Several ranks that train together: meeting, exchanging figures, showing that they live, ending as one.
+"""Ranks that train together: their process group, exchange of figures, heartbeats, and common outcome.
 
-Input: torchrun's environment variables. Output: every rank's figures on every rank; a file per rank that beats as it gets on
-(see hang_watch); one outcome of all. Knows torch.distributed, and nothing of Isaac Lab.
+Input: torchrun's environment variables. Output: every rank's figures on every rank, a heartbeat file per rank (see hang_watch), one
+outcome. Knows torch.distributed, and nothing of Isaac Lab.
 """
 
 import os
@@ -22,29 +22,29 @@ GATHER_BYTES = 8192
 """Room for one rank's figures of an iteration: about 1 kB of JSON."""
 
 MEETING = "ENVKNEE_RANKS_FOLDER"
-"""Names the folder, on the machine's own disk, in which the ranks of a trial beat."""
+"""Environment variable: the folder of the ranks' heartbeat files, on the machine's own disk."""
 
 STORE = "ENVKNEE_RANKS_STORE"
-"""Names the file through which they find each other; where they are on several machines, all of those see it."""
+"""Environment variable: the file through which ranks find each other; all machines of a trial must see it."""
 
 BROKEN = 3
-"""Exit status of a rank that ended its trial with a bad result: torchrun then ends the other ranks at once."""
+"""Exit status of a rank whose trial broke: torchrun then ends the other ranks at once."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together."""
+    """The place of this process among those that train together."""
 
     rank: int = 0
     world_size: int = 1
     folder: Path | None = None
     local_rank: int = 0
-    """Among those on this machine: the number of its GPU."""
+    """Number of this rank on its own machine, and of its GPU there."""
     store: Path | None = None
 
     @staticmethod
     def here() -> "Ranks":
-        """Return what torchrun says; one rank alone when this process was not started by it."""
+        """Return this process's rank from torchrun's variables; a single rank if torchrun did not start it."""
         folder = os.environ.get(MEETING)
         if folder is None:
             return Ranks()
@@ -52,17 +52,17 @@ class Ranks:
         return Ranks(rank, world_size, Path(folder), local_rank, Path(os.environ[STORE]))
 
     def join(self, device: str) -> None:
-        """Meet the other ranks: NCCL between GPUs, Gloo on the CPU. Raises after ten minutes (PyTorch's own limit).
+        """Join the ranks' process group, with NCCL between GPUs and Gloo on the CPU. Raises after ten minutes (PyTorch's default).
 
-        Ranks that have met, for an earlier trial of their block, stay together.
+        A group from an earlier trial of the same block stays in use.
         """
-        import torch  # the launcher, which reads beats, does without
+        import torch  # here, because the launcher imports this module without torch
 
         if torch.distributed.is_initialized():
             return
 
         assert self.store is not None, "torchrun's launcher names a file"
-        # Over a file: PyTorch's TCP store would listen on every address of the machine.
+        # A file, because PyTorch's TCP store would listen on every address of the machine.
         store = torch.distributed.FileStore(  # type: ignore[reportPrivateImportUsage]  # documented, but not in __all__
             str(self.store), self.world_size
         )
@@ -70,7 +70,11 @@ class Ranks:
         torch.distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size)
 
     def gather(self, text: str, device: Any) -> list[str]:
-        """Return every rank's text, by rank; all must call it. A text has at most `GATHER_BYTES` bytes of UTF-8."""
+        """Return every rank's text, by rank. All ranks must call it.
+
+        Raises:
+            ValueError: if the text has more than `GATHER_BYTES` bytes of UTF-8.
+        """
         if self.world_size == 1:
             return [text]
         import torch
@@ -90,17 +94,16 @@ ALONE = Ranks()
 
 @dataclass
 class Heart:
-    """Writes a rank's progress into its file: the process, its stage and a count that grows."""
+    """Writes a rank's progress into its file: process id, stage and a growing count."""
 
     path: Path | None
     count: int = 0
 
     def __post_init__(self) -> None:
-        """Open the file; without a path nothing is written."""
         self._file = None if self.path is None else os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
 
     def beat(self, stage: str) -> None:
-        """Note progress: one write of 48 bytes, about a microsecond."""
+        """Write progress: 48 bytes, about a microsecond. Without a path it does nothing."""
         if self._file is not None:
             self.count += 1
             os.pwrite(self._file, f"{os.getpid()} {stage} {self.count}".ljust(47).encode() + b"\n", 0)
@@ -109,17 +112,17 @@ class Heart:
 def torchrun(
     arguments: list[str], ranks: int, meeting: Path, nodes: int = 1, shared_meeting: Path | None = None
 ) -> None:
-    """Run Python with `arguments` once for each rank here, and exit with status 1 when one fails: that ends the others here.
+    """Run Python with `arguments` once per rank on this machine. If a rank fails, end its other ranks and exit with status 1.
 
-    torchrun's default is a TCP port that listens on every address, and it would open a store on another one for the
-    ranks. Here they meet over files (on a network file system those need locks: NFS has them, Lustre with -o flock).
+    Ranks meet over files: torchrun's default opens TCP ports on every address of the machine. A network file system must have locks
+    (NFS has them, Lustre with -o flock).
 
     Args:
-        arguments: what each rank runs
-        ranks: how many on this machine
+        arguments: Python's command line in each rank
+        ranks: number of ranks on this machine
         meeting: an empty folder on this machine's own disk
-        nodes: how many machines run this
-        shared_meeting: where those meet; an empty folder that each of them sees
+        nodes: number of machines that call this
+        shared_meeting: an empty folder that all machines see; None with a single machine
     """
     from torch.distributed import run
 
@@ -134,31 +137,31 @@ def torchrun(
 
 
 def beat_file(folder: Path, rank: int) -> Path:
-    """Return where a rank writes its progress."""
+    """Return the path of a rank's heartbeat file."""
     return folder / f"rank-{rank}.beat"
 
 
 def read_outcomes(trial: TrialFolder, world_size: int) -> dict[int, Outcome]:
-    """Return how the ranks of a trial ended, as far as they could tell."""
+    """Return the outcomes that ranks of a trial wrote, by rank; a killed rank writes none."""
     paths = {rank: trial.rank_outcome(rank) for rank in range(world_size)}
     return {rank: read_model(path, Outcome, "") for rank, path in paths.items() if path.exists()}
 
 
 def one_outcome(outcomes: Mapping[int, Outcome], world_size: int, metrics_sha256: str | None) -> Outcome | None:
-    """Return the outcome of a trial from those of its ranks; None when they make no result. Pure.
+    """Return the outcome of a trial from its ranks' outcomes; None if they make no result. Pure.
 
-    One rank that ran out of memory or met a NaN decides for all, however the others ended: they could not go on. Without
-    such a one, all must have ended well.
+    The first rank that ran out of memory or broke decides for all: the others could not continue. Otherwise every rank must have an
+    outcome.
     """
     broken = [rank for rank in sorted(outcomes) if outcomes[rank].status in CRASHED]
     if not broken and len(outcomes) < world_size:
         return None
     decisive = broken[0] if broken else 0
-    said = outcomes[decisive]
+    decided = outcomes[decisive]
     hosts = {outcome.environment.host for outcome in outcomes.values() if outcome.environment}
     results = []
     for rank, outcome in sorted(outcomes.items()):
-        assert outcome.environment is not None, "a rank that ran says where"
+        assert outcome.environment is not None, "every rank records its environment"
         results.append(
             RankResult(
                 rank=rank,
@@ -171,11 +174,11 @@ def one_outcome(outcomes: Mapping[int, Outcome], world_size: int, metrics_sha256
             )
         )
     prefix = f"rank {decisive}: " if broken else ""
-    return said.model_copy(
+    return decided.model_copy(
         update={
             "metrics_sha256": metrics_sha256,
-            "reason": said.reason and prefix + said.reason,
-            "micro_batches": max((o.micro_batches for o in outcomes.values() if o.micro_batches), default=None),
+            "reason": decided.reason and prefix + decided.reason,
+            "micro_batches": max((result.micro_batches for result in results if result.micro_batches), default=None),
             "total_s": max(outcome.total_s for outcome in outcomes.values()),
             "ranks": results,
         }

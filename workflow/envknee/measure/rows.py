@@ -1,4 +1,4 @@
-"""The row of an iteration, from what each rank measured in it. Pure."""
+"""Combines the measurements of all ranks into the row of an iteration. Pure."""
 
 import math
 import statistics
@@ -21,7 +21,7 @@ from envknee.record.schema import (
 
 
 class Part(Frozen):
-    """What one rank brings to a row."""
+    """One rank's measurements of an iteration."""
 
     row: RankRow
     wall_s: float
@@ -33,15 +33,15 @@ class Part(Frozen):
     action_std: float
     pipeline: Pipeline | None = None
     gradient_squares: tuple[float, float] | None
-    """Of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
+    """Squared norms of the rank's own gradient and of the shared one: means over the iteration's optimizer steps."""
 
 
 class Collected(Load):
-    """What a collector in another process tells of a rollout; seconds by its own clocks."""
+    """Figures of a collector in another process about a rollout; seconds by its own clocks."""
 
     env_step_s: float
     rollout_s: float
-    """All of it, until the rollout lay in the collector's own storage: what the phases add up to."""
+    """The whole rollout, until it lay in the collector's own storage: the sum of the phases."""
     phases_s: dict[Phase, float] | None
     episodes: int
     return_sum: float
@@ -51,11 +51,11 @@ class Collected(Load):
 
 
 def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: float) -> list[Part]:
-    """Return what each collector brings to a row: its own figures, with the learner's seconds of the iteration. Pure.
+    """Return each collector's part of a row: its own figures, with the learner's seconds of the iteration. Pure.
 
-    A collector's phases add up to its rollout. Of the iteration (`total_s`) there is left what was learned, and from the request
-    for rollouts until all were stored where they are learned from: Ray's transport, and waiting for slower collectors. That is
-    storage.
+    A collector's phases add up to its rollout. The rest of the iteration (`total_s`) is learning, other work of the learner, and
+    the time beyond the rollout until the learner had stored all rollouts: Ray's transport and slower collectors. The latter counts
+    as storage.
     """
     seconds = learner.row
     parts = []
@@ -79,9 +79,9 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: 
 def whole_row(
     parts: Sequence[Part], iteration: int, transitions: int, rank_batch: int, request: Request, frames_before: int
 ) -> Row:
-    """Return the row of an iteration from what each rank brings: `transitions`, in mini-batches of `rank_batch`. Pure.
+    """Return the row of an iteration. Each rank collected `transitions` and learned in mini-batches of `rank_batch`. Pure.
 
-    The ranks meet in every optimizer step, so the slowest of them sets the pace; waiting for it counts as learning.
+    Ranks synchronize in every optimizer step, so the slowest sets the pace. Waiting for it counts as learning.
     """
     ranks, pipeline = [part.row for part in parts], parts[0].pipeline
     figures = {
@@ -111,7 +111,7 @@ def whole_row(
 
 
 def combined(metric: Metric, values: Sequence[Any]) -> Any:
-    """Return one figure for all ranks; None where none of them has it. Of a mapping or of memory, each figure for itself."""
+    """Return one figure for all ranks; None if no rank has it. Figures of mappings and of memory are combined one by one."""
     known = [value for value in values if value is not None]
     if metric.ranks == "first" or not known:
         return values[0]
@@ -132,9 +132,9 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
 
 
 def is_known_within(fps: Sequence[float], share: float | None) -> bool:
-    """Tell whether the median of the timed iterations is known: its standard error is at most `share` of it.
+    """Tell whether the standard error of the median of timed iterations is at most `share` of that median.
 
-    Two iterations are the least. The error of a median is 1.2533 times that of a mean, where noise is normal.
+    It needs at least two iterations. With normal noise the standard error of a median is 1.2533 times that of a mean.
     """
     if share is None or len(fps) < 2:
         return False

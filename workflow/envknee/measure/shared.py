@@ -1,9 +1,9 @@
-"""A process that measures several trials: what each finds in it, and whether it may measure another.
+"""Watches a process that measures several trials, and decides whether it may measure another.
 
-Input: the moments before and after a trial. Output: a `Shared` for its outcome, and why the next one needs a fresh process.
+Input: start and end of each trial. Output: a `Shared` for its outcome, and why the next trial needs a fresh process.
 
-The device is at its baseline again when no tensor and no array of the trial before is left. What stays are libraries: kernels,
-cuDNN, cuBLAS and their workspaces, which a fresh process loads, too, and which count in both peaks alike.
+The device is back at its baseline when no tensor and no array of the previous trial is left. Libraries stay: kernels, cuDNN, cuBLAS
+and their workspaces. A fresh process loads them too, so they count equally in both peaks.
 Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
@@ -24,34 +24,34 @@ from envknee.record.schema import Outcome, Request, Shared
 GB = 1e9
 
 MOST_KEPT_GB = 0.15
-"""Of tensors and arrays: workspaces of cuBLAS, and Warp's own buffers, are a few MB each."""
+"""Limit of tensors, and of Warp's arrays, left after a trial: workspaces of cuBLAS and Warp's own buffers are a few MB each."""
 
 MOST_LIBRARIES_GB = 1.0
-"""Of everything else on a GPU beyond what the process used before its first trial: kernels and libraries that stay loaded."""
+"""Limit of other GPU memory above the use before the process: kernels and libraries that stay loaded."""
 
 MOST_NCCL_GB = 1.0
-"""What NCCL may hold besides where ranks train together: buffers of each connection, which stay as long as the ranks do."""
+"""Added to that limit if ranks train together: NCCL's buffers of each connection stay as long as the ranks."""
 
 MOST_RESIDENT_SHARE = 0.02
-"""Of the resident set on a CPU, beyond that after the first trial, which has loaded all libraries."""
+"""Limit of the growth of a CPU's resident set, relative to its size after the first trial, which has loaded all libraries."""
 
 
 class SharedProcess:
-    """Watches one process on one device from before its first trial."""
+    """Watches one process on one device. Create it before the first trial."""
 
     def __init__(self, device: str, gpu: Gpu | None, world_size: int = 1) -> None:
-        """Note what is in use before anything is simulated: on a GPU that is other processes."""
+        """Measure the GPU memory in use by other processes."""
         self._device = torch.device(device)
         self._gpu = gpu
         self._most_outside_gb = MOST_LIBRARIES_GB + (MOST_NCCL_GB if world_size > 1 else 0.0)
         self.before_gb = gpu.used_gb() if gpu else None
-        """What others used of the GPU before this process had a context there."""
+        """GPU memory in use by others before this process had a context there."""
         self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
         self._measured = 0
         self._previous: Request | None = None
         self._baseline_resident_gb: float | None = None
-        """Of a CPU's process once its first trial is over."""
-        self._found: Shared | None = None
+        """Resident set after the first trial, on a CPU."""
+        self._at_begin: Shared | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -59,7 +59,7 @@ class SharedProcess:
         return self._measured == 0
 
     def begin(self) -> None:
-        """Note what the trial that now begins finds, and let all peaks begin anew."""
+        """Measure the memory left by earlier trials, and reset all peaks."""
         torch_gb = warp_gb = 0.0
         if self._device.type == "cuda":
             outside_gb = 0.0
@@ -72,9 +72,9 @@ class SharedProcess:
             baseline_gb = self._baseline_resident_gb
             outside_gb = 0.0 if baseline_gb is None else self._resident_gb() - baseline_gb
             counts = baseline_gb is None or outside_gb <= MOST_RESIDENT_SHARE * baseline_gb
-            with suppress(OSError):  # a sandbox without it
+            with suppress(OSError):  # a sandbox without this file
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
-        self._found = Shared(
+        self._at_begin = Shared(
             process=self._name,
             position=self._measured,
             previous_num_envs=self._previous.num_envs if self._previous else None,
@@ -84,25 +84,25 @@ class SharedProcess:
             memory_counts=counts,
         )
 
-    def found(self) -> Shared:
-        """Return what the trial found, and how its GPU runs now."""
-        assert self._found is not None, "begin comes first"
-        return self._found.model_copy(update=self._gpu.clocks() if self._gpu else {})
+    def state(self) -> Shared:
+        """Return the state of the process at the trial's start, with the GPU's current clocks."""
+        assert self._at_begin is not None, "begin comes first"
+        return self._at_begin.model_copy(update=self._gpu.clocks() if self._gpu else {})
 
     def end(self, request: Request, outcome: Outcome) -> str | None:
-        """Free what the trial has left; return why this process must not measure another, or None."""
+        """Free memory that the trial has left; return why this process must not measure another, or None."""
         self._measured += 1
         self._previous = request
         if outcome.status not in ("ok", "target_reached", "timeout"):
             return f"its last trial ended with {outcome.status}"
         gc.collect()
         if self._device.type != "cuda":
-            with suppress(OSError, AttributeError):  # not every C library has it
+            with suppress(OSError, AttributeError):  # not every C library has malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)
             self._baseline_resident_gb = self._baseline_resident_gb or self._resident_gb()
             return None
         torch.cuda.synchronize(self._device)
-        torch._C._cuda_clearCublasWorkspaces()  # 34 MB for each stream that it has seen; made again where they are needed
+        torch._C._cuda_clearCublasWorkspaces()  # 34 MB per stream; cuBLAS makes them again when needed
         torch.cuda.empty_cache()
         torch_gb, warp_gb = self._held_gb()
         if max(torch_gb, warp_gb) > MOST_KEPT_GB:
@@ -113,13 +113,13 @@ class SharedProcess:
         return None
 
     def _held_gb(self) -> tuple[float, float]:
-        """Return what PyTorch's tensors and Warp's arrays hold on the GPU."""
+        """Return GPU memory of PyTorch's tensors, and of Warp's arrays."""
         device = warp.device_from_torch(self._device)
         pool = warp.get_mempool_used_mem_current(device) if warp.is_mempool_enabled(device) else 0
         return torch.cuda.memory_allocated(self._device) / GB, pool / GB
 
     def _outside_gb(self) -> float:
-        """Return what is in use on the GPU beyond the time before this process, PyTorch's cache left out."""
+        """Return GPU memory in use above the amount before this process, without PyTorch's reserved memory."""
         free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
         own = total_bytes - free_bytes - torch.cuda.memory_reserved(self._device)
         return own / GB - (self.before_gb or 0.0)

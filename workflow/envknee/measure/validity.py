@@ -1,6 +1,6 @@
-"""Whether a trial that trained to its end simulated what was asked: a simulation that drops contacts is fast, and wrong. Pure.
+"""Checks that a trial which trained to its end simulated what was asked: a simulation that drops contacts is fast, but wrong. Pure.
 
-Input: what was printed, rows, frames of the last rollout. Output: sentences, one for each thing that is wrong.
+Input: printed lines, rows, frames of the last rollout. Output: a sentence for each fault.
 """
 
 import re
@@ -18,50 +18,50 @@ OVERFLOWS = {
     r"(?:contact|patch|pair).* buffer overflow": "PhysX dropped contacts, raise the GPU buffer that the line names",
     r"collisionStackSize|Px\w*MemoryConfig::\w+": "PhysX missed interactions, raise the capacity that the line names",
 }
-"""What engines print when a buffer is full, and what follows: mujoco_warp 3.12.0 and Newton 1.6.1 (`wp.printf` in their sources), PhysX 5
-(Isaac Lab's issues 176, 931 and 1199)."""
+"""Messages of engines whose buffer is full, with their meaning: mujoco_warp 3.12.0 and Newton 1.6.1 (`wp.printf` in their sources),
+PhysX 5 (Isaac Lab's issues 176, 931 and 1199)."""
 
 GROWS_BY = 0.05
-"""Memory that ends this much above where the timed iterations began, and grew all the time, does not stop there."""
+"""Least growth of memory over the timed iterations, relative to the first sample, that counts as a leak."""
 
 LEAST_SAMPLES, LEAST_RISES = 5, 3
-"""Of memory, to say that it grows. A look may fall between two rows, so that some samples are alike."""
+"""Least numbers of memory samples, and of rises between them, for a leak. Two rows may share a sample."""
 
 MOST_FALLS = 0.1
-"""Share of samples below the one before: noise."""
+"""Largest share of falls between samples of a leak, as noise."""
 
 EACH_HALF = 0.2
-"""Least share of the growth in either half of the iterations: what is allocated once, or fills up, grows in one of them."""
+"""Least share of the growth in either half of the iterations: one allocation, or a cache that fills up, grows in one half only."""
 
 FAILURE = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
-"""Where a trial broke that trained to its end on a simulation that was wrong."""
+"""Failure of a trial that trained to its end on a wrong simulation."""
 
 LEAST_FRAMES = 16
-"""Pairs of successive images, all environments together, to say that none changes."""
+"""Least number of pairs of successive images, over all environments, to judge whether images change."""
 
 
-def told(lines: Iterable[str], patterns: Mapping[re.Pattern[str], str]) -> dict[str, str]:
-    """Return what lines say is wrong, and the first line that says so."""
-    wrong: dict[str, str] = {}
+def matches(lines: Iterable[str], patterns: Mapping[re.Pattern[str], str]) -> dict[str, str]:
+    """Return the meaning of each pattern that matches a line, with the first such line."""
+    first_lines: dict[str, str] = {}
     for line in lines:
-        for pattern, why in patterns.items():
-            if why not in wrong and pattern.search(line):
-                wrong[why] = line.strip()
-    return wrong
+        for pattern, meaning in patterns.items():
+            if meaning not in first_lines and pattern.search(line):
+                first_lines[meaning] = line.strip()
+    return first_lines
 
 
 def patterns(texts: Mapping[str, str]) -> dict[re.Pattern[str], str]:
-    """Return patterns ready to be searched for, whatever the case of letters: those of every engine, and `texts`."""
-    return {re.compile(text, re.IGNORECASE): why for text, why in (OVERFLOWS | dict(texts)).items()}
+    """Return case-insensitive patterns with their meaning: those of all engines, and `texts`."""
+    return {re.compile(text, re.IGNORECASE): meaning for text, meaning in (OVERFLOWS | dict(texts)).items()}
 
 
-def sentences(wrong: Mapping[str, str]) -> list[str]:
-    """Return what `told` found, a sentence each."""
-    return [f"{why} (its log says: {line})" for why, line in wrong.items()]
+def sentences(first_lines: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each result of `matches`."""
+    return [f"{meaning} (its log says: {line})" for meaning, line in first_lines.items()]
 
 
 def growing(memory_gb: Sequence[float]) -> str | None:
-    """Return why memory that was sampled at each timed row grows without end; None where it does not, or too few tell."""
+    """Return a sentence if memory, sampled at each timed row, leaks; None if it does not, or with too few samples."""
     if len(memory_gb) < LEAST_SAMPLES or memory_gb[0] <= 0.0:
         return None
     first, middle, last = memory_gb[0], memory_gb[len(memory_gb) // 2], memory_gb[-1]
@@ -75,7 +75,7 @@ def growing(memory_gb: Sequence[float]) -> str | None:
 
 
 def at_once(lengths: Sequence[float | None]) -> str | None:
-    """Return why episodes that last a step or less are no simulation; None where they last longer, or are not told."""
+    """Return a sentence if no mean episode length exceeds one step; None if one does, or if all lengths are unknown."""
     known = [length for length in lengths if length is not None]
     if not known or max(known) > 1.0:
         return None
@@ -83,15 +83,15 @@ def at_once(lengths: Sequence[float | None]) -> str | None:
 
 
 def frozen(rollout: Mapping[str, Any]) -> str | None:
-    """Return why frames that never change are no rendering; None where a pixel changes, or too few frames tell.
+    """Return a sentence if a camera's frames never change; None if a pixel of each changes, or with too few frames.
 
     Args:
-        rollout: by group, the observations of one rollout [horizon, num_envs, ...] as tensors; those of cameras have five dimensions
+        rollout: by group, the observations of one rollout [horizon, num_envs, ...] as tensors; cameras' have five dimensions
     """
     for group, frames in rollout.items():
         if frames.ndim != 5 or (frames.shape[0] - 1) * frames.shape[1] < LEAST_FRAMES:
             continue
-        # Step by step, and no further than the first change: a rollout of a GPU is too large to be compared at once.
+        # Step by step up to the first change: a rollout on a GPU is too large for one comparison.
         if all(bool((frames[step] == frames[step + 1]).all()) for step in range(frames.shape[0] - 1)):
             return (
                 f"no pixel of {group} changed in a rollout of {frames.shape[0]} steps: the camera renders nothing new"
@@ -100,7 +100,7 @@ def frozen(rollout: Mapping[str, Any]) -> str | None:
 
 
 def apart(digests: Sequence[str]) -> str | None:
-    """Return why ranks whose networks differ did not train together; `digests` has each rank's, by rank."""
+    """Return a sentence if ranks ended with different networks; `digests` has a digest of each rank's weights, by rank."""
     others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if not others:
         return None

@@ -112,9 +112,10 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
             | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
         write_atomically(trial.request, canonical_json(request))
-        print(
-            f"preparing {arm}: the first run on a machine compiles kernels, about a minute", file=sys.stderr, flush=True
-        )
+        first = "its program runs once before it is timed"
+        if request.trainer != "command":
+            first = "the first run on a machine compiles kernels, about a minute"
+        print(f"preparing {arm}: {first}", file=sys.stderr, flush=True)
         started = time.monotonic()
         record = launch.launch(trial, image)
         if record.outcome.status != "ok":

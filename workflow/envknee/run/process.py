@@ -134,7 +134,7 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         warnings=meter.warnings,
         ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
-        shared=shared.found() if shared else None,
+        shared=shared.state() if shared else None,
     )
     return outcome, meter
 
@@ -144,7 +144,7 @@ def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
     ctypes.CDLL(None).fflush(None)  # kernels print into the C library's buffer
     printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
     lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
-    wrong = validity.sentences(validity.told(printed, validity.patterns({})))
+    wrong = validity.sentences(validity.matches(printed, validity.patterns({})))
     reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations), _apart(meter))
     return wrong + [why for why in reasons if why]
 

@@ -44,8 +44,9 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
     advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
+    scaling = [_scaling_in_short(scaling, verdict) for scaling in verdict.scaling if scaling.points]
     # Other lines: title, column heads, a rule, report, more.
-    most = MOST_LINES - 5 - 2 * len(advice)
+    most = MOST_LINES - 5 - 2 * len(advice) - len(scaling)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
     if len(verdict.arms) == 1:  # a single arm needs no name
@@ -53,6 +54,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
+    lines += scaling
     for word, said in advice:
         lines += _wrapped(f"{word:<8} {said}", width, 2)
     lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines), width)
@@ -60,6 +62,16 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     written = "" if folder.report.exists() else "  (not written yet)"
     for line in (*lines, f"report   {folder.report}{written}", f"more     envknee summary --all {folder.root}"):
         console.print(line, soft_wrap=True)
+
+
+def _scaling_in_short(scaling: Scaling, verdict: Verdict) -> str:
+    """Return what several ranks gain at the fastest point, on one line."""
+    fastest = max(scaling.points, key=lambda point: point.fps_all_ranks)
+    word = next(arm.rank_word for arm in verdict.arms if arm.arm == scaling.arm)
+    sure = "one repeat"
+    if fastest.efficiency_lower is not None and fastest.efficiency_upper is not None:
+        sure = f"efficiency {percent(fastest.efficiency_lower, 0)} to {percent(fastest.efficiency_upper, 0)}"
+    return f"scaling  {scaling.arm}: {fastest.speedup:.2f} times one {word}'s FPS at {fastest.num_envs:,} environments each, {sure}"
 
 
 def _unwrapped(table: words.Table, width: int) -> list[str]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
 from envknee.study.load import read_study
@@ -51,6 +52,16 @@ def check(study: Study, folder: StudyFolder) -> None:
             "Change `study:` to a new name (nothing is lost, both can be compared), put these values back, or move that folder away."
             f"{RAISE if any('.repeats: ' in line for line in differences.splitlines()) else ''}"
         )
+
+
+def continued(study: Study, folder: StudyFolder) -> Study:
+    """Return the study with the further repeats that its folder asked for before those that are asked for now."""
+    if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
+        return study
+    plain = study.model_copy(update={"raised": []})
+    behind = study.model_copy(update={"raised": space.later_repeats(read_study(folder.study))})
+    order = space.later_repeats(behind)
+    return plain if order == space.later_repeats(plain) else study.model_copy(update={"raised": order})
 
 
 def take(study: Study, folder: StudyFolder) -> IO[str]:

@@ -80,6 +80,13 @@ class Replay(Strict):
     requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Hash of replayed.jsonl in the results folder.")
 
 
+class Raise(Strict):
+    """Further repeats of one section, which were asked for at once. Written by a sweep."""
+
+    section: Kind
+    repeats: Positive
+
+
 MOST_TRIALS = 100_000
 """Largest study: 20 days of trials that take 20 s each."""
 
@@ -122,6 +129,11 @@ class Study(Strict):
         default=None,
         description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
         exclude_if=lambda value: value is None,
+    )
+    raised: list[Raise] = Field(
+        default=[],
+        description="Further repeats in the order in which more_repeats were raised. A sweep writes this.",
+        exclude_if=lambda value: not value,
     )
     task: Annotated[Task, BeforeValidator(task_of, json_schema_input_type=str | Task)] = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
@@ -256,13 +268,13 @@ class Study(Strict):
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured; it must stay the same in a results folder.
 
-        `more_repeats` is not in it, because it only adds trials after the others.
+        `more_repeats` is not in it, because it only adds trials after the others, nor is `raised`, which is their order.
         """
         later = {"more_repeats": True}
         return self.model_dump(
             mode="json",
             exclude={
-                **dict.fromkeys(("decide", "tracking", "slots", "image", "architectures"), True),
+                **dict.fromkeys(("decide", "tracking", "slots", "image", "architectures", "raised"), True),
                 **{kind: later for kind in ("throughput", "learning") if self.sweep(kind) is not None},
             },
         )

@@ -43,6 +43,7 @@ Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 """Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
 
 Kind = Literal["throughput", "learning"]
+KINDS: tuple[Kind, ...] = ("throughput", "learning")
 
 POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
 """Folders of samplers: those that choose points, and those that choose points and repeats."""

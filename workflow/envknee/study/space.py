@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envknee.study.errors import UserError
-from envknee.study.model import Arm, Study, Sweep
-from envknee.study.rules import Kind
+from envknee.study.model import Arm, Raise, Study, Sweep
+from envknee.study.rules import KINDS, Kind
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
 
@@ -192,13 +192,33 @@ def plan(study: Study) -> list[Slot]:
     """
     _check_rules(study)
     slots: list[Slot] = []
-    for is_later in (False, True):  # more_repeats come last, so that measured trials keep their numbers
-        for kind in ("throughput", "learning"):
-            sweep = study.sweep(kind)
-            if sweep is not None:
-                repeats = range(sweep.repeats, sweep.all_repeats) if is_later else range(sweep.repeats)
-                slots += _slots(study, kind, sweep, repeats, len(slots))
+    for kind in KINDS:
+        if (sweep := study.sweep(kind)) is not None:
+            slots += _slots(study, kind, sweep, range(sweep.repeats), len(slots))
+    # These come last, in the order in which they were asked for, so that measured trials keep their numbers.
+    measured: dict[Kind, int] = {kind: 0 for kind in KINDS}
+    for later in later_repeats(study):
+        sweep = study.section(later.section)
+        first = sweep.repeats + measured[later.section]
+        slots += _slots(study, later.section, sweep, range(first, first + later.repeats), len(slots))
+        measured[later.section] += later.repeats
     return slots if study.replay is None else slots[: study.replay.trials]
+
+
+def later_repeats(study: Study) -> list[Raise]:
+    """Return further repeats in the order of their trials: as `raised` says, then what it does not name."""
+    left: dict[Kind, int] = {kind: sweep.more_repeats for kind in KINDS if (sweep := study.sweep(kind)) is not None}
+    order: list[Raise] = []
+    asked_for: list[tuple[Kind, int]] = [(later.section, later.repeats) for later in study.raised]
+    for kind, asked in (*asked_for, *left.items()):
+        repeats = min(asked, left.get(kind, 0))
+        if not repeats:
+            continue
+        left[kind] -= repeats
+        if order and order[-1].section == kind:
+            repeats += order.pop().repeats
+        order.append(Raise(section=kind, repeats=repeats))
+    return order
 
 
 def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -> list[Slot]:

@@ -60,8 +60,6 @@ def use_local(env_cfg: Any) -> dict[str, str]:
     from isaaclab.sim import GroundPlaneCfg
     from isaaclab.terrains import TerrainImporterCfg
 
-    from envknee.tasks.ground import LocalGround
-
     changed = {}
     for name, item in vars(env_cfg.scene).items():
         spawn = getattr(item, "spawn", None)
@@ -69,6 +67,8 @@ def use_local(env_cfg: Any) -> dict[str, str]:
             spawn.usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(GROUND_USD)
     for path, terrain in [*_members(env_cfg.scene, "scene."), *_members(env_cfg, "")]:
         if isinstance(terrain, TerrainImporterCfg) and terrain.terrain_type == "plane":
+            from envknee.tasks.ground import LocalGround  # a second of trimesh, which only terrains need
+
             terrain.class_type = LocalGround
             changed[f"{path}.class_type"] = f"{LocalGround.__module__}:{LocalGround.__name__}"
     return changed

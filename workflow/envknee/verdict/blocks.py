@@ -20,6 +20,19 @@ def blocks_of(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashabl
     }
 
 
+def blocks_of_arms(*arms: Sequence[Record]) -> list[list[Hashable]]:
+    """Return the block of each trial of arms with different numbers of GPUs: GPUs that trained together are one machine."""
+    machines: list[set[Hashable]] = []
+    for gpus in (_gpus_of(record) for records in arms for record in records):
+        overlapping = [machine for machine in machines if machine & gpus]
+        machines = [machine for machine in machines if machine not in overlapping] + [gpus.union(*overlapping)]
+
+    def machine_of(record: Record) -> Hashable:
+        return next(frozenset(machine) for machine in machines if machine & _gpus_of(record))
+
+    return [[_block(record, machine_of(record)) for record in records] for records in arms]
+
+
 def _block(record: Record, machine: Hashable) -> Hashable:
     number = record.request.block
     return machine if number is None else Process(machine, number)
@@ -39,6 +52,11 @@ def gpu_of(record: Record) -> Hashable:
     """Return the UUIDs of a trial's GPUs, or its host if none is known."""
     known = tuple(sorted({gpu.uuid for gpu in record.outcome.gpus if gpu.uuid}))
     return known or _host_of(record)
+
+
+def _gpus_of(record: Record) -> set[Hashable]:
+    gpus = gpu_of(record)
+    return set(gpus) if isinstance(gpus, tuple) else {gpus}
 
 
 def _host_of(record: Record) -> Hashable:

@@ -8,9 +8,11 @@ one rank's. Strong scaling (Amdahl 1967, AFIPS 30:483), in which k ranks share o
 every GPU 1/k as full.
 
 One rank's FPS come from the partner: the arm that differs only in `gpus`, `cpu_ranks` or `nodes`, and trains on one rank of the same
-kind. FPS of a point is the geometric mean over repeats, as in `throughput`. The interval is Welch's t on the difference of the logarithms,
-for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without failures. It
-covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py).
+kind. FPS of a point is the geometric mean over repeats, as in `throughput`; a process that measured it twice is one repeat. Both sides are
+compared on each machine, and the machines are combined (`rule.contrasts`): on one machine that is Welch's t on the difference of the
+logarithms, for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without
+failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py). Where no machine
+has both sides, all are compared as if one had.
 
 `batch_size` counts all ranks. With a fixed one, each rank's mini-batch is 1/k of one rank's, and an iteration has k times as many
 optimizer steps, each with an exchange of gradients. The library's own batch grows with the ranks: each rank computes as much as one rank
@@ -19,13 +21,15 @@ alone, and the whole batch is k times as large.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Arm, Decide
+from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
+from envknee.verdict.rule.contrasts import independent, within_blocks
 from envknee.verdict.scaling_partner import partner_of, what_to_add
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks, Series, by_series, slowest_and_fastest
@@ -46,7 +50,13 @@ def analyse(records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide
     return [_scaling(arm, records, arms, settings) for arm in arms if arms[arm].world_size > 1]
 
 
-def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size: int, confidence: float) -> Efficiency:
+def efficiency(
+    one_rank: Sequence[float],
+    all_ranks: Sequence[float],
+    world_size: int,
+    confidence: float,
+    blocks: Sequence[Sequence[Hashable]] | None = None,
+) -> Efficiency:
     """Return the efficiency of one point. Works without records.
 
     Args:
@@ -54,13 +64,25 @@ def efficiency(one_rank: Sequence[float], all_ranks: Sequence[float], world_size
         all_ranks: FPS of each repeat of all ranks together, above 0
         world_size: number of ranks
         confidence: of the two-sided interval
+        blocks: the block of each repeat, of both sides: a `Process` or a machine; None: all ran on one machine
     """
-    alone, together = doublings.Level.of(0, one_rank), doublings.Level.of(0, all_ranks)
-    log_ratio, lower, upper = doublings.difference(alone, together, confidence)
-    log_ranks = math.log(world_size)
-    if lower is None or upper is None:
-        return Efficiency(math.exp(log_ratio - log_ranks), None, None)
-    return Efficiency(math.exp(log_ratio - log_ranks), math.exp(lower - log_ranks), doublings.exp(upper - log_ranks))
+    if blocks is None:
+        blocks = [[None] * len(one_rank), [None] * len(all_ranks)]
+    contrast = within_blocks(0, _by_block(one_rank, blocks[0]), _by_block(all_ranks, blocks[1]))
+    if contrast.blocks == 0:
+        return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
+    log_share = contrast.log_gain - math.log(world_size)
+    if contrast.variance is None:
+        return Efficiency(math.exp(log_share), None, None)
+    width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
+    return Efficiency(math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width))
+
+
+def _by_block(fps: Sequence[float], blocks: Sequence[Hashable]) -> dict[Hashable, list[float]]:
+    by_block: dict[Hashable, list[float]] = {}
+    for value, block in zip(fps, blocks, strict=True):
+        by_block.setdefault(block, []).append(math.log(value))
+    return by_block
 
 
 class _Side(NamedTuple):
@@ -69,8 +91,8 @@ class _Side(NamedTuple):
     ranks: Ranks
     points: Mapping[tuple[int, int | None, int], Sequence[Record]]
 
-    def timed(self, point: tuple[int, int | None, int]) -> list[float]:
-        return measured_fps(self.points.get(point, ()))
+    def timed(self, point: tuple[int, int | None, int]) -> list[Record]:
+        return [record for record in self.points.get(point, ()) if measured_fps([record])]
 
     @property
     def devices(self) -> set[str]:
@@ -98,8 +120,8 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
     # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
     alike = not alone.devices or not several.devices or alone.devices == several.devices
     points = [
-        _point(point, alone.timed(point), several.timed(point), trials, ranks, settings.confidence)
-        for point, trials in several.points.items()
+        _point(point, alone.timed(point), several.timed(point), ranks, settings.confidence)
+        for point in several.points
         if alike and several.timed(point) and alone.timed(point)
     ]
     missing = what_to_add(arm, arms)
@@ -120,14 +142,16 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
 
 def _point(
     point: tuple[int, int | None, int],
-    one_rank: Sequence[float],
-    all_ranks: Sequence[float],
-    records: Sequence[Record],
+    one_rank: Sequence[Record],
+    all_ranks: Sequence[Record],
     ranks: Ranks,
     confidence: float,
 ) -> ScalingPoint:
     horizon, batch_size, num_envs = point
-    ratio = efficiency(one_rank, all_ranks, ranks.world_size, confidence)
+    blocks = blocks_of_arms(one_rank, all_ranks)
+    fps = [measured_fps(records) for records in (one_rank, all_ranks)]
+    ratio = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
+    repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
     speedup = ratio.value * ranks.world_size
     if ratio.lower is None or ratio.upper is None:
         sure = "one repeat: no interval"
@@ -137,15 +161,15 @@ def _point(
         num_envs=num_envs,
         horizon=horizon,
         batch_size=batch_size,
-        fps_one_rank=statistics.geometric_mean(one_rank),
-        fps_all_ranks=statistics.geometric_mean(all_ranks),
+        fps_one_rank=statistics.geometric_mean(repeats[0]),
+        fps_all_ranks=statistics.geometric_mean(repeats[1]),
         speedup=speedup,
         efficiency=ratio.value,
         efficiency_lower=ratio.lower,
         efficiency_upper=ratio.upper,
-        repeats_one_rank=len(one_rank),
-        repeats_all_ranks=len(all_ranks),
-        slowest_rank_share=_slowest_share(records),
+        repeats_one_rank=len(repeats[0]),
+        repeats_all_ranks=len(repeats[1]),
+        slowest_rank_share=_slowest_share(all_ranks),
         statement=(
             f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {num_envs:,} environments each, horizon {horizon},"
             f" {shown_batch(batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"

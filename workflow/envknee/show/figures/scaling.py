@@ -39,14 +39,12 @@ def draw_scaling(evidence: Evidence) -> Figure:
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
         _efficiency_line(axes, line, looks[series], dodge_of(series, looks, 0.05))
-    axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-    axes.annotate(
-        "100%: k ranks give k times one rank's FPS", (0.01, 1.0), xycoords=("axes fraction", "data"), xytext=(0, 3),
-        textcoords="offset points", fontsize=9,
-    )  # fmt: skip
+    whole = axes.axhline(
+        1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label="100%: k ranks give\nk times one rank's FPS"
+    )
     axes.set_ylim(
         *readable(
-            [1.0, 0.8, *(point.efficiency for point in points)],
+            [0.8, 1.2, *(point.efficiency for point in points)],
             [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
         )
     )
@@ -54,7 +52,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
     axes.set_xlabel(num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    keys = []
+    keys = [whole]
     if any(point.efficiency_lower is not None for point in points):
         keys.append(key("o", GREY, f"{verdict.confidence:.0%} interval"))
     if any(point.efficiency_lower is None for point in points):

@@ -206,7 +206,10 @@ def _throughput_title(verdict: Verdict) -> str:
             return "nothing measured"
         series = Series(arm.arm, headline.horizon, headline.batch_size)
         limit = next(limit for limit in arm.throughput if limit.series == series)
-        said = _finding(limit, f"environments{arm.ranks.each}") if limit.gains else "no doubling measured"
+        of_each = f"environments{arm.ranks.each}"
+        said = (
+            _finding(limit, of_each) if limit.gains else f"{headline.fps:,.0f} FPS with {headline.num_envs:,} {of_each}"
+        )
         return said if shared_series(verdict) else f"{said} ({series})"
 
     return by_arm({arm.arm: of(arm) for arm in verdict.arms})

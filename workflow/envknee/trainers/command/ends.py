@@ -70,7 +70,7 @@ class Output:
             self.oom_line = line.strip()
         if self.nan_line is None and NOT_A_NUMBER.search(line):
             self.nan_line = line.strip()
-        self.invalid_lines = validity.told([line], self.invalid) | self.invalid_lines
+        self.invalid_lines = validity.matches([line], self.invalid) | self.invalid_lines
 
     def last_error(self) -> str:
         """Return the newest line that names an error, else the newest line."""

@@ -4,7 +4,7 @@ from envknee.record.schema import Frozen
 
 METHOD = (
     "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
-    " over repeats in separate processes, Welch t on ln FPS, two-sided, each point alone"
+    " over processes, compared within machines, t on ln FPS, two-sided, each point alone"
 )
 
 
@@ -17,16 +17,17 @@ class ScalingPoint(Frozen):
     batch_size: int | None
     """All ranks together; None: the library's, k times as large on k ranks."""
     fps_one_rank: float
-    """Geometric mean of the partner's repeats, frames per second."""
+    """Geometric mean over the partner's processes, frames per second."""
     fps_all_ranks: float
     speedup: float
-    """fps_all_ranks / fps_one_rank."""
+    """FPS of all ranks over those of one rank on the same machine."""
     efficiency: float
     """speedup / ranks: 1 without any loss; noise or smaller mini-batches may raise it above 1."""
     efficiency_lower: float | None
     """Two-sided interval of this point alone; None if either side has one repeat."""
     efficiency_upper: float | None
     repeats_one_rank: int
+    """Processes that timed it."""
     repeats_all_ranks: int
     slowest_rank_share: float | None
     """FPS of the slowest rank over those of the fastest, both while collecting; median over repeats."""
