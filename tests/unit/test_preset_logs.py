@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import pytest
 from envknee.study import presets
-from envknee.study.command import Command, Rows
-from envknee.study.command import Told as Name
+from envknee.study.command import Command, Rows, Told
 from envknee.trainers.command import sources
-from envknee.trainers.command.rows import Builder, Told, transitions
+from envknee.trainers.command.rows import Builder, LogRow, transitions
 
 LOGS = Path(__file__).parents[1] / "fixtures/logs"
 
@@ -45,12 +44,12 @@ def rows_of(name: str) -> Rows:
     return Command.model_validate({"preset": name, "argv": ["x"]}).rows
 
 
-def read(rows: Rows, folder: Path) -> tuple[Builder, list[Told]]:
+def read(rows: Rows, folder: Path) -> tuple[Builder, list[LogRow]]:
     builder = Builder(rows)
     return builder, [*builder.add(sources.of(rows, folder).poll(0.0)), *builder.close()]
 
 
-def values(builder: Builder, entries: list[Told], name: Name) -> list[float]:
+def values(builder: Builder, entries: list[LogRow], name: Told) -> list[float]:
     return [value for entry in entries if (value := builder.figure(entry, name)) is not None]
 
 

@@ -103,7 +103,7 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
     meter.learned = lambda: metered.learned({"actor": network})
 
     def act() -> None:
-        with metered.telling_what_broke(meter):
+        with metered.explaining_errors(meter):
             torch.normal(torch.zeros(1), network.weight.detach())
 
     network.weight.data.fill_(-1.0)

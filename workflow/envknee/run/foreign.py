@@ -35,7 +35,7 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import ends, program, sources
-from envknee.trainers.command.rows import Builder, Told, missing, transitions, unlike_clock
+from envknee.trainers.command.rows import Builder, LogRow, missing, transitions, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
 
 POLL_S = 0.1
@@ -74,7 +74,7 @@ class Follower:
     usage: Usage
     printed: SimpleQueue[tuple[float, str] | None]
     rows: list[Row] = field(default_factory=list)
-    told_fps: list[float] = field(default_factory=list)
+    logged_fps: list[float] = field(default_factory=list)
     memory_gb: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,11 +83,11 @@ class Follower:
         self.command, self.started_s = command, time.monotonic()
         self.source = sources.of(command.rows, self.run_dir)
         self.builder = Builder(command.rows)
-        self.said = ends.Said.by(command.oom, command.invalid)
+        self.output = ends.Output.matching(command.oom, command.invalid)
         self.newest_s = self.started_s
         self.arrivals_s: list[float] = []
-        self.first: Told | None = None
-        self.before: Told | None = None
+        self.first: LogRow | None = None
+        self.before: LogRow | None = None
         self.origin_unix_s = 0.0
         self.origin_frames = 0
         self.origin_is_known = False
@@ -142,11 +142,11 @@ class Follower:
                 return
             if line is None:
                 return
-            self.said.take(line[1])
+            self.output.take(line[1])
             if isinstance(self.source, sources.Printed):
                 self.source.take(*line)
 
-    def _take(self, entry: Told) -> End | None:
+    def _take(self, entry: LogRow) -> End | None:
         """Write a row; return how it ends the trial, or None."""
         row = self._row(entry)
         if row is None:
@@ -163,7 +163,7 @@ class Follower:
             return End("nan" if status == "nan" else "diverged", reason, failure)
         return self._enough()
 
-    def _row(self, entry: Told) -> Row | None:
+    def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
         request, figure = self.request, self.builder.figure
         rollout = request.num_envs * request.horizon * request.world_size
@@ -189,7 +189,7 @@ class Follower:
         if not is_warmup:
             self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
             if (said := figure(entry, "fps")) is not None:
-                self.told_fps.append(said)
+                self.logged_fps.append(said)
         collect_s, env_step_s = figure(entry, "collect_s"), figure(entry, "env_step_s")
         reward = _finite(figure(entry, "reward"))
         if entry.episodes:
@@ -219,7 +219,7 @@ class Follower:
             memory=memory,
         )
 
-    def _set_origin(self, entry: Told, rollout: int) -> None:
+    def _set_origin(self, entry: LogRow, rollout: int) -> None:
         """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
         seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
@@ -246,13 +246,13 @@ class Follower:
         """Return the end of a running program that hangs; None while it may go on."""
         now_s = time.monotonic()
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
-        if self.said.oom_line is not None and since_s > OOM_GRACE_S:
-            return self._out_of_memory(self.said.oom_line)
+        if self.output.oom_line is not None and since_s > OOM_GRACE_S:
+            return self._out_of_memory(self.output.oom_line)
         if not self.rows and now_s - self.started_s > self.command.first_row_s:
             why = missing(self.command.rows, self.source.seen)
             raise UserError(
                 f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
-                f" The last that it printed: {self.said.last_error()}"
+                f" The last that it printed: {self.output.last_error()}"
             )
         intervals = [later - earlier for earlier, later in zip(self.arrivals_s, self.arrivals_s[1:], strict=False)]
         allowed_s = max(self.command.hang_s, MEDIANS * statistics.median(intervals) if intervals else 0.0)
@@ -262,19 +262,19 @@ class Follower:
             return End(
                 "timeout",
                 f"it hangs: no row for {since_s:.0f} s, where they came every"
-                f" {statistics.median(intervals) if intervals else 0.0:.1f} s. The last that it printed: {self.said.last_error()}",
+                f" {statistics.median(intervals) if intervals else 0.0:.1f} s. The last that it printed: {self.output.last_error()}",
             )
         return None
 
     def _of_ended(self) -> End:
         """Return the end of a program that ended by itself before it logged enough."""
-        if self.said.oom_line is not None:
-            return self._out_of_memory(self.said.oom_line)
+        if self.output.oom_line is not None:
+            return self._out_of_memory(self.output.oom_line)
         if control_group.oom_kills(anywhere=False) > self.kills:
             return self._out_of_memory("the kernel killed a process: host memory ran out")
-        if self.said.nan_line is not None:
+        if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training", env_indices=[], dump=None)
-            return End("nan", f"its log says: {self.said.nan_line}", failure)
+            return End("nan", f"its log says: {self.output.nan_line}", failure)
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = self.process.returncode
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
@@ -283,7 +283,7 @@ class Follower:
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
             raise UserError(
                 f"the command ended {how} and left no row: {missing(self.command.rows, self.source.seen)}.{line}"
-                f" The last that it printed: {self.said.last_error()}"
+                f" The last that it printed: {self.output.last_error()}"
             )
         if status == 0 and self.request.kind == "learning":
             raise UserError(
@@ -292,7 +292,7 @@ class Follower:
             )
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
         raise UserError(
-            f"the command ended {how} after {len(self.rows)}{of} rows. Its log says: {self.said.last_error()}."
+            f"the command ended {how} after {len(self.rows)}{of} rows. Its log says: {self.output.last_error()}."
             + ("" if status else " Let it run for {iterations} or more: one row each is expected")
         )
 
@@ -306,7 +306,7 @@ class Follower:
     def checked(self, end: End) -> End:
         """Return an end, or the end "invalid" if the program's log shows that its simulation was wrong."""
         lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
-        wrong = validity.sentences(self.said.invalid_lines)
+        wrong = validity.sentences(self.output.invalid_lines)
         wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
         if end.status not in TRAINED or not wrong:
             return end
@@ -315,7 +315,7 @@ class Follower:
     def warnings(self) -> list[str]:
         """Return the limits of the figures, as sentences."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
-        notes = [SAMPLED, unlike_clock(self.told_fps, clock)]
+        notes = [SAMPLED, unlike_clock(self.logged_fps, clock)]
         if self.request.kind == "learning" and not self.origin_is_known:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"

@@ -78,7 +78,7 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
         raise UserError(
             f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. "
             + (
-                f"Registered are configurations for {', '.join(trainers)}: use one of those trainers, or another task"
+                f"It registers configurations for {', '.join(trainers)}: use one of those trainers, or another task"
                 if trainers
                 else "It registers none for any trainer: add one to the kwargs of gymnasium.register (docs/extending.md)"
             )
@@ -108,7 +108,7 @@ def _register(module: str) -> None:
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise UserError(
-                f"task.id: module {module!r} imports {error.name!r}, which is not installed. Install it where trials run, or mend"
+                f"task.id: module {module!r} imports {error.name!r}, which is not installed. Install it where trials run, or fix"
                 " the import"
             ) from error
         raise UserError(
@@ -163,8 +163,8 @@ def _use_own_files(env_cfg: Any, asset: str) -> dict[str, str]:
     names = cartpoles(env_cfg)
     if not names and asset != "local":
         raise UserError(
-            f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: local, and name files of other"
-            " robots under task.overrides (env.scene.robot.spawn.usd_path) or their folder as task.asset_root, or asset: nucleus"
+            f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
+            " files of other robots under task.overrides (env.scene.robot.spawn.usd_path), or their folder as task.asset_root"
         )
     paths = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
     for name in names:

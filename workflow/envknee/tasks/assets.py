@@ -128,7 +128,7 @@ def check(env_cfg: Any, may_fetch: bool) -> None:
     remote = fetched(env_cfg)
     if remote and not may_fetch:
         raise UserError(
-            "task.asset: this task is made of files that are not on this machine, and only asset: nucleus fetches any:\n"
+            "task.asset: this task needs files that are not on this machine, and only asset: nucleus downloads files:\n"
             f"{listed(remote)}\n{REMEDY.format(name=next(iter(remote)))}, or set asset: nucleus where NVIDIA's server can be reached"
         )
 
@@ -168,7 +168,7 @@ def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
     """Return the error to raise when the download of a task's file failed."""
     remote = fetched(env_cfg)
     return UserError(
-        f"task.asset: this task could not be built: {error}. What it fetches:\n{listed(remote)}\n"
+        f"task.asset: this task could not be built: {error}. It downloads:\n{listed(remote)}\n"
         f"{REMEDY.format(name=next(iter(remote), 'scene.robot.spawn.usd_path'))}, or try again where the server can be reached"
     )
 

@@ -76,8 +76,8 @@ def _why_not_rendered(renderer: Any) -> str | None:
         return None
     if renderer.renderer_type in ("ovrtx", "auto_rtx"):  # without Isaac Sim the automatic choice is OVRTX
         return (
-            "is OVRTX without Isaac Sim: it must be started before the scene is built (isaaclab.app.launch_simulation), which"
-            " envknee does not do, because no trial with it could be tried (it needs the package ovrtx and a GPU that traces rays)"
+            "is OVRTX without Isaac Sim, which envknee does not support: it must be started before the scene is built"
+            " (isaaclab.app.launch_simulation), and could not be tested (it needs the package ovrtx and a GPU that traces rays)"
         )
     return "needs Isaac Sim, and envknee runs without it"
 

@@ -2,8 +2,8 @@
 
 Input: the stock task's configuration. Output: from the same states, the same observations, rewards and episode ends as
 `isaaclab_tasks.core.cartpole.cartpole_direct_camera_env:CartpoleCameraEnv` of Isaac Lab 3.0.0. Random initial states differ: Warp's
-generator draws them. Physics, episode ends, rewards and resets are captured as CUDA graphs. The camera renders
-after them, as in the stock task.
+generator draws them. Physics, episode ends, rewards and resets are captured as CUDA graphs. The camera renders after
+them, as in the stock task.
 """
 
 import functools

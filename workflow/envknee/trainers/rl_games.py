@@ -60,9 +60,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     params = agent_cfg["params"]
     if request.batch_size is None:
         raise UserError(
-            "batch_size: library: RL-Games' tasks name the size of a mini-batch and not their number, so that this would"
-            f" not grow with num_envs as for other trainers. Name batch sizes: {request.task_id} has"
-            f" {params['config']['minibatch_size']}"
+            "batch_size: library: RL-Games' tasks set the size of a mini-batch, which would not grow with num_envs as with other"
+            f" trainers. Name batch sizes: {request.task_id} has {params['config']['minibatch_size']}"
         )
     params["config"].setdefault(COMPILE, False)
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
@@ -111,19 +110,19 @@ def check_agent(params: dict[str, Any], request: Request) -> None:
         )
     if "central_value_config" in config:
         raise UserError(
-            "agent.params.config.central_value_config: this task's critic is a network with mini-batches of its own, so"
-            " that batch_size would not be the size of every optimizer step. Use another task or trainer"
+            "agent.params.config.central_value_config: this task's critic has its own mini-batches, so batch_size would not"
+            " apply to all optimizer steps. Use another task or trainer"
         )
     if config["lr_schedule"] == "linear":
         raise UserError(
-            "agent.params.config.lr_schedule: 'linear' ends at max_epochs, and a trial when its meter says so. Use"
+            "agent.params.config.lr_schedule: 'linear' needs the number of epochs, which a trial does not know. Use"
             " 'adaptive', or 'fixed' for a constant learning rate"
         )
     rollout, sequence = space.rollout_size(request.num_envs, request.horizon), config.get("seq_length", 4)
     if rollout % sequence:
         raise UserError(
             f"num_envs {request.num_envs} x horizon {request.horizon} = {rollout} is not a multiple of"
-            f" agent.params.config.seq_length, {sequence}, which RL-Games wants even without a recurrent network. Use"
+            f" agent.params.config.seq_length, {sequence}, which RL-Games requires even without a recurrent network. Use"
             " other sizes"
         )
 
@@ -187,7 +186,7 @@ class MeteredAgent(A2CAgent):
 
     def train_epoch(self) -> tuple[Any, ...]:
         """Collect a rollout, learn from it, and report the iteration."""
-        with metered.telling_what_broke(self._meter), self._phases:
+        with metered.explaining_errors(self._meter), self._phases:
             results = super().train_epoch()
         *_, surrogate, value, bounds, entropy, _, _, _ = results
         losses = {"value": value, "surrogate": surrogate, "entropy": entropy, "bounds": bounds}

@@ -49,7 +49,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     )  # fmt: skip
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
     agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])
-    skrl_run.leave_to_the_meter(agent_cfg, request.seed + rank)
+    skrl_run.set_common(agent_cfg, request.seed + rank)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
 
@@ -71,7 +71,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.memory.learner_made(skrl_run.stored_bytes(agent), lambda: model_tensors(agent))
     meter.begin("first_step")
     meter.start_training(config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         runner.run()
 
 
@@ -87,7 +87,7 @@ def end_iterations(agent: Any, meter: Meter) -> None:
     """Make each update of `agent` end an iteration of `meter`, with losses from the figures that skrl tracks for TensorBoard."""
     update = agent.update
 
-    def update_and_tell(*, timestep: int, timesteps: int) -> None:
+    def update_and_report(*, timestep: int, timesteps: int) -> None:
         update(timestep=timestep, timesteps=timesteps)
         tracked = skrl_run.take_tracked(agent)
         meter.end_iteration(
@@ -100,4 +100,4 @@ def end_iterations(agent: Any, meter: Meter) -> None:
             action_std=tracked["Policy / Standard deviation"],
         )
 
-    agent.update = update_and_tell
+    agent.update = update_and_report

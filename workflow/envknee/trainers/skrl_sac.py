@@ -55,7 +55,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
                 f" {{agent.replay_transitions: {least}}}` or more"
             )
     agent_cfg["memory"]["memory_size"] = replay // request.num_envs  # in steps of all environments
-    skrl_run.leave_to_the_meter(agent_cfg, request.seed + rank)
+    skrl_run.set_common(agent_cfg, request.seed + rank)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
 
@@ -103,7 +103,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 def command_line(request: Request, device: str) -> list[str]:
     """Raise UserError: Isaac Lab has no command for SAC."""
     raise UserError(
-        "trainer: skrl_sac has no command of Isaac Lab's to measure against: no task registers a configuration for SAC. Use trainer: skrl"
+        "trainer: skrl_sac: Isaac Lab has no command to compare with, because no task registers a configuration for SAC. Use trainer: skrl"
     )
 
 
@@ -119,7 +119,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.memory.learner_made(replay_bytes, lambda: model_tensors(agent))
     meter.begin("first_step")
     meter.start_training(replay_bytes=replay_bytes)
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         runner.run()
 
 
@@ -145,14 +145,14 @@ def end_iterations(agent: Any, meter: Meter) -> None:
     def ends(timestep: int) -> bool:
         return (timestep + 1) % horizon == 0
 
-    def update_in_its_stage(*, timestep: int, timesteps: int) -> None:
+    def update_in_learning_stage(*, timestep: int, timesteps: int) -> None:
         meter.stage = "learning"
         # skrl tracks losses only when it would write them, which waits for the device.
         agent.write_interval = int(ends(timestep))
         update(timestep=timestep, timesteps=timesteps)
         agent.write_interval = 0
 
-    def after_step_and_tell(*, timestep: int, timesteps: int) -> None:
+    def after_step_and_report(*, timestep: int, timesteps: int) -> None:
         after_step(timestep=timestep, timesteps=timesteps)
         if not ends(timestep):
             return
@@ -168,4 +168,4 @@ def end_iterations(agent: Any, meter: Meter) -> None:
             action_std=agent.policy.distribution(role="policy").stddev.mean().item(),
         )
 
-    agent.update, agent.post_interaction = update_in_its_stage, after_step_and_tell
+    agent.update, agent.post_interaction = update_in_learning_stage, after_step_and_report

@@ -1,12 +1,12 @@
-"""`trainer: command`: a program that somebody else wrote, measured unchanged and from outside.
+"""`trainer: command`: measures a foreign program from outside, without changing it.
 
-In: a request with a `command`. Out: rows, and how the program ended. `envknee.run.foreign` is the process that puts this together.
-Imports neither torch nor Isaac Lab: the program has an environment of its own.
+In: a request with a `command`. Out: rows, and how the program ended. `envknee.run.foreign` is the process that combines these modules.
+They import neither torch nor Isaac Lab: the program has its own Python environment.
 
-program     arguments and variables with everything filled in
-sources     what its log says, as events with their own clocks
+program     arguments and environment variables, with placeholders replaced
+sources     the program's log as events with their own times
 rows        events to rows; pure
-ends        what its output says of memory, divergence and validity; pure
+ends        out of memory, divergence and invalid simulation, from its output; pure
 usage       memory, power and load of its processes and GPUs
-presets/    flags and names of known programs
+presets/    flags and log names of known programs
 """

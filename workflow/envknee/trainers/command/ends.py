@@ -1,6 +1,6 @@
-"""What the output of a foreign command says of its end: lack of memory, NaN, divergence, a simulation that is fast but wrong. Pure.
+"""Recognizes out of memory, NaN, divergence and an invalid simulation in the output of a foreign command. Pure.
 
-Input: lines and rows. Output: what they mean.
+Input: lines and rows. Output: the lines that matter, and the status and reason of a failure.
 """
 
 import math
@@ -25,43 +25,43 @@ OUT_OF_MEMORY = re.compile(
     ),
     re.IGNORECASE,
 )
-"""PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, Python, C++."""
+"""Messages of PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, Python and C++."""
 
 NOT_A_NUMBER = re.compile(
     r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|contains?|became) (?:nan|inf)"
     r"|expects all elements of std >= 0\.0|satisfy the constraint .* but found invalid values|invalid values:\s*tensor\(.*nan",
     re.IGNORECASE | re.DOTALL,
 )
-"""Isaac Lab, RSL-RL and mjlab's guards; PyTorch's distributions when a policy has become NaN."""
+"""Messages of the guards in Isaac Lab, RSL-RL and mjlab, and of PyTorch's distributions when a policy has become NaN."""
 
 DIVERGED_ABOVE = 1e10
-"""A loss of this size never comes back. Larger than for envknee's own trainers (1e6): a value loss is the square of returns, and many
-programs leave those as they are, in the thousands."""
+"""Training does not recover from a loss of this size. The limit is higher than for envknee's own trainers (1e6): a value loss is a squared
+return, and many programs do not scale returns, which reach thousands."""
 
 KEPT_LINES = 200
 
 
 @dataclass
-class Said:
-    """What was printed, as far as it matters."""
+class Output:
+    """The lines of a program's output that matter."""
 
     oom: re.Pattern[str]
     invalid: Mapping[re.Pattern[str], str]
     lines: list[str] = field(default_factory=list)
-    """The newest ones."""
+    """The newest `KEPT_LINES` lines."""
     oom_line: str | None = None
     nan_line: str | None = None
     invalid_lines: dict[str, str] = field(default_factory=dict)
-    """What is invalid, and the first line that says so."""
+    """Kinds of invalid simulation, each with the first line that reports it."""
 
     @staticmethod
-    def by(oom: Sequence[str], invalid: Mapping[str, str]) -> "Said":
-        """Return a reader with a study's own patterns besides those of every program."""
-        own = "|".join([OUT_OF_MEMORY.pattern, *oom])
-        return Said(re.compile(own, re.IGNORECASE), validity.patterns(invalid))
+    def matching(oom: Sequence[str], invalid: Mapping[str, str]) -> "Output":
+        """Return an empty output that also recognizes a study's own patterns."""
+        patterns = "|".join([OUT_OF_MEMORY.pattern, *oom])
+        return Output(re.compile(patterns, re.IGNORECASE), validity.patterns(invalid))
 
     def take(self, line: str) -> None:
-        """Take a line."""
+        """Add a line."""
         line = line.rstrip()
         if not line:
             return
@@ -73,16 +73,16 @@ class Said:
         self.invalid_lines = validity.matches([line], self.invalid) | self.invalid_lines
 
     def last_error(self) -> str:
-        """Return the line that says best why a program ended: the newest that names an error, else the newest."""
+        """Return the newest line that names an error, else the newest line."""
         errors = [line for line in self.lines if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line)]
         return (errors or self.lines or ["it printed nothing"])[-1].strip()
 
 
 def broken(figures: Mapping[str, float | None]) -> tuple[str, str, str] | None:
-    """Return (status, name, reason) of the first figure of a row that training does not go on from; None where all are sound.
+    """Return (status, name, reason) of a row's first figure that is not finite or diverged; None if all are sound.
 
     Args:
-        figures: `rewards`, and `losses/NAME`, in the words of a `Failure`
+        figures: `rewards` and `losses/NAME`, named as in a `Failure`
     """
     for name, value in figures.items():
         if value is not None and not math.isfinite(value):

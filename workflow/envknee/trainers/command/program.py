@@ -1,6 +1,6 @@
-"""The program of a foreign command: its arguments and variables with everything filled in.
+"""The arguments and environment variables of a foreign command, with placeholders replaced.
 
-Input: a request. Output: an argument list and environment variables. Pure but for where programs and files are looked for.
+Input: a request. Output: an argument list and environment variables. Pure, except for looking up programs and files.
 """
 
 import os
@@ -14,7 +14,7 @@ from envknee.study.command import PLACEHOLDER, Command
 from envknee.study.errors import UserError, nearest
 
 USERS_PATH = "ENVKNEE_PATH"
-"""PATH as the user has it. envknee's own Python comes first in PATH, and would be taken for the user's."""
+"""The variable with the user's PATH. In PATH itself envknee's own Python comes first and would hide the user's."""
 
 
 def command_of(request: Request) -> Command:
@@ -24,22 +24,22 @@ def command_of(request: Request) -> Command:
 
 
 def iterations(request: Request) -> int:
-    """Return how many rollouts the command is asked for: one more than are counted, as the last may not be logged."""
+    """Return the iterations to request from the program: one more than are counted, because the last may not be logged."""
     if request.iterations is None:
         return command_of(request).learning_iterations
     return request.untimed_iterations + request.iterations + 1
 
 
 def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
-    """Return what each placeholder becomes, those of a batch only where it has a size. Pure.
+    """Return the value of each placeholder; placeholders of the batch exist only with a batch size. Pure.
 
     Args:
-        request: what the trial is to run
+        request: the trial's request
         run_dir: the folder that the command runs in
-        gpus: how many it may use; 0 on a CPU
+        gpus: the number of GPUs; 0 on a CPU
     """
     rollout = space.rollout_size(request.num_envs, request.horizon)
-    every = {
+    placeholders = {
         "num_envs": request.num_envs,
         "num_envs_total": request.num_envs * request.world_size,
         "horizon": request.horizon,
@@ -54,42 +54,42 @@ def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
         "run_dir": run_dir,
     }
     if request.batch_size is not None:
-        every["batch_size"] = request.batch_size
-        every["batch_envs"] = max(1, request.batch_size // request.horizon)
-        every["num_mini_batches"] = space.num_mini_batches(
+        placeholders["batch_size"] = request.batch_size
+        placeholders["batch_envs"] = max(1, request.batch_size // request.horizon)
+        placeholders["num_mini_batches"] = space.num_mini_batches(
             request.num_envs, request.horizon, request.batch_size, request.world_size
         )
-    return {name: str(value) for name, value in every.items()}
+    return {name: str(value) for name, value in placeholders.items()}
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
-    """Return `text` with its placeholders replaced, and doubled braces made single. Pure."""
+    """Return `text` with its placeholders replaced, and doubled braces turned into single ones. Pure."""
     return PLACEHOLDER.sub(lambda match: known[match[1]] if match[1] else match[0][0], text)
 
 
 def arguments(request: Request, run_dir: Path, gpus: int) -> list[str]:
-    """Return the program and its arguments as the study names them, filled in. Pure."""
+    """Return the study's program and arguments, with placeholders replaced. Pure."""
     command, known = command_of(request), values(request, run_dir, gpus)
     of_batch = [] if request.batch_size is None else command.batch_arguments
     return [filled(text, known) for text in (*command.argv, *command.arguments, *of_batch)]
 
 
 def variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
-    """Return the environment variables that the study names, filled in. Pure."""
+    """Return the study's environment variables, with placeholders replaced. Pure."""
     known = values(request, run_dir, gpus)
     return {name: filled(value, known) for name, value in command_of(request).env.items()}
 
 
 def users_path(environment: Mapping[str, str]) -> str:
-    """Return PATH as the user has it."""
+    """Return the user's PATH."""
     return environment.get(USERS_PATH) or environment.get("PATH", os.defpath)
 
 
 def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
-    """Return `argv` with the program's whole path, and those of files that lie below `start`: the command runs elsewhere.
+    """Return `argv` with full paths of the program and of files below `start`, because the command runs in another folder.
 
     Raises:
-        UserError: when there is no such program.
+        UserError: when the program does not exist.
     """
     program = argv[0]
     executable = shutil.which(str(start / program) if "/" in program else program, path=path)
@@ -105,14 +105,14 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
 
 
 def _is_file(start: Path, text: str) -> bool:
-    """Tell whether an argument names a file by a path below `start`."""
+    """Whether an argument is the relative path of a file below `start`."""
     if text.startswith(("-", "/")) or len(text) > 1000:
         return False
     return (start / text).is_file()
 
 
 def packages_beside(program: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the versions of packages in the virtual environment that a program lies in, without running anything."""
+    """Return the versions of packages in a program's virtual environment, without running anything."""
     versions = {}
     for info in Path(program).parent.parent.glob("lib/python3*/site-packages/*.dist-info"):
         name, _, version = info.name.removesuffix(".dist-info").rpartition("-")

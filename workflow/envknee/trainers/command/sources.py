@@ -1,7 +1,7 @@
-"""What the log of a foreign command says, as events with their own clocks.
+"""Reads the log of a foreign command as events with their own times.
 
-Input: files that grow, or lines as they are printed. Output: `Event`s, in the order in which they were written. Reads what is there
-and never waits. A file that is torn in mid-line is read on once the rest is there.
+Input: growing files, or lines as they are printed. Output: `Event`s in the order in which they were written. Reading never waits. A line
+without its end is read later, once it is whole.
 """
 
 import csv
@@ -17,31 +17,31 @@ from envknee.study.command import Rows
 
 @dataclass(frozen=True)
 class Event:
-    """Something that the log tells."""
+    """An entry of the log."""
 
     unix_time_s: float
     values: Mapping[str, float]
-    """By the log's own names; not only numbers that are finite."""
+    """Numbers by the log's own names. They may be NaN or infinite."""
     step: float | None = None
-    """In the log's own count; None where it does not say."""
+    """The step in the log's own unit; None if the log does not say."""
     is_whole: bool = False
-    """Whether all that belongs to the row is in it."""
+    """Whether the event holds its whole row."""
     begins_row: bool = False
 
 
 class Source(Protocol):
-    """A log that is followed."""
+    """A log that is read while it grows."""
 
     seen: set[str]
-    """Every name that it has told, for messages."""
+    """All names that the log has had, for messages."""
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
-        """Give what is new."""
+        """Yield the new events."""
         ...
 
 
 def of(rows: Rows, run_dir: Path) -> Source:
-    """Return the source that a study names."""
+    """Return the log that a study names."""
     if rows.source == "tensorboard":
         return TensorBoard(run_dir, rows.path)
     if rows.source == "regex":
@@ -51,7 +51,7 @@ def of(rows: Rows, run_dir: Path) -> Source:
 
 @dataclass
 class TensorBoard:
-    """Event files of TensorBoard, with the wall time that each event was written with."""
+    """TensorBoard's event files; each event has the wall time of its writing."""
 
     run_dir: Path
     pattern: str
@@ -59,7 +59,7 @@ class TensorBoard:
     _loaders: dict[Path, Any] = field(default_factory=dict)
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
-        """Give a scalar each."""
+        """Yield an event for each new scalar."""
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
         for path in sorted(self.run_dir.glob(self.pattern)):
@@ -74,7 +74,7 @@ class TensorBoard:
 
 
 def _scalar(value: Any) -> float | None:
-    """Return the number of a summary's value; None for text, images and histograms."""
+    """Return the number in a summary's value; None for text, images and histograms."""
     from tensorboard.util import tensor_util
 
     if value.WhichOneof("value") == "simple_value":
@@ -93,13 +93,13 @@ class Lines:
     rows: Rows
     seen: set[str] = field(default_factory=set)
     unreadable: str | None = None
-    """The first line that is neither."""
+    """The first line that could not be parsed."""
     _read: dict[Path, int] = field(default_factory=dict)
-    """Bytes of each file that were read, whole lines alone."""
+    """Bytes read of each file, in whole lines."""
     _header: dict[Path, list[str]] = field(default_factory=dict)
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
-        """Give an event for each whole line."""
+        """Yield an event for each new whole line."""
         for path in sorted(self.run_dir.glob(self.rows.path)):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
@@ -141,18 +141,18 @@ class Lines:
 
 @dataclass
 class Printed:
-    """What the command prints, through regular expressions with named groups."""
+    """The command's output, parsed by regular expressions with named groups."""
 
     patterns: Sequence[re.Pattern[str]]
     seen: set[str] = field(default_factory=set)
     _lines: list[tuple[float, str]] = field(default_factory=list)
 
     def take(self, unix_time_s: float, line: str) -> None:
-        """Take a line that was printed then."""
+        """Add a line that was printed at this time."""
         self._lines.append((unix_time_s, line))
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
-        """Give an event for each match of each line."""
+        """Yield an event for each match in the new lines."""
         lines, self._lines = self._lines, []
         for unix_time_s, line in lines:
             for number, pattern in enumerate(self.patterns):
@@ -168,7 +168,7 @@ class Printed:
 
 
 def _flat(parsed: Any, before: str = "") -> dict[str, float | None]:
-    """Return the numbers of a JSON object by name; those of objects in it as `outer/inner`."""
+    """Return the numbers of a JSON object by name, with nested ones as `outer/inner`."""
     if not isinstance(parsed, dict):
         raise ValueError("a JSON line is expected to be an object")
     numbers: dict[str, float | None] = {}

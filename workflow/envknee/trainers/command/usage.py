@@ -1,7 +1,7 @@
-"""Memory, power and load of a foreign command, from outside: its processes, and the GPUs that are locked for it.
+"""Measures memory, power and load of a foreign command from outside: of its processes, and of the GPUs locked for it.
 
-Input: a process and GPUs. Output: `MemoryUse` and `Load` for a row. A thread looks a few times a second, so that a peak between two
-looks can be missed. NVML's own list of processes fails in containers: what the GPUs used before the command began is taken off.
+Input: a process and GPUs. Output: `MemoryUse` and `Load` for a row. A thread samples a few times a second, so a peak between two samples
+can be missed. NVML's list of processes fails in containers. So the GPU memory used before the command started is subtracted instead.
 """
 
 import threading
@@ -17,7 +17,7 @@ from envknee.machine.nvml import Gpu
 from envknee.record.schema import Load, MemoryUse
 
 PERIOD_S, LEAST_S = 0.25, 0.1
-"""Between two looks; and how old the last one may be when a row comes, so that a program that ends soon is seen, too."""
+"""Time between samples; and the age at which a row replaces the last sample by a new one, so that short programs are sampled too."""
 
 SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between two samples can be missed"
 
@@ -26,7 +26,7 @@ GB = 1e9
 
 @dataclass
 class Peaks:
-    """What was seen since the last row."""
+    """Samples since the last row."""
 
     used_gb: float | None = None
     busy: list[float] = field(default_factory=list)
@@ -34,10 +34,10 @@ class Peaks:
 
 
 class Usage:
-    """Watches a process with all that it starts, and some GPUs."""
+    """Watches a process with its descendants, and GPUs."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
-        """Note what the GPUs use already, before the command begins."""
+        """Note the GPU memory in use before the command starts."""
         self._gpus = gpus
         self._before_gb = [gpu.used_gb() for gpu in gpus]
         self._peaks = Peaks()
@@ -51,11 +51,11 @@ class Usage:
 
     @property
     def before_gb(self) -> float | None:
-        """What other processes used of the fullest GPU before; None on a CPU."""
+        """Memory in use on the fullest GPU before the command started; None on a CPU."""
         return max(self._before_gb, default=None)
 
     def start(self, pid: int) -> None:
-        """Watch a process and its descendants from here on."""
+        """Start to watch a process and its descendants."""
         self._process = psutil.Process(pid)
         self._taken_s = time.monotonic()
         self._look()
@@ -73,7 +73,7 @@ class Usage:
             elapsed_s, busy_s = now_s - self._taken_s, self._cpu_total_s - self._cpu_taken_s
             self._taken_s, self._cpu_taken_s = now_s, self._cpu_total_s
             memory = MemoryUse(rss_gb=self._rss_gb, peak_rss_gb=self._peak_rss_gb, device_used_gb=peaks.used_gb)
-        # Rows that came together have no time between them to be busy in.
+        # Rows that arrive together have too little time between them for a load.
         load = Load(
             cpu_percent=100.0 * busy_s / elapsed_s if elapsed_s >= PERIOD_S else None,
             gpu_percent=fmean(peaks.busy) if peaks.busy else None,
@@ -82,7 +82,7 @@ class Usage:
         return memory, load
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         self._ended.set()
 
     def _watch(self) -> None:
@@ -103,8 +103,8 @@ class Usage:
                 self._peaks.power_w.append(sum(power_w))
 
     def _tree(self) -> float:
-        """Return the resident set of the whole tree (pages that processes share count for each), and note its CPU time."""
-        assert self._process is not None, "only a process that was started is looked at"
+        """Return the resident memory [GB] of the process tree, with shared pages counted in each process; add up its CPU time."""
+        assert self._process is not None, "start() comes first"
         total_bytes = 0
         with suppress(psutil.NoSuchProcess):
             for process in (self._process, *self._process.children(recursive=True)):
@@ -117,6 +117,6 @@ class Usage:
         return total_bytes / GB
 
     def _used_gb(self) -> float:
-        """Return what was added on the fullest GPU since before."""
+        """Return the memory [GB] added since before the command, on the GPU where that is most."""
         pairs = zip(self._gpus, self._before_gb, strict=True)
         return max(max(0.0, gpu.used_gb() - before_gb) for gpu, before_gb in pairs)

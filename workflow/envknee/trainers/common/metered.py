@@ -20,7 +20,7 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     """Start the simulation of a trial; begin the meter's stages `environment` and `learner`.
 
     Returns:
-        A `MeteredEnv` for the library's wrapper. It is typed as Any, because the wrappers expect Isaac Lab's environments.
+        A `MeteredEnv`, which a library's wrapper takes like Isaac Lab's own environment.
     """
     meter.begin("environment")
     simulation = tasks.start(config.task_id, config.env, meter)
@@ -73,8 +73,8 @@ def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
 
 
 @contextmanager
-def telling_what_broke(meter: Meter) -> Iterator[None]:
-    """Replace an error of PyTorch during training by its cause: NaN in the rollout, or diverged parameters.
+def explaining_errors(meter: Meter) -> Iterator[None]:
+    """Replace an error of PyTorch during training by its cause: NaN or infinity in the rollout, or diverged parameters.
 
     Exploded weights make PyTorch raise in many places ("normal expects all elements of std >= 0.0").
 

@@ -33,7 +33,7 @@ UNSUPPORTED = {
 """As of skrl 2.1.1: skrl/__init__.py (_Config), agents/torch (init, act, update)."""
 
 
-def leave_to_the_meter(agent_cfg: dict[str, Any], seed: int) -> None:
+def set_common(agent_cfg: dict[str, Any], seed: int) -> None:
     """Set the seed, and turn off skrl's own logs, checkpoints and end of training."""
     agent_cfg["seed"] = seed
     agent_cfg["agent"]["experiment"] |= {"write_interval": 0, "checkpoint_interval": 0}  # the meter writes the rows

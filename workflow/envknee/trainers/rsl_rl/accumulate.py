@@ -1,7 +1,7 @@
-"""RSL-RL's PPO, learning each mini-batch in micro-batches: the same optimizer steps with less memory.
+"""RSL-RL's PPO with gradients accumulated over micro-batches: the same optimizer steps with less memory.
 
-Input: a filled rollout. Output: parameters, learning rate, losses and random numbers as stock PPO gives them, within
-float error. Upstream: rsl-rl-lib 5.5.1, `PPO.update` (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
+Input: a filled rollout. Output: the parameters, learning rate, losses and random numbers of stock PPO, within float error. Upstream:
+`PPO.update` of rsl-rl-lib 5.5.1 (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
 """
 
 import copy
@@ -21,35 +21,34 @@ from envknee.study.errors import UserError
 
 
 class AccumulatingPPO(PPO):
-    """PPO whose update goes through each mini-batch in `micro_batches` parts, adding up their gradients.
+    """PPO that learns each mini-batch in `micro_batches` parts and adds up their gradients.
 
-    PPO's losses are means over a mini-batch, so those of its parts, weighted by their share of the transitions, add up
-    to them, and so do the gradients. What is not a mean is done once per mini-batch, as upstream does: advantages
-    are normalized before the split; learning rate (from the KL of the whole), reduction across GPUs, clipping and
-    optimizer step come after the last part.
+    PPO's losses are means over a mini-batch. So the losses and gradients of its parts, weighted by their share of the transitions, add up
+    to those of the whole. The rest is done once per mini-batch, as upstream does: advantages are normalized before the split; learning
+    rate (from the KL of the whole), reduction across GPUs, clipping and optimizer step follow the last part.
 
-    Memory: activations shrink with the part, and so does the copy of the observations, which upstream makes of a whole
-    mini-batch at a time (`RolloutStorage.mini_batch_generator`). The rollout, the networks and the optimizer's state
-    stay as large as they are. Time: smaller kernels, and nothing computed twice.
+    Memory: activations shrink with the part. So does the copy of the observations, which upstream makes of a whole mini-batch at a time
+    (`RolloutStorage.mini_batch_generator`). Rollout, networks and optimizer state keep their size. Time: kernels are smaller, and nothing
+    is computed twice.
 
-    One decision of upstream's hangs on rounding, and may differ: a KL above 0 raises the learning rate, and in the
-    first mini-batch after a rollout it is 0 but for rounding (exactly 0 where the standard deviation is a parameter).
+    One decision of upstream depends on rounding and may differ. A KL above 0 raises the learning rate. In the first mini-batch after a
+    rollout the KL is 0 except for rounding (exactly 0 if the standard deviation is a parameter).
 
-    Made as PPO is, also by `OnPolicyRunner` from `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO`, and then
-    stock PPO until `use_micro_batches` is called.
+    Construct it like PPO, or with `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO` for `OnPolicyRunner`. It is stock PPO
+    until `use_micro_batches` is called.
     """
 
     learns_by_places: bool = False
-    """Whether every update takes its observations by their places in the rollout (`_observed`), in one part or more."""
+    """Whether every update, even in one part, reads observations by their places (flat indices) in the rollout (`_observed`)."""
 
     micro_batches: int = 1
-    """Parts of each mini-batch now; a retry raises it for all that follow. Set by `use_micro_batches`."""
+    """Current number of parts per mini-batch; a retry raises it for good. Set by `use_micro_batches`."""
 
     is_out_of_memory: Callable[[BaseException], bool] | None = None
-    """Which errors are answered with smaller parts. Set by `use_micro_batches`."""
+    """Recognizes errors to retry with smaller parts. Set by `use_micro_batches`."""
 
     on_split: Callable[[int], None] | None = None
-    """Told the new number of parts before a retry. Set by `use_micro_batches`."""
+    """Called with the new number of parts before a retry. Set by `use_micro_batches`."""
 
     def use_micro_batches(
         self,
@@ -60,15 +59,14 @@ class AccumulatingPPO(PPO):
         """Learn in micro-batches from the next update on.
 
         Args:
-            micro_batches: parts of each mini-batch, at most its transitions; they differ by one where it doesn't divide
-            is_out_of_memory: which errors of forward and backward passes are answered with twice the parts. None: all
-                of them come out, and with one part the update is upstream's own
+            micro_batches: parts of each mini-batch, at most its transitions; their sizes differ by at most one
+            is_out_of_memory: recognizes errors of forward and backward passes to retry with twice the parts. None: all errors are raised,
+                and with one part the update is upstream's own
             on_split: called with the new number of parts before each retry
 
         Raises:
-            UserError: when the mini-batch has fewer transitions than that, or the agent uses something for which parts
-                do not add up to the whole: RND, symmetry, a recurrent model, batch normalization, an unknown
-                distribution of actions.
+            UserError: when the mini-batch has fewer transitions than parts, or parts of the agent's mini-batches do not add up to the
+                whole: RND, symmetry, a recurrent model, batch normalization, an unknown distribution of actions.
         """
         storage, mini_batch_size = self.storage, self._mini_batch_size
         if not 1 <= micro_batches <= mini_batch_size:
@@ -89,25 +87,25 @@ class AccumulatingPPO(PPO):
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
 
-        When memory runs out in a forward or backward pass and `is_out_of_memory` says so, the mini-batch is done again
-        in twice the parts. A failed attempt leaves nothing behind: until a mini-batch's last part is through, only
-        gradients are written. On several GPUs each rank splits on its own: the ranks meet after that.
+        If memory runs out in a forward or backward pass (`is_out_of_memory`), the mini-batch is repeated with twice the parts. A failed
+        attempt leaves nothing behind, because only gradients are written before a mini-batch's last part is done. On several GPUs each
+        rank splits on its own, before the ranks synchronize.
 
         Raises:
-            RuntimeError: PyTorch's error for memory that ran out, when not even single transitions fit, or when it came
-                outside of those passes: smaller parts cannot help the optimizer.
+            RuntimeError: PyTorch's out-of-memory error, when not even single transitions fit, or when it came outside of those passes:
+                smaller parts cannot help the optimizer.
         """
         if not self.learns_by_places and self.micro_batches == 1 and self.is_out_of_memory is None:
             return super().update()
 
         observations: Any = self.storage.observations.flatten(0, 1)
-        # A storage that observes each transition's place in the rollout: upstream's generator then draws the same
-        # mini-batches, and the observations are copied part by part.
+        # A storage whose observations are the places themselves: upstream's generator draws the same mini-batches from it, and the real
+        # observations are copied part by part.
         places: Any = copy.copy(self.storage)
         rollout_shape = (self.storage.num_transitions_per_env, self.storage.num_envs)
         places.observations = torch.arange(len(observations), device=self.storage.device).view(rollout_shape)
 
-        # Added up where they are: fetching them would wait for the GPU at every mini-batch.
+        # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         for batch in places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs):
             sums += self._learn(observations, batch)
@@ -128,13 +126,13 @@ class AccumulatingPPO(PPO):
         return self.desired_kl is not None and self.schedule == "adaptive"
 
     def _unfit_for_parts(self) -> list[str]:
-        """Name what of the agent makes a mini-batch more than the sum of its parts."""
+        """Return the names of the agent's features with which the gradients of parts do not add up to a mini-batch's."""
         models = (self._raw_actor, self._raw_critic)
         unfit = {
             "random network distillation (algorithm.rnd_cfg)": self.rnd is not None,
             "symmetry (algorithm.symmetry_cfg)": self.symmetry is not None,
             "a recurrent model": any(model.is_recurrent for model in models),
-            # Its mean and variance would be a part's.
+            # It would use the mean and variance of a part.
             "batch normalization (cnn_cfg.norm)": any(
                 isinstance(module, _BatchNorm) for model in models for module in model.modules()
             ),
@@ -149,10 +147,10 @@ class AccumulatingPPO(PPO):
 
         Args:
             observations: of the rollout, each group [num_envs * horizon, ...]
-            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; left as it is
+            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; not changed
 
         Returns:
-            Its mean losses: value, surrogate, entropy [3].
+            The mini-batch's mean losses: value, surrogate, entropy [3].
         """
         if self.normalize_advantage_per_mini_batch:
             batch = copy.copy(batch)
@@ -168,7 +166,7 @@ class AccumulatingPPO(PPO):
         return losses
 
     def _backward_or_split(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do `_backward` in parts that fit the memory."""
+        """Call `_backward`, with more parts each time memory runs out."""
         while True:
             try:
                 return self._backward(observations, batch)
@@ -178,7 +176,7 @@ class AccumulatingPPO(PPO):
                     raise
                 if self.micro_batches >= mini_batch_size:
                     raise
-            # Not in the handler: there the error's traceback keeps the failed attempt's tensors alive.
+            # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()
             self.micro_batches = min(2 * self.micro_batches, mini_batch_size)
             if self.on_split:
@@ -192,15 +190,16 @@ class AccumulatingPPO(PPO):
             batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]
 
         Returns:
-            Its mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
+            The mini-batch's mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
         """
         self.optimizer.zero_grad()
         size = len(batch.actions)
-        done = []
         with self._random_numbers_kept():
-            for part in parts(size, self.micro_batches):
-                done.append(self._backward_part(observations, batch, part, (part.stop - part.start) / size))
-        losses, kls, params = zip(*done, strict=True)
+            results = [
+                self._backward_part(observations, batch, part, (part.stop - part.start) / size)
+                for part in parts(size, self.micro_batches)
+            ]
+        losses, kls, params = zip(*results, strict=True)
         self._restore_whole(params)
         return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
 
@@ -210,8 +209,8 @@ class AccumulatingPPO(PPO):
         """Add the gradients of one part, which is `share` of the mini-batch.
 
         Returns:
-            Its contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the
-            distribution's parameters, each [transitions, num_actions].
+            The part's contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the distribution's
+            parameters, each [transitions, num_actions].
         """
         with torch.autocast(
             device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
@@ -243,11 +242,11 @@ class AccumulatingPPO(PPO):
         return share * torch.stack((value_loss, surrogate_loss, entropy)).detach(), share * kl_mean, params
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
-        """Undo what `_predict` draws: it samples actions that nobody uses. `_restore_whole` draws as many as upstream."""
+        """Restore the random generators afterwards: `_predict` samples unused actions. `_restore_whole` then draws what upstream draws."""
         return torch.random.fork_rng([self.device] if torch.device(self.device).type == "cuda" else [])
 
     def _predict(self, observed: TensorDict) -> None:
-        """Let the actor's distribution be the one for these observations."""
+        """Set the actor's distribution from these observations."""
         self.actor(observed, stochastic_output=True)
 
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
@@ -255,36 +254,36 @@ class AccumulatingPPO(PPO):
         return observations[places]
 
     def _restore_whole(self, params: tuple[tuple[torch.Tensor, ...], ...]) -> None:
-        """Leave the actor and the random numbers as a forward pass of the whole mini-batch does.
+        """Put the actor and the random generators into the state after upstream's forward pass of the whole mini-batch.
 
-        Upstream samples actions in it, and logs the standard deviation of the last mini-batch (`output_std`). Without
-        this the next rollout would draw other actions than after a stock update.
+        That pass samples actions, so without this the next rollout would draw other actions than after a stock update. Upstream also logs
+        the standard deviation of the last mini-batch (`output_std`).
 
         Args:
-            params: the distribution's parameters, for each part, in the order that torch.distributions takes them
+            params: for each part, the distribution's parameters in the order of torch.distributions
         """
         distribution: Any = self._raw_actor.distribution
         whole = (torch.cat(param) for param in zip(*params, strict=True))
         distribution._distribution = type(distribution._distribution)(*whole)
         if isinstance(distribution, GaussianDistribution):
-            # As many numbers as `sample` takes, without its look at the deviations' signs, which waits for the GPU.
+            # As many numbers as `sample` draws, without its check that deviations are positive, which waits for the GPU.
             torch.empty_like(distribution.mean).normal_()
         else:
             distribution.sample()
 
     def _forget_attempt(self) -> None:
-        """Free what an attempt that ran out of memory has left."""
+        """Free the memory of a failed attempt."""
         self.optimizer.zero_grad()
-        # The distribution refers to the actor's output, and that to all activations that led to it.
+        # The distribution holds the actor's output, which holds the graph with all its activations.
         distribution: Any = self._raw_actor.distribution
         shape = distribution.input_dim if isinstance(distribution.input_dim, list) else [distribution.input_dim]
         distribution.update(torch.zeros(1, *shape, device=self.device))
         if torch.device(self.device).type == "cuda":
-            # Blocks cut for the larger part are of little use to the smaller ones.
+            # Cached blocks of the larger part fit the smaller ones badly.
             torch.cuda.empty_cache()
 
     def _adapt_learning_rate(self, kl_mean: torch.Tensor) -> None:
-        """Set the learning rate from the mean KL divergence [] of the whole mini-batch, on all GPUs alike."""
+        """Set the learning rate from the mean KL divergence [] of the whole mini-batch; all GPUs get the same."""
         self._take_mean_of_gpus(kl_mean)
         if self.gpu_global_rank == 0:
             if kl_mean > self.desired_kl * 2.0:
@@ -306,5 +305,5 @@ class AccumulatingPPO(PPO):
 
 
 def parts(size: int, count: int) -> list[slice]:
-    """Cut `size` elements into `count` (at most `size`) successive parts that differ by one element at most."""
+    """Return `count` (at most `size`) successive slices of `size` elements, whose lengths differ by at most one."""
     return [slice(begin, end) for begin, end in pairwise(size * place // count for place in range(count + 1))]

@@ -1,8 +1,8 @@
-"""Acting and storing as two captured parts per environment step, and a rollout's returns as one: the CPU waits for nothing.
+"""Acting and storing as two CUDA graphs per environment step, and a rollout's returns as a third: the CPU never waits.
 
-Input: observations, rewards and ends of episodes, as upstream's runner gives them to PPO. Output: the same actions, to the bit, and
-the same rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` of rsl-rl-lib 5.5.1: some fifty operations a
-step, ten more for its return, and a look at the smallest deviation, for which the CPU waits.
+Input: observations, rewards and episode ends, as upstream's runner passes them to PPO. Output: the same actions, bit for bit, and the same
+rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` of rsl-rl-lib 5.5.1. They launch some fifty operations per
+step and ten more for its return, and the CPU waits for a check of the smallest standard deviation.
 """
 
 from functools import partial
@@ -17,26 +17,26 @@ from envknee.trainers.rsl_rl.storage import MOST_FRAMES, FrameStorage
 
 
 class CapturedActing:
-    """Acts in all steps of a rollout but the first, in which parameters are packed and all frames of a stack are stored.
+    """Acts in all steps of a rollout except the first, which packs parameters and stores all frames of a stack.
 
-    An observation is stored before it is acted on, where it is read as learning reads it: by its place in the rollout. The step's
-    number is on the device, so that one graph serves every step.
+    An observation is stored before it is acted on. Acting then reads it as learning does, by its place in the rollout. The step's number
+    is on the device, so that one graph serves every step.
     """
 
     def __init__(self, algorithm: Any) -> None:
-        """Act for a `LeanPPO` whose networks and storage stay where they are."""
+        """Act for a `LeanPPO`, whose networks and storage must keep their addresses."""
         storage: FrameStorage = algorithm.storage
         device = torch.device(algorithm.device)
         self._algorithm = algorithm
         self._stored: TensorDict | None = None
-        """The observation that is in the storage already."""
+        """The observation that is already in the storage."""
         self._actions: Any = None
-        """[num_envs, num_actions] of the newest step: overwritten by the next one."""
+        """Actions [num_envs, num_actions] of the newest step, overwritten by the next."""
         with torch.inference_mode(False):
             self._every = torch.arange(storage.num_envs, device=device)
             self._step = torch.zeros(1, dtype=torch.int64, device=device)
             self._history = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
-            """As a row of the storage's."""
+            """The current step's row of the storage's history."""
             self._rewards = torch.zeros(storage.num_envs, device=device)
             self._dones = torch.zeros(storage.num_envs, dtype=torch.uint8, device=device)
             self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
@@ -50,20 +50,20 @@ class CapturedActing:
         }
 
     def begin(self, obs: TensorDict, dones: torch.Tensor) -> None:
-        """Go on after a rollout's first step, which is stored: `obs` followed it, and `dones` [num_envs] says where anew."""
+        """Continue after a rollout's first step, with its next observation `obs` and its episode ends `dones` [num_envs]."""
         self._step.fill_(1)
         self._history.copy_(torch.where(dones != 0, 0, MOST_FRAMES))
         self._keep(obs)
 
     def act(self, obs: TensorDict) -> torch.Tensor:
-        """Return actions [num_envs, num_actions], drawn as upstream draws them."""
+        """Return actions [num_envs, num_actions], drawn as upstream does."""
         if obs is not self._stored:
             self._keep(obs)
         self._act()
-        return self._actions.clone()  # an environment may keep them
+        return self._actions.clone()  # the next step overwrites them, but an environment may keep them
 
     def process_env_step(self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict) -> None:
-        """Store what a step gave, and the observation that followed it."""
+        """Store a step's rewards and episode ends, and the next observation."""
         storage: FrameStorage = self._algorithm.storage
         self._rewards.copy_(rewards)
         self._dones.copy_(dones)
@@ -78,7 +78,7 @@ class CapturedActing:
             self._stored = None
 
     def compute_returns(self, obs: TensorDict) -> None:
-        """Store returns and advantages of a rollout that ended with `obs`, as upstream."""
+        """Store the returns and advantages of a rollout that ended with `obs`, as upstream does."""
         self._last_values.copy_(self._algorithm.critic(obs))
         self._returns()
 
@@ -95,7 +95,7 @@ class CapturedActing:
         observed = algorithm._observed(storage.observations.flatten(0, 1), places)
         algorithm._predict(observed)
         mean, std = algorithm.actor.output_distribution_params
-        # What torch.normal does, without its look at the deviations' signs, which waits for the GPU.
+        # Like torch.normal, without its check that deviations are positive, which waits for the GPU.
         self._actions = torch.empty_like(mean).normal_().mul_(std).add_(mean)
         log_prob = algorithm.actor.get_output_log_prob(self._actions)
         kept = {
@@ -136,7 +136,7 @@ class CapturedActing:
 
 
 def why_not(algorithm: Any) -> str | None:
-    """Return what of an agent cannot act this way, or None."""
+    """Return why an agent cannot act this way; None if it can."""
     models = (algorithm._raw_actor, algorithm._raw_critic)
     reasons = {
         "random network distillation (algorithm.rnd_cfg) looks at each step": algorithm.rnd is not None,

@@ -10,22 +10,21 @@ from envknee.measure.captured import capture
 
 
 class CapturedStep:
-    """Replays what a function did with one mini-batch on others.
+    """Replays a function, captured with one mini-batch, on other mini-batches.
 
-    The function reads tensors at the addresses that it found when it was captured: the mini-batch is copied to its place
-    before each replay, and everything else (rollout, networks, optimizer) must stay where it is. Random numbers go on as they
-    would without a graph.
+    A graph reads tensors at the addresses of its capture. So each mini-batch is copied there before the replay, and rollout, networks and
+    optimizer must keep their addresses. Random numbers are the same as without a graph.
     """
 
     def __init__(
         self, step: Callable[[RolloutStorage.Batch], torch.Tensor], batch: RolloutStorage.Batch, pool: Any = None
     ) -> None:
-        """Capture `step` without doing it; it must have run before, so that nothing is made for the first time in it.
+        """Capture `step` without running it. It must have run before, so that it initializes nothing during the capture.
 
         Args:
-            step: takes a mini-batch, and returns a tensor; must not wait for the GPU
+            step: takes a mini-batch and returns a tensor; must not wait for the GPU
             batch: any mini-batch of the size that all will have
-            pool: as for `Captured`
+            pool: as in `Captured`
         """
         self._batch = _mapped(batch, torch.clone)
         self._step = step
@@ -36,21 +35,21 @@ class CapturedStep:
         self._result = self._step(self._batch)
 
     def __call__(self, batch: RolloutStorage.Batch) -> torch.Tensor:
-        """Do the step with a mini-batch, and return what the function would: overwritten by the next call."""
-        for kept, new in zip(_tensors(self._batch), _tensors(batch), strict=True):
-            kept.copy_(new)
+        """Run the step on a mini-batch and return the function's result, which the next call overwrites."""
+        for captured, new in zip(_tensors(self._batch), _tensors(batch), strict=True):
+            captured.copy_(new)
         self._graph.replay()
         return self._result
 
 
 def _mapped(batch: RolloutStorage.Batch, function: Callable[[torch.Tensor], torch.Tensor]) -> RolloutStorage.Batch:
-    made: Any = RolloutStorage.Batch()
+    mapped: Any = RolloutStorage.Batch()
     for name, value in vars(batch).items():
         if isinstance(value, torch.Tensor):
-            setattr(made, name, function(value))
+            setattr(mapped, name, function(value))
         elif name == "old_distribution_params":
-            setattr(made, name, tuple(function(tensor) for tensor in value))
-    return made
+            setattr(mapped, name, tuple(function(tensor) for tensor in value))
+    return mapped
 
 
 def _tensors(batch: RolloutStorage.Batch) -> list[torch.Tensor]:

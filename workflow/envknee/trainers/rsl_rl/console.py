@@ -1,4 +1,4 @@
-"""RSL-RL's log of episodes, looked at once per rollout: upstream's asks the GPU after every step which episodes ended.
+"""RSL-RL's log of episodes, computed once per rollout. Upstream's waits for the GPU after every step to learn which episodes ended.
 
 Input: a runner. Output: the same lines in its log. Upstream: `Logger.process_env_step` of rsl-rl-lib 5.5.1.
 """
@@ -10,8 +10,8 @@ import numpy
 import torch
 
 
-def log_late(runner: Any) -> None:
-    """Let a runner's logger take a whole rollout at once, before it logs an iteration; not with RND, whose rewards are two."""
+def log_per_rollout(runner: Any) -> None:
+    """Make a runner's logger process a whole rollout at once. With RND, which has two rewards, nothing is changed."""
     logger: Any = runner.logger
     if runner.cfg["algorithm"].get("rnd_cfg"):
         return
@@ -30,7 +30,7 @@ def log_late(runner: Any) -> None:
         dones.append(new_dones)
 
     @wraps(log)
-    def log_rollout(*words: Any, **named: Any) -> None:
+    def log_rollout(*arguments: Any, **keywords: Any) -> None:
         if rewards:
             for reward, done in zip(torch.stack(rewards).cpu().numpy(), torch.stack(dones).cpu().numpy(), strict=True):
                 returns[:] += reward
@@ -41,6 +41,6 @@ def log_late(runner: Any) -> None:
                 returns[ended] = lengths[ended] = 0
             rewards.clear()
             dones.clear()
-        log(*words, **named)
+        log(*arguments, **keywords)
 
     logger.process_env_step, logger.log = process_env_step, log_rollout

@@ -1,4 +1,4 @@
-"""RSL-RL's CNN model on frames that stay uint8 until the network reads them."""
+"""RSL-RL's CNN model for frames that stay uint8 until the network reads them."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -13,27 +13,27 @@ from envknee.trainers.rsl_rl.storage import FrameStorage
 
 
 class LeanCNNModel(CNNModel):
-    """RSL-RL's CNN model, which normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
+    """RSL-RL's CNN model that normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
 
-    Images that are floating point already pass as they are, or as `layout_of` laid them out. An exported policy takes those,
+    Floating-point images are already normalized, and used as they are or as `layout_of` laid them out. An exported policy takes these,
     like stock's.
     """
 
     steps = LearnerSteps()
-    """Set by `use_steps`."""
+    """The learner's switches; set by `use_steps`."""
 
     rollout: "FrameStorage | None" = None
-    """Where the planes lie that observations name; set by `LeanPPO`."""
+    """The storage with the planes whose indices are in observations; set by `LeanPPO`."""
 
     packed: dict[str, tuple[tuple[int, ...], Any]]
-    """By group, what acts: parameters as kernels read them, made once in a rollout, and the versions of those parameters.
-    Emptied after each update, since a CUDA graph changes parameters without their noticing."""
+    """By group, the versions of the encoder's parameters, and those parameters packed for the kernels, once per rollout, for acting.
+    Cleared after each update, because a CUDA graph changes parameters without changing their versions."""
 
     _kept: dict[str, list[Any]]
-    """By group, the tensors of `packed`, which stay."""
+    """By group, the tensors of `packed`, which keep their addresses."""
 
     def unfit_for_fused(self) -> str | None:
-        """Return why `steps.fused` is not for this network on its device, or None."""
+        """Return why this network cannot use `steps.fused` on its device; None if it can."""
         device = next(self.parameters()).device
         reason = fused_fits.why_not(device)
         if reason:
@@ -49,22 +49,22 @@ class LeanCNNModel(CNNModel):
         return None
 
     def use_steps(self, steps: LearnerSteps) -> None:
-        """Compute as `steps` say from now on."""
+        """Use these switches from now on."""
         self.steps = steps
         self.packed, self._kept = {}, {}
         self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
 
     def layout_of(self, group: str) -> Layout:
-        """Return how this network's stacks of a group are to be laid out for learning."""
+        """Return the memory layout that this network wants for learning from a group's stacks."""
         return Layout(compute_dtype(next(self._encoder(group).parameters()).device), bool(self.steps.channels_last))
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations.
 
-        Their images are uint8, normalized, or [transitions, channels] which planes of `rollout` they are.
+        Their images are uint8, normalized, or indices of planes in `rollout` [transitions, channels].
         """
         at_once = self.steps.images_at_once
-        # Fused, acting takes no more memory than an environment step does.
+        # With fused kernels, acting takes no more memory than an environment step, so no split is needed.
         if at_once and not self.steps.fused and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         observations: Any = {group: obs[group] for group in self.obs_groups_2d}
@@ -103,7 +103,7 @@ class LeanCNNModel(CNNModel):
             packed = self.packed[group][1]
             images = fused.convolve(frames, sums, planes, layers, packed)
         else:
-            # Only convolutions are learned from in parts. What follows them is small, and as many kernels for a part as for the whole.
+            # Only the convolutions run in parts. The layers after them are small, and a part would need as many kernels as the whole.
             at_once = self.steps.images_at_once or len(planes)
             with torch.no_grad():
                 packed = fused.pack(layers)
@@ -114,16 +114,16 @@ class LeanCNNModel(CNNModel):
         return images
 
     def _pack(self, group: str, layers: list[Any]) -> list[Any]:
-        """Return the layers' parameters as kernels read them, where they were the last time: a captured graph reads them there."""
+        """Return the layers' parameters packed for the kernels, at the same addresses each time: a captured graph reads them there."""
         from envknee.lean import fused
 
         with torch.inference_mode(False), torch.no_grad():
             packed = fused.pack(layers)
             kept = self._kept.setdefault(group, packed)
-            for place, new in zip(kept, packed, strict=True):
-                for tensor, newest in zip(place, new, strict=True):
-                    if tensor is not None and tensor is not newest:
-                        tensor.copy_(newest)
+            for kept_layer, new_layer in zip(kept, packed, strict=True):
+                for tensor, new in zip(kept_layer, new_layer, strict=True):
+                    if tensor is not None and tensor is not new:
+                        tensor.copy_(new)
         return kept
 
     def _encoder(self, group: str) -> Any:
@@ -131,5 +131,5 @@ class LeanCNNModel(CNNModel):
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
-    """Return in what the network computes now: autocast's dtype where it is on, else float32."""
+    """Return the current dtype of computation: autocast's if it is on, else float32."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else torch.float32

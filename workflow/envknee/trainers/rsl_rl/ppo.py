@@ -1,8 +1,7 @@
-"""RSL-RL's PPO on frames that stay uint8: each is kept once, and normalized where the network reads it.
+"""RSL-RL's PPO on frames that stay uint8: each frame is stored once, and the network normalizes it.
 
-Input: observations from an environment with `LeanFrameStack` (`envknee.tasks.frames.use("lean", env)`). Output: the same
-actions and optimizer steps as stock PPO, within float error, from a rollout that takes an eighth of the memory for two
-stacked frames. Upstream: rsl-rl-lib 5.5.1.
+Input: observations from an environment with `LeanFrameStack` (`envknee.tasks.frames.use("lean", env)`). Output: the actions and optimizer
+steps of stock PPO, within float error. With two stacked frames the rollout takes an eighth of the memory. Upstream: rsl-rl-lib 5.5.1.
 
     agent_cfg.algorithm.class_name = "envknee.trainers.rsl_rl.ppo:LeanPPO"
     agent_cfg.actor.class_name = "envknee.trainers.rsl_rl.model:LeanCNNModel"
@@ -33,43 +32,43 @@ from envknee.trainers.rsl_rl.storage import FrameStorage, stack_sizes_of
 
 
 class LeanPPO(AccumulatingPPO):
-    """PPO that learns from a `FrameStorage`. Everything else of `AccumulatingPPO` holds for it, too."""
+    """`AccumulatingPPO` that learns from a `FrameStorage`, with the switches of `LearnerSteps`."""
 
     learns_by_places = True
 
     storage: FrameStorage
 
-    def __init__(self, *words: Any, steps: dict[str, Any] | LearnerSteps | None = None, **settings: Any) -> None:
-        """Make PPO as upstream does, with the learner's steps.
+    def __init__(self, *arguments: Any, steps: dict[str, Any] | LearnerSteps | None = None, **settings: Any) -> None:
+        """Create PPO as upstream does, with the learner's steps.
 
         Args:
-            words: upstream's own
-            steps: by name as in `LearnerSteps`
+            arguments: upstream's own
+            steps: fields of `LearnerSteps` by name
             settings: upstream's own
 
         Raises:
-            UserError: when one of the steps is not for this agent or device.
+            UserError: when this agent or device cannot use one of the steps.
         """
-        super().__init__(*words, **settings)
+        super().__init__(*arguments, **settings)
         self.steps = self._asked = LearnerSteps.of(steps)
         self._decide_steps()
         if self.steps.images_at_once and not self.steps.fused and (unfit := self._unfit_for_parts()):
             raise UserError(
-                f"steps.images_at_once: {', '.join(unfit)}: there the gradients of parts do not add up to a mini-batch's."
-                " Leave it out, or that"
+                f"steps.images_at_once: gradients of parts do not add up to a mini-batch's with {', '.join(unfit)}."
+                " Remove one of the two"
             )
         for model in self._lean_models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
-        """The learning rate [] where it adapts on the device, in float64 as Python computes it upstream."""
+        """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
-        """Memory of all its graphs: acting and learning take turns."""
+        """Memory shared by all graphs, because acting and learning alternate."""
         self._captured: dict[int, CapturedStep] = {}
-        """By the size of a mini-batch."""
+        """Captured learning steps by mini-batch size."""
         self._has_learned = False
         self._set_up_optimizer()
         self._acting: CapturedActing | None = None
-        """Made with the storage: `construct_algorithm` replaces upstream's."""
+        """Created by `construct_algorithm`, which replaces upstream's storage."""
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> PPO:
@@ -79,7 +78,7 @@ class LeanPPO(AccumulatingPPO):
             UserError: when the environment stacks no uint8 frames.
         """
         stack_sizes = stack_sizes_of(obs, env)
-        # Upstream makes a storage of the horizon's length; one step of it is enough to be replaced.
+        # Upstream allocates a storage for the whole horizon. It is replaced below, so one step is enough.
         shortened = cfg | {"num_steps_per_env": 1}
         algorithm: Any = PPO.construct_algorithm(obs, env, shortened, device)
         cfg["obs_groups"] = shortened["obs_groups"]
@@ -93,7 +92,7 @@ class LeanPPO(AccumulatingPPO):
         return algorithm
 
     def act(self, obs: TensorDict) -> torch.Tensor:
-        """Sample actions [num_envs, num_actions], as upstream."""
+        """Sample actions [num_envs, num_actions], as upstream does."""
         if self._acting is None or not 0 < self.storage.step < self.storage.num_transitions_per_env:
             return super().act(obs)
         return self._acting.act(obs)
@@ -101,7 +100,7 @@ class LeanPPO(AccumulatingPPO):
     def process_env_step(
         self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
     ) -> None:
-        """Record one environment step, as upstream."""
+        """Record one environment step, as upstream does."""
         step, steps = self.storage.step, self.storage.num_transitions_per_env
         if self._acting is not None and 0 < step < steps:
             self._acting.process_env_step(obs, rewards, dones, extras)
@@ -111,14 +110,14 @@ class LeanPPO(AccumulatingPPO):
             self._acting.begin(obs, dones)
 
     def compute_returns(self, obs: TensorDict) -> None:
-        """Compute returns and advantages of the rollout that ended with `obs`, as upstream."""
+        """Compute returns and advantages of the rollout that ended with `obs`, as upstream does."""
         if self._acting is None:
             super().compute_returns(obs)
         else:
             self._acting.compute_returns(obs)
 
     def compile(self, mode: str | None = None) -> None:
-        """Refuse what upstream would compile: measured on its own it makes this learner slower.
+        """Refuse upstream's torch.compile, which made this learner slower when it was measured on its own.
 
         Raises:
             UserError: for any mode.
@@ -135,7 +134,7 @@ class LeanPPO(AccumulatingPPO):
         """Learn in micro-batches from the next update on, as `AccumulatingPPO` does.
 
         Raises:
-            UserError: as there, and with a CUDA graph, which neither splits nor tries again.
+            UserError: as there, and if `steps.cuda_graph` is asked for: a CUDA graph can neither split nor retry.
         """
         if self.steps.cuda_graph and (micro_batches > 1 or is_out_of_memory is not None):
             if self._asked.cuda_graph:
@@ -146,10 +145,10 @@ class LeanPPO(AccumulatingPPO):
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
         if self.steps.images_at_once and not self.steps.fused:
-            # Memory may have asked for more parts before.
+            # A retry may already have raised the number of parts further.
             self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
-            self._rate.fill_(self.learning_rate)  # somebody may have set it, or loaded a checkpoint
+            self._rate.fill_(self.learning_rate)  # a user or a checkpoint may have changed it
             self._give_rate()
         losses = super().update()
         for model in self._lean_models:
@@ -164,32 +163,36 @@ class LeanPPO(AccumulatingPPO):
         return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
 
     def _decide_steps(self) -> None:
-        """Replace what the steps leave open by what this agent and device allow.
+        """Decide the steps that are None, by this agent and device.
 
         Raises:
-            UserError: when `steps.fused` is asked for and cannot be.
+            UserError: when `steps.fused` or `steps.captured_acting` is asked for, but this agent or device cannot use it.
         """
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
         reasons = [model.unfit_for_fused() for model in models]
         reason = next(filter(None, reasons), None)
         if others:
-            reason = f"{type(others[0]).__name__} reads images, too, and is no LeanCNNModel"
+            reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
         if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
-            print(f"envknee: convolutions are PyTorch's, for steps.fused is off: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"envknee: convolutions are PyTorch's, because steps.fused is off: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph = self.steps.fused_adam, self.steps.cuda_graph
         if adam is None:
             adam = fused and self._unfit_for_fused_adam() is None
         if graph is None:
-            # Other distributions may look at their parameters, which waits for the GPU and cannot be captured.
+            # Other distributions may check their parameters, which waits for the GPU and cannot be captured.
             gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
             graph = fused and gaussian
         acting, unfit = self.steps.captured_acting, why_not(self)
         if acting and unfit:
-            raise UserError(f"steps.captured_acting: {unfit}. Leave it out, or that")
+            raise UserError(f"steps.captured_acting: {unfit}. Remove one of the two")
         if acting is None:
             acting = graph and not unfit
         last = self.steps.channels_last
@@ -215,10 +218,10 @@ class LeanPPO(AccumulatingPPO):
         return None
 
     def _set_up_optimizer(self) -> None:
-        """Make the optimizer once more, with what the steps ask of it.
+        """Create the optimizer again if the steps need other settings.
 
         Raises:
-            UserError: when this optimizer, agent or device cannot do that.
+            UserError: when this optimizer, agent or device does not support them.
         """
         device, steps = torch.device(self.device), self.steps
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
@@ -234,13 +237,13 @@ class LeanPPO(AccumulatingPPO):
             if device.type == "cuda":
                 settings["capturable"] = True
         if settings:
-            # The keywords of its defaults are those that upstream made it with: none but the learning rate.
+            # Upstream sets only the learning rate, so all other settings are defaults.
             self.optimizer = type(self.optimizer)(parameters, lr=self.learning_rate, **settings)
         if self._rate is not None:
             self._give_rate()
 
     def _give_rate(self) -> None:
-        """Let the optimizer take the learning rate from where it lies on the device."""
+        """Copy the learning rate to the optimizer, on the device."""
         rate: Any = self._rate
         for group in self.optimizer.param_groups:
             if not isinstance(group["lr"], torch.Tensor):
@@ -266,7 +269,7 @@ class LeanPPO(AccumulatingPPO):
             return super()._learn(observations, batch)
         size = len(batch.actions)
         if size not in self._captured:
-            # Not in the first update, which makes the optimizer's state, and lets cuDNN and Warp load what they need.
+            # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
             whole = super()._learn
             self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch, self.graph_pool)
         return self._captured[size](batch)
@@ -290,10 +293,10 @@ class LeanPPO(AccumulatingPPO):
         return observed
 
     def _layout_of(self, group: str) -> Layout:
-        """Return how a group of stacks is laid out for the networks that read it.
+        """Return the memory layout of a group's stacks for the networks that read it.
 
         Raises:
-            UserError: when two networks want it laid out in two ways.
+            UserError: when two networks want different layouts.
         """
         readers: list[Any] = [
             model for model in (self.actor, self.critic) if group in getattr(model, "obs_groups_2d", [])
@@ -306,7 +309,7 @@ class LeanPPO(AccumulatingPPO):
         }
         if len(layouts) > 1:
             raise UserError(
-                f"observations/{group} is read by actor and critic, whose first layers want it in two forms"
+                f"observations/{group} is read by actor and critic, whose first layers need different layouts"
                 f" ({' and '.join(map(str, layouts))}). Set steps.channels_last: false"
             )
         return layouts.pop() if layouts else Layout()

@@ -1,7 +1,7 @@
-"""Which steps the lean learner takes beyond keeping frames as uint8: each a switch of its own, measured alone.
+"""Switches of the lean learner, beyond frames that stay uint8. Each can be measured alone.
 
-`python benchmarks/bench_learner.py` measures them on any device. Gains below are of an update's time at 4,096 environments x 32 steps of
-96 x 96 pixels on an H200, lean without steps being 1 (0.88 of stock); docs/lean.md has the table.
+`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time relative to the lean
+learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
 """
 
 from dataclasses import dataclass, fields
@@ -10,51 +10,51 @@ from typing import Any
 from envknee.study.errors import UserError, nearest
 
 FUSED_IMAGES_AT_ONCE = 3072
-"""Enough to keep a GPU's kernels busy. A mini-batch of 8,192 then goes in three parts. Acting in parts saves nothing: its activations lie
-where the next step's observations will."""
+"""Enough images to fill a GPU. A mini-batch of 8,192 is then split into three parts. Splitting would save nothing while acting, whose
+activations use the memory that the next step's observations need anyway."""
 
 
 @dataclass(frozen=True)
 class LearnerSteps:
-    """What `LeanPPO` and `LeanCNNModel` do; as fields of an arm: `overrides: {agent.algorithm.steps.fused: false}`."""
+    """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets them by `overrides: {agent.algorithm.steps.fused: false}`."""
 
     channels_last: bool | None = None
-    """PyTorch's convolutions take images whose channels are neighbours in memory: for networks that `fused` does not take. Equal
-    within float error. Takes 0.78 of the time. None: on a GPU where `fused` is off and `LeanCNNModel`s alone read images."""
+    """Lay images out with channels last in memory for PyTorch's convolutions, if the network cannot use `fused`. Takes 0.78 of the time;
+    equal within float error. None: on for a GPU if `fused` is off and only `LeanCNNModel`s read images."""
 
     fused: bool | None = None
-    """Convolutions by `envknee.lean.fused`, which read the rollout's bytes, in bfloat16, also when acting.
-    With `fused_adam` an update takes 0.33 of stock's time on an H100. None: on an NVIDIA GPU, where the network allows it."""
+    """Use the convolutions of `envknee.lean.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
+    `fused_adam` an update takes 0.33 of stock's time on an H100. None: on for an NVIDIA GPU if the network allows it."""
 
     fused_adam: bool | None = None
-    """The optimizer's step in one kernel (PyTorch's `fused`). Equal within float error. Beside the others it takes
-    0.93 of their time. None: where `fused` is on."""
+    """Do the optimizer's step in one kernel (PyTorch's `fused`). Added to the other steps, takes 0.93 of their time; equal within float
+    error. None: on if `fused` is on."""
 
     rate_on_device: bool = True
-    """An adaptive learning rate is computed on the device: the CPU never waits within an update. Equal to the bit."""
+    """Compute an adaptive learning rate on the device, so that the CPU never waits within an update. Equal to the bit."""
 
     images_at_once: int | None = None
-    """So many transitions go through the convolutions at a time in learning: less memory, more kernels. Unless `fused`, so they do through
-    all else, and when acting, and gradients add up to a mini-batch's. Equal within float error. None: all of an environment step, or of
-    a mini-batch; where `fused` is on, `FUSED_IMAGES_AT_ONCE`."""
+    """Pass at most so many transitions at a time through the convolutions in learning: less memory, more kernels. Without `fused` this
+    holds for all layers and for acting, and the parts' gradients are added up. Equal within float error. None: a whole environment step
+    or mini-batch; with `fused`, `FUSED_IMAGES_AT_ONCE`."""
 
     cuda_graph: bool | None = None
-    """A mini-batch's whole step is captured once and replayed: launches take longer than fused kernels. CUDA only; the same kernels, what
-    ranks tell each other (NCCL) included. Beside `fused`, on an H100, it takes 0.56 of the time. None: where that is on and mini-batches
-    are whole."""
+    """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only. The kernels are the
+    same, communication between ranks (NCCL) included. Added to `fused` on an H100, takes 0.56 of the time. None: on if `fused` is on and
+    mini-batches are whole."""
 
     captured_acting: bool | None = None
-    """Acting and storing are a captured graph each, in all steps of a rollout but the first: launches take longer than such kernels,
-    and drawing an action never waits for the GPU. The same actions, to the bit where kernels are the same. On a CPU the same calls,
-    uncaptured. None: where `cuda_graph` is on and the policy can. In one run on an H100 with a slow host a rollout of
-    32 steps then took 0.62 of the time at 1,024 environments, and 0.81 at 4,096."""
+    """Capture acting and storing as a graph each, for all steps of a rollout except the first, because launches take longer than such
+    kernels. Drawing an action then never waits for the GPU. With the same kernels, actions are equal to the bit. A CPU runs the same calls
+    uncaptured. In one run on an H100 with a slow host, a rollout of 32 steps took 0.62 of the time at 1,024 environments and 0.81 at
+    4,096. None: on if `cuda_graph` is on and the policy allows it."""
 
     @classmethod
     def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
-        """Return the steps that a configuration names; what it leaves out is as by default.
+        """Return the steps of a configuration, with defaults for the others.
 
         Raises:
-            UserError: names a switch that is not there, or a value that is not legal.
+            UserError: names an unknown switch, or an illegal value.
         """
         if isinstance(values, LearnerSteps):
             return values

@@ -1,4 +1,4 @@
-"""RSL-RL's rollout storage with each camera frame kept once, as uint8."""
+"""RSL-RL's rollout storage, with each camera frame stored once, as uint8."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from envknee.study.errors import UserError
 from envknee.tasks.frames import lean_stacks
 
 MOST_FRAMES = 255
-"""What a history of uint8 can count."""
+"""The largest number in a history, which is uint8."""
 
 
 class FrameStorage(RolloutStorage):
-    """A rollout that keeps each camera frame once, with what is needed to stack it again.
+    """A rollout that stores each camera frame once, and stacks frames again when they are read.
 
-    Of the stacks at a rollout's first step all frames are kept, of later ones the newest. Where an episode ended at the
-    step before, the history was filled with the new episode's first frame, and is filled with it again.
+    It stores all frames of the stacks at a rollout's first step, and the newest frame of later stacks. After an episode's end the
+    environment fills the stack with the new episode's first frame. Reading does the same.
     """
 
     def __init__(
@@ -36,10 +36,13 @@ class FrameStorage(RolloutStorage):
         Args:
             num_envs: environments, n
             num_transitions_per_env: steps, t
-            obs: one observation of each group, the stacks of frames [n, k * c, h, w]
-            stack_sizes: of the groups that are such stacks, how many frames each holds: k
-            actions_shape: of one action
-            device: where all of it lies
+            obs: an example observation of each group; stacks of frames are [n, k * c, h, w]
+            stack_sizes: the number of frames k of each group that is a stack
+            actions_shape: the shape of an action
+            device: the device of all tensors
+
+        Raises:
+            UserError: when a stack's channels are not a multiple of k, or k exceeds `MOST_FRAMES`.
         """
         super().__init__("rl", num_envs, num_transitions_per_env, obs.exclude(*stack_sizes), actions_shape, device)
         self.stack_sizes = stack_sizes
@@ -56,19 +59,20 @@ class FrameStorage(RolloutStorage):
             if obs[group].dtype == torch.uint8:
                 sums[group] = torch.zeros(shape, dtype=torch.int64, device=device)
         self.frames = TensorDict(frames, batch_size=[])
-        """By group [t + k - 1, n, c, h, w]; the frame of step s at s + k - 1."""
+        """Frames by group [t + k - 1, n, c, h, w]; the newest frame of step s is at s + k - 1."""
         self.sums = TensorDict(sums, batch_size=[])
-        """Of the pixels of each channel [t + k - 1, n, c], for frames that are normalized later: uint8."""
+        """Sums of each channel's pixels [t + k - 1, n, c], for groups of uint8 frames, which are normalized later."""
         self.history = torch.full((num_transitions_per_env, num_envs), MOST_FRAMES, dtype=torch.uint8, device=device)
-        """How many frames before a step's are of the same episode [t, n], as far as this rollout knows them: once it is full."""
+        """For each step, the number of earlier frames of the same episode [t, n], or `MOST_FRAMES` if the rollout has no episode start
+        before it. Valid once the rollout is full."""
 
     @property
     def newest_frames(self) -> dict[str, torch.Tensor]:
-        """By group, the newest frame of each step [t, n, c, h, w]: views."""
+        """Views of each step's newest frame by group [t, n, c, h, w]."""
         return {group: self.frames[group][size - 1 :] for group, size in self.stack_sizes.items()}
 
     def add_transition(self, transition: RolloutStorage.Transition) -> None:
-        """Add one transition at the current step, of its stacks the newest frame."""
+        """Add a transition at the current step, with only the newest frame of its stacks (at the first step, all)."""
         step = self.step
         observations: Any = transition.observations
         if step < self.num_transitions_per_env:  # otherwise upstream complains
@@ -103,17 +107,17 @@ class FrameStorage(RolloutStorage):
             operations.plane_sums(new.flatten(0, 2).flatten(1), sums[first : step + size].view(-1))
 
     def _find_history(self) -> None:
-        """Count how long each step's episode has been in this rollout; its end is another step's."""
+        """Set `history` from the episode ends in this rollout."""
         steps = torch.arange(1, self.num_transitions_per_env, device=self.history.device).unsqueeze(1)
-        begun = ((self.dones[:-1, :, 0] != 0) * steps).cummax(0).values  # the newest step that was an episode's first
+        begun = ((self.dones[:-1, :, 0] != 0) * steps).cummax(0).values  # the newest first step of an episode so far
         self.history[1:] = torch.where(begun > 0, steps - begun, MOST_FRAMES).clamp(max=MOST_FRAMES)
 
     def stacks(self, places: torch.Tensor, layouts: dict[str, Layout] | None = None) -> dict[str, torch.Tensor]:
-        """Return the stacks of some transitions by group, each [b, k * c, h, w] or, if normalized here, as its layout says.
+        """Return the stacks of some transitions by group, each [b, k * c, h, w]; uint8 frames are normalized to the group's layout.
 
         Args:
             places: transitions [b] (int64), step * num_envs + environment
-            layouts: of the groups that are wanted; None: all, float32, as Isaac Lab's environments give them
+            layouts: layouts of the wanted groups; None: all groups in float32, as Isaac Lab's environments give them
         """
         stacks = {}
         for group, layout in (layouts if layouts is not None else dict.fromkeys(self.stack_sizes, PLAIN)).items():
@@ -125,40 +129,40 @@ class FrameStorage(RolloutStorage):
         return stacks
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
-        """Return which planes of `frames[group]` the stacks of some transitions [b] are: [b, k * c], oldest frame first."""
+        """Return the indices of the planes of `frames[group]` in the stacks of transitions [b]: [b, k * c], oldest frame first."""
         channels = self.frames[group].shape[2]
         frames = frames_of(self.history, places, self.stack_sizes[group])
         return (frames.unsqueeze(2) * channels + torch.arange(channels, device=places.device)).flatten(1)
 
 
 def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
-    """Return, of each group of observations that is a stack of frames, how many it holds.
+    """Return the number of frames of each observation group that is a stack of frames.
 
     Raises:
-        UserError: when there is none, or two stacks of the same shape hold different numbers of frames.
+        UserError: when no group is one, or two stacks of the same shape hold different numbers of frames.
     """
     sizes: dict[tuple[torch.dtype, tuple[int, ...]], set[int]] = {}
     for stack in lean_stacks(env):
         if stack.dtype is not None and stack.stacked_shape is not None:
             sizes.setdefault((stack.dtype, stack.stacked_shape), set()).add(stack.frames)
-    of_groups = {}
+    by_group = {}
     for group, tensor in obs.items():
         if tensor.ndim != 4:
             continue
         fitting = sizes.get((tensor.dtype, tuple(tensor.shape[1:])), set())
         if not fitting and tensor.dtype != torch.uint8:
-            continue  # images that no lean stack made are kept as upstream keeps them
+            continue  # images from no lean stack are stored as upstream does
         if len(fitting) != 1:
             shapes = sorted(shape for dtype, shape in sizes if dtype == tensor.dtype)
             raise UserError(
-                f"observations/{group} of shape {tuple(tensor.shape)} is not told from {len(fitting)} stacks of frames of"
-                f" this shape (there are: {shapes}). Give each camera's stack a shape of its own"
+                f"observations/{group} of shape {tuple(tensor.shape)} matches {len(fitting)} stacks of frames, and 1 was expected"
+                f" (stacks: {shapes}). Give each camera's stack its own shape"
             )
-        (of_groups[group],) = fitting
-    if not of_groups:
+        (by_group[group],) = fitting
+    if not by_group:
         raise UserError(
-            "LeanPPO learns from stacks of frames, and the observations hold none that a LeanFrameStack made:"
+            "LeanPPO learns from stacks of frames of a LeanFrameStack, and the observations have none:"
             f" {', '.join(f'{group} {tensor.dtype}' for group, tensor in obs.items())}."
             ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
         )
-    return of_groups
+    return by_group

@@ -1,7 +1,7 @@
-"""RSL-RL's PPO, through its own seams: an environment wrapper, and wrapped methods of its algorithm.
+"""Trains with RSL-RL's PPO and Isaac Lab's wrapper for it; wraps the algorithm's methods to measure them.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1 and Isaac Lab 3.0.0's
-`isaaclab train --rl_library rsl_rl`, whose steps `train` follows.
+Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1. `train` follows the steps of
+`isaaclab train --rl_library rsl_rl` (Isaac Lab 3.0.0).
 """
 
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import OverrideValue
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.rsl_rl.console import log_late
+from envknee.trainers.rsl_rl.console import log_per_rollout
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 UNREACHABLE_ITERATIONS = 1_000_000_000
-"""The meter ends a trial, never RSL-RL's own iteration count or checkpoints."""
+"""Keeps RSL-RL from ending a trial or saving checkpoints: the meter ends it."""
 
 AGENT_ENTRY_POINT = "rsl_rl_cfg_entry_point"
-"""Under which name tasks register their configuration for RSL-RL."""
+"""The key under which tasks register their configuration for RSL-RL."""
 
 RULE_FIELDS = {"learning_rate": "algorithm.learning_rate", "epochs": "algorithm.num_learning_epochs"}
-"""What a rule may set."""
+"""Agent fields that a scaling rule may set."""
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
@@ -47,24 +47,25 @@ ALGORITHM_PHASES: dict[str, Phase] = {
     "compute_returns": "learning",
     "update": "learning",
 }
-"""What `OnPolicyRunner.learn` calls on its algorithm, and what that is."""
+"""Methods of the algorithm that `OnPolicyRunner.learn` calls, and their phases."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of one rank of a trial: each has a seed of its own, as with `isaaclab train`.
+    """Return the complete configuration of one rank of a trial. Each rank has its own seed, as with `isaaclab train`.
 
     Raises:
         UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
     """
     env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
 
-    # Typed as any: which fields it has depends on the task.
-    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(agent_cfg, version("rsl-rl-lib"))
+    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(
+        agent_cfg, version("rsl-rl-lib")
+    )  # Any: its fields depend on the task
     agent_cfg.device = device
     agent_cfg.seed = request.seed + rank
     agent_cfg.num_steps_per_env = request.horizon
     agent_cfg.save_interval = UNREACHABLE_ITERATIONS
-    agent_cfg.check_for_nan = False  # the meter's check takes its place: it finds infinities too, and says where
+    agent_cfg.check_for_nan = False  # the meter's check also finds infinities, and names their tensor and step
     configure.use_remedies(request, agent_cfg)
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
@@ -93,7 +94,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 
 def _path_of(kind: type) -> str:
-    """Return a class as RSL-RL's configuration names it."""
+    """Return the name of a class in RSL-RL's configuration."""
     return f"{kind.__module__}:{kind.__name__}"
 
 
@@ -124,8 +125,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
     if meter.request.observations == "lean":
-        log_late(runner)  # stock's logs as it does for its users
-    runner.save = leave_out  # RSL-RL would save the networks of the first iteration, which have learned nothing
+        log_per_rollout(runner)  # stock keeps RSL-RL's own log, as its users have it
+    runner.save = save_nothing  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
     for method, phase in ALGORITHM_PHASES.items():
@@ -137,12 +138,12 @@ def train(config: TrialConfig, meter: Meter) -> None:
     storage = runner.alg.storage
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
-def leave_out(path: str, infos: dict | None = None) -> None:
-    """Save no checkpoint; takes what `OnPolicyRunner.save` takes."""
+def save_nothing(path: str, infos: dict | None = None) -> None:
+    """Replace `OnPolicyRunner.save`, without saving a checkpoint."""
 
 
 def storage_bytes(storage: RolloutStorage) -> int:
@@ -153,14 +154,14 @@ def storage_bytes(storage: RolloutStorage) -> int:
 
 
 def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
-    """Give the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
+    """Yield the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
     return metered.model_tensors((*algorithm.actor.parameters(), *algorithm.critic.parameters()), algorithm.optimizer)
 
 
 class RankRunner(OnPolicyRunner):
-    """RSL-RL's runner as one of several ranks that have met already (`Ranks.join`).
+    """RSL-RL's runner as one of several ranks, which are already connected (`Ranks.join`).
 
-    Upstream 5.5.1 would let them meet over a TCP port that listens on every address, and on GPUs only.
+    Upstream 5.5.1 connects ranks through a TCP port that listens on every address, and only on GPUs.
     """
 
     def _configure_multi_gpu(self) -> None:
@@ -175,23 +176,23 @@ class RankRunner(OnPolicyRunner):
 
 
 class NoWriter(LogWriter):
-    """Lets RSL-RL log to the console as it does for its users, and writes nothing: rows are the meter's."""
+    """Replaces RSL-RL's TensorBoard writer and writes nothing: the meter writes the rows. The console log stays."""
 
     def __init__(self, log_dir: str) -> None:
-        """Take where RSL-RL would log to; it is not used."""
+        """Ignore the folder of RSL-RL's logs."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
         """Do nothing."""
 
 
 class GradientWatch:
-    """Adds up squared gradient norms of one of several ranks, before and after the ranks' gradients become one."""
+    """Sums a rank's squared gradient norms, before and after gradients are averaged over the ranks."""
 
     def __init__(self, algorithm: Any) -> None:
-        """Watch `algorithm.reduce_parameters`, which upstream calls in every optimizer step, before it clips."""
+        """Wrap `algorithm.reduce_parameters`, which upstream calls in every optimizer step before clipping."""
         self._algorithm = algorithm
         self._sums = torch.zeros(3, device=algorithm.device)
-        """Of own squares, of shared ones, and the optimizer steps: counted there, for a CUDA graph may take them."""
+        """Sum of own squares, sum of averaged ones, number of optimizer steps; on the device, because a CUDA graph may add to them."""
         reduce = algorithm.reduce_parameters
 
         def reduce_and_watch() -> None:
@@ -202,7 +203,7 @@ class GradientWatch:
         algorithm.reduce_parameters = reduce_and_watch
 
     def take(self) -> tuple[float, float] | None:
-        """Return the means over the optimizer steps since the last call: of the own square, and of the shared one."""
+        """Return the means of (own square, averaged square) over the optimizer steps since the last call; None without steps."""
         own, shared, steps = self._sums.tolist()
         self._sums.zero_()
         return (own / steps, shared / steps) if steps else None
@@ -214,10 +215,10 @@ class GradientWatch:
 
 
 def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None) -> None:
-    """Let each update of `algorithm` end an iteration of `meter`, on every rank: RSL-RL itself logs on rank 0 only."""
+    """Make each update of `algorithm` end an iteration of `meter`, on every rank. RSL-RL itself logs only on rank 0."""
     update = algorithm.update
 
-    def update_and_tell() -> dict[str, float]:
+    def update_and_report() -> dict[str, float]:
         losses = update()
         meter.end_iteration(
             losses=losses,
@@ -227,4 +228,4 @@ def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None
         )
         return losses
 
-    algorithm.update = update_and_tell
+    algorithm.update = update_and_report

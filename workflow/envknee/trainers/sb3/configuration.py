@@ -1,6 +1,6 @@
-"""Configurations of Stable-Baselines3's PPO: a task's own, or what comes nearest to the one for RSL-RL.
+"""Configures Stable-Baselines3's PPO from a task's own configuration, or else from the one for RSL-RL.
 
-Input: a request. Output: arguments of PPO, checked. Upstream: stable-baselines3 2.9.2, Isaac Lab 3.0.0.
+Input: a request. Output: checked arguments of PPO. Upstream: stable-baselines3 2.9.2, Isaac Lab 3.0.0.
 """
 
 import math
@@ -21,10 +21,10 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure
 
 AGENT_ENTRY_POINT = "sb3_cfg_entry_point"
-"""Under which name tasks register their configuration for Stable-Baselines3; those with cameras have none."""
+"""The key under which tasks register their configuration for Stable-Baselines3. Camera tasks have none."""
 
 RSL_RL_ENTRY_POINT = "rsl_rl_cfg_entry_point"
-"""From which the others get the nearest equal."""
+"""The key of the configuration that is converted for tasks without one for Stable-Baselines3."""
 
 UNSUPPORTED = {
     "ranks": "it trains in one process",
@@ -33,25 +33,25 @@ UNSUPPORTED = {
 """As of stable-baselines3 2.9.2: ppo/ppo.py (PPO.train), common/preprocessing.py (preprocess_obs)."""
 
 RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "n_epochs"}
-"""What a rule may set."""
+"""Agent fields that a scaling rule may set."""
 
-UPSTREAMS_OWN = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
-"""Fields of a registered configuration that a request takes the place of."""
+REPLACED = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
+"""Fields of a registered configuration that the request replaces."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's are arguments of PPO as Isaac Lab's YAML files write them.
+    """Return the complete configuration of a trial. The agent's holds PPO's arguments, written as in Isaac Lab's YAML files.
 
     Raises:
-        UserError: when the request asks for what the library cannot do, the task, the asset or an override is wrong, or the
-            batch does not divide the rollout.
+        UserError: when the library lacks a requested option, the task, the asset or an override is wrong, or the batch does not divide
+            the rollout.
     """
     configure.refuse(request, UNSUPPORTED)
     entry_point = agent_entry_point(request.task_id)
     env_cfg, registered, overrides = configure.resolve_task(request, entry_point, device, rank)
     settings: dict[str, Any] = dict(registered) if entry_point == AGENT_ENTRY_POINT else like_rsl_rl(registered)
     batch_size = _batch_size(request, settings)
-    for field in UPSTREAMS_OWN:
+    for field in REPLACED:
         settings.pop(field, None)
     refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
     apply_overrides(settings, overrides, "agent")
@@ -67,19 +67,19 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 
 def agent_entry_point(task_id: str) -> str:
-    """Return where a task's configuration comes from: its own for this library, else RSL-RL's."""
+    """Return the key of a task's configuration to use: the one for this library, else RSL-RL's."""
     spec = gymnasium.registry.get(task_id)
     return AGENT_ENTRY_POINT if spec and AGENT_ENTRY_POINT in spec.kwargs else RSL_RL_ENTRY_POINT
 
 
 def like_rsl_rl(registered: Any) -> dict[str, Any]:
-    """Return what comes nearest to a configuration for RSL-RL: the same actor, and a critic on the actor's image features.
+    """Return the nearest equivalent of a configuration for RSL-RL: the same actor, and a critic on the actor's image features.
 
-    The library knows no critic with observations of its own (isaaclab_rl/sb3.py, `_process_obs`). RSL-RL's clipped value loss
-    has no equal, and is left out: clip_range_vf drops the unclipped part, and holds values back that are far off.
+    The critic cannot have its own observations (isaaclab_rl/sb3.py, `_process_obs`). RSL-RL's clipped value loss has no equivalent and is
+    left out: clip_range_vf drops the unclipped part, so values far from their targets learn too slowly.
 
     Raises:
-        UserError: when it is for a network that this library does not have.
+        UserError: when this library lacks the network, or the actor reads other groups than `policy`.
     """
     cfg = to_dict(handle_deprecated_rsl_rl_cfg(registered, version("rsl-rl-lib")))
     actor, critic, algorithm = cfg["actor"], cfg["critic"], cfg["algorithm"]
@@ -114,7 +114,7 @@ def like_rsl_rl(registered: Any) -> dict[str, Any]:
 
 
 def _batch_size(request: Request, settings: dict[str, Any]) -> int:
-    """Return the transitions of one optimizer step; Isaac Lab's files name a number of mini-batches, or the size itself.
+    """Return the transitions per optimizer step. Isaac Lab's files give the number of mini-batches, or their size.
 
     Raises:
         UserError: when it does not divide the rollout.
@@ -133,21 +133,21 @@ def _batch_size(request: Request, settings: dict[str, Any]) -> int:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse what would need to know how long a trial lasts, or a wrapper that Isaac Lab adds.
+    """Refuse schedules that depend on the length of training, and Isaac Lab's wrapper for normalization.
 
     Raises:
-        UserError: names the field and what to set.
+        UserError: names the field and the value to set.
     """
     for field in ("learning_rate", "clip_range", "clip_range_vf"):
         if isinstance(settings.get(field), str):
             raise UserError(
-                f"agent.{field}: {settings[field]!r} falls with the share of the training that is done, and a trial ends by"
-                f" target, budget or iterations. Set a number: `overrides: {{agent.{field}: 3.0e-4}}`"
+                f"agent.{field}: {settings[field]!r} is a schedule over the length of training, which a trial does not know."
+                f" Set a number: `overrides: {{agent.{field}: 3.0e-4}}`"
             )
     if settings.get("normalize_input"):
         raise UserError(
-            "agent.normalize_input: true is not supported with trainer: sb3: statistics of the observations would be outside"
-            " what is measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
+            "agent.normalize_input: true is not supported with trainer: sb3: the statistics of the observations would not be"
+            " measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
         )
 
 
@@ -155,7 +155,7 @@ def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training.
 
     Raises:
-        UserError: also when the task has no configuration of its own for this library: then there is no such command.
+        UserError: as `resolve` does, and when the task has no configuration for this library, which the command needs.
     """
     settings = resolve(request, device).agent
     if agent_entry_point(request.task_id) != AGENT_ENTRY_POINT:

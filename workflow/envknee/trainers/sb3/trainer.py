@@ -1,8 +1,8 @@
-"""Stable-Baselines3's PPO, through its own seams: Isaac Lab's wrapper, a callback, and wrapped methods.
+"""Trains with Stable-Baselines3's PPO and Isaac Lab's wrapper for it; a callback and wrapped methods measure it.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: stable-baselines3 2.9.2 and Isaac Lab 3.0.0's
-`isaaclab train --rl_library sb3`, whose steps `train` follows. Its rollout lies in NumPy arrays of the host: what it copies
-there and back while it collects counts as storage.
+Input: a request. Output: rows and stop signals through the meter. Upstream: stable-baselines3 2.9.2. `train` follows the steps of
+`isaaclab train --rl_library sb3` (Isaac Lab 3.0.0). The library keeps its rollout in NumPy arrays on the host. Copies between host and
+device during collection count as the phase `storage`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,20 +28,20 @@ from envknee.trainers.common import determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 UNREACHABLE_STEPS = 1_000_000_000_000
-"""The meter ends a trial, never the library's own number of timesteps."""
+"""Keeps the library from ending a trial: the meter does."""
 
-OF_A_WRAPPER = ("normalize_input", "normalize_value", "clip_obs")
-"""Fields that are no arguments of PPO: Isaac Lab wraps the environment where the first is true, and that is refused."""
+WRAPPER_FIELDS = ("normalize_input", "normalize_value", "clip_obs")
+"""Fields of Isaac Lab's normalizing wrapper, not arguments of PPO. `normalize_input: true`, which adds the wrapper, is refused."""
 
 
 class RslRlFeatures(BaseFeaturesExtractor):
-    """RSL-RL's convolutions, for observations that are normalized images with their channels first."""
+    """RSL-RL's convolutions, for normalized images with channels first."""
 
     def __init__(self, observation_space: gymnasium.spaces.Box, cnn_cfg: dict[str, Any]) -> None:
-        """Make the network of RSL-RL's `cnn_cfg` for images [channels, height, width]."""
+        """Create the network of RSL-RL's `cnn_cfg` for images [channels, height, width]."""
         channels, height, width = observation_space.shape
         cnn = CNN((height, width), channels, **cnn_cfg)
-        assert isinstance(cnn.output_dim, int), "an MLP follows, so it is flat"
+        assert isinstance(cnn.output_dim, int), "the output is flat, because an MLP follows"
         super().__init__(observation_space, cnn.output_dim)
         self.cnn = cnn
 
@@ -68,23 +68,23 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.learned = lambda: policy.state_dict(keep_vars=True)
     on_host = torch.device(config.agent["device"]).type == "cpu"
     meter.memory.learner_made(
-        rollout_bytes(rollout) if on_host else 0,  # the memory map is the device's
+        rollout_bytes(rollout) if on_host else 0,  # the memory map covers only the device
         lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
     )
     meter.begin("first_step")
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         algorithm.learn(UNREACHABLE_STEPS, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
-    """Return PPO as Isaac Lab makes it, but for its log: it writes none."""
+    """Return PPO as Isaac Lab creates it, but without a log."""
     arguments = process_sb3_cfg(_copied(settings), env.num_envs)
     policy_arguments = arguments.setdefault("policy_kwargs", {})
     if "features_extractor_kwargs" in policy_arguments:
         policy_arguments |= {"features_extractor_class": RslRlFeatures, "normalize_images": False}
-    for field in OF_A_WRAPPER:
+    for field in WRAPPER_FIELDS:
         arguments.pop(field, None)
     algorithm = PPO(env=env, **arguments)
     algorithm.set_logger(Logger(None, []))
@@ -92,15 +92,15 @@ def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
 
 
 def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of nested settings: Isaac Lab changes them in place."""
+    """Return a copy of nested settings, because Isaac Lab changes them in place."""
     return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
 
 
 class AtStart(BaseCallback):
-    """Calls a function once, when the environment is reset and the first rollout begins."""
+    """Calls a function once, after the environment's reset and before the first rollout."""
 
     def __init__(self, start: Callable[[], None]) -> None:
-        """Take what to call."""
+        """Take the function."""
         super().__init__()
         self._start = start
 
@@ -112,24 +112,23 @@ class AtStart(BaseCallback):
 
 
 class RolloutObservations(Mapping[str, torch.Tensor]):
-    """The rollout's observations [horizon, num_envs, ...], where they are now.
+    """The rollout's current observations [horizon, num_envs, ...], in the group `policy`.
 
-    The library allocates them anew for each rollout, and puts them in another order to learn from them
-    (common/buffers.py: RolloutBuffer.reset, get).
+    The library allocates them anew for each rollout, and reorders them for learning (common/buffers.py: RolloutBuffer.reset, get).
     """
 
     def __init__(self, rollout: RolloutBuffer) -> None:
-        """Take the buffer that holds them."""
+        """Take the buffer with the observations."""
         self._rollout = rollout
 
     def __getitem__(self, group: str) -> torch.Tensor:
         if group != "policy":
             raise KeyError(group)
         rollout = self._rollout
-        kept = torch.from_numpy(rollout.observations)
-        return (
-            kept.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1) if rollout.generator_ready else kept
-        )
+        stored = torch.from_numpy(rollout.observations)
+        if not rollout.generator_ready:
+            return stored
+        return stored.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1)
 
     def __iter__(self) -> Iterator[str]:
         return iter(("policy",))
@@ -140,18 +139,15 @@ class RolloutObservations(Mapping[str, torch.Tensor]):
 
 def rollout_bytes(rollout: RolloutBuffer) -> int:
     """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
-    return sum(kept.nbytes for kept in vars(rollout).values() if hasattr(kept, "nbytes"))
+    return sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes"))
 
 
 def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:
-    """Tell the timeline what `OnPolicyAlgorithm.collect_rollouts` and `PPO.train` call, and what that is."""
+    """Time the methods that `OnPolicyAlgorithm.collect_rollouts` and `PPO.train` call."""
     phases: list[tuple[Any, str, Phase]] = [
-        (
-            env,
-            "step",
-            "storage",
-        ),  # what it does around the environment's own step: copies to the host, a dictionary for each
-        (on_policy_algorithm, "obs_as_tensor", "storage"),  # and back to the device
+        # Outside of the environment's own step: copies to the host, and a dictionary for each environment.
+        (env, "step", "storage"),
+        (on_policy_algorithm, "obs_as_tensor", "storage"),  # copies to the device
         (algorithm.policy, "forward", "inference"),
         (algorithm.policy, "predict_values", "inference"),
         (algorithm.rollout_buffer, "reset", "storage"),
@@ -164,10 +160,10 @@ def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:
 
 
 def end_iterations(algorithm: PPO, meter: Meter) -> None:
-    """Let each `train` of `algorithm` end an iteration of `meter`; what the library would log says what was learned."""
+    """Make each `train` of `algorithm` end an iteration of `meter`, with losses from the library's logger."""
     learn: Callable[[], None] = algorithm.train
 
-    def learn_and_tell() -> None:
+    def learn_and_report() -> None:
         learn()
         logged = algorithm.logger.name_to_value
         meter.end_iteration(
@@ -180,11 +176,11 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
             action_std=float(logged["train/std"]),
         )
 
-    algorithm.train = learn_and_tell
+    algorithm.train = learn_and_report
 
 
 class MeanActions(torch.nn.Module):
-    """What a policy does without noise."""
+    """The mean actions of a policy."""
 
     def __init__(self, policy: Any) -> None:
         """Take an `ActorCriticPolicy`."""

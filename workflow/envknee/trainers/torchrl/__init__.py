@@ -1,4 +1,4 @@
-"""TorchRL's PPO, in three strategies: alone, asynchronous, gathered by Ray."""
+"""TorchRL's PPO with three strategies: in turns, asynchronous on two devices, and with collectors in Ray."""
 
 from envknee.trainers.torchrl.trainer import command_line, resolve, train
 

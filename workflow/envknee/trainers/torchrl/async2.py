@@ -1,10 +1,10 @@
-"""A pipeline of two sides: one device simulates and acts, while another learns from the rollout before.
+"""`strategy: async2`: one device collects a rollout while another learns from the rollout before.
 
-Input: a learner and rollouts of TorchRL's (`torchrl_learner`, `torchrl_rollouts`). Output: rows and stop signals through the meter.
+Input: a `Learner` and `Rollouts`. Output: rows and stop signals through the meter.
 
-Both sides meet after each rollout, so that the weights that acted are never older than `sync_every` updates, and the same
-request collects the same. Which of them is in the background makes no difference to the GPUs; it is the learner, so that
-simulation, Warp's streams and the meter stay in the main thread, as in every other trial.
+Both sides synchronize after each rollout. So the acting weights are never older than `sync_every` updates, and the same request
+collects the same data. The learner runs in the background thread: simulation, Warp's streams and the meter stay in the main thread, as in
+every other trial.
 """
 
 import time
@@ -23,12 +23,12 @@ from envknee.trainers.torchrl.rollouts import Rollouts
 
 
 def device_of_learner(meter: Meter, device: str) -> torch.device:
-    """Return the second GPU, or where there is none the simulation's own device, which the trial's record then says."""
+    """Return the second GPU; without one, return the simulation's device and add a warning to the trial's record."""
     if device != "cpu" and torch.cuda.device_count() > 1:
         second = torch.device("cuda:1")
         meter.learner_memory = MemoryWatch(second, environment.gpu_of(str(second)))
         torch.zeros(1, device=second)
-        meter.learner_memory.environment_made()  # nothing is simulated there: a CUDA context
+        meter.learner_memory.environment_made()  # this GPU holds only a CUDA context, no simulation
         return second
     meter.warnings.append(
         f"strategy: async2 had one device ({device}) for both sides: simulation and learning share it, in two threads."
@@ -38,8 +38,8 @@ def device_of_learner(meter: Meter, device: str) -> torch.device:
     return torch.device(device)
 
 
-def tell_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: Iterable[torch.Tensor]) -> None:
-    """Tell the meter what each side holds: the learner the rollouts and its networks, the other a copy of those (`acting`)."""
+def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: Iterable[torch.Tensor]) -> None:
+    """Report each side's tensors to the meter: rollouts and networks on the learner, copies (`acting`) on the simulation's device."""
     copies = list(acting)
     if meter.learner_memory is None:
         meter.memory.learner_made(rollouts.stored_bytes(), lambda: [*copies, *learner.tensors()])
@@ -49,19 +49,19 @@ def tell_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: Iter
 
 
 def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
-    """Collect each rollout while the one before is learned from; the first iteration only fills the pipeline."""
+    """Collect each rollout while the learner uses the rollout before. The first iteration only fills the pipeline."""
     sync_every = meter.request.sync_every
     separate_streams(learner.device, meter.device)
     last: Any = None
     last_acted, acting, updates = 0, 0, 0
-    """Updates behind the weights that collected `last`, behind those that act now, and all so far."""
+    """Numbers of updates: of the weights that collected `last`, of the acting weights, and in total."""
     with ThreadPoolExecutor(1, "learner", lambda: use(learner.device)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
             meter.learned_from = meter.rollout_observations if last is not None else {}
             meter.rollout_observations = rollouts.next_observations()
             rollout = rollouts.collect()
-            action_std = rollout["scale"].mean().item()  # waits for the last copy to the learner's device, too
+            action_std = rollout["scale"].mean().item()  # also waits for the last copy to the learner's device
             losses, side = finish(update, updates - last_acted, meter)
             updates += update is not None
             last, last_acted = rollout, acting
@@ -69,14 +69,14 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
                 with meter.timeline.phase("learning"):
                     hand_over(learner, rollouts)
                 acting = updates
-            # This waits for the weights to have arrived, too: the next update writes those that they were copied from.
+            # This also waits until the weights are copied: the next update overwrites their source.
             meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=side)
 
 
 def finish(
     update: "Future[tuple[dict[str, float], float]] | None", staleness: int, meter: Meter
 ) -> tuple[dict[str, float], Pipeline]:
-    """Wait for an update, if there is one, and return its losses and its side of the row."""
+    """Wait for an update, if any; return its losses and the learner's part of the row."""
     with meter.timeline.phase("learning"):
         losses, learner_s = update.result() if update is not None else ({}, None)
     memory = None if meter.learner_memory is None else meter.learner_memory.use()
@@ -84,7 +84,7 @@ def finish(
 
 
 def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[dict[str, float], float]:
-    """Return an update's losses, and its seconds until they were there."""
+    """Update the learner; return (losses, duration [s])."""
     began = time.perf_counter()
     if memory is not None:
         memory.learning_begins()
@@ -95,21 +95,21 @@ def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[d
 
 
 def hand_over(learner: Learner, rollouts: Rollouts) -> None:
-    """Let the weights that were learned act."""
+    """Copy the learned weights to the acting networks."""
     for learned, acting in ((learner.actor, rollouts.actor), (learner.critic, rollouts.critic)):
         acting.load_state_dict(learned.state_dict())
 
 
 def use(device: torch.device) -> None:
-    """Let this thread's work without a device of its own go to `device`."""
+    """Make `device` this thread's default CUDA device."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
 
 
 def separate_streams(learner: torch.device, simulation: torch.device) -> None:
-    """Let what the main thread copies to the learner's GPU not queue up behind the kernels of the learning there.
+    """Give the main thread its own stream on the learner's GPU, so that its copies do not wait for learning kernels there.
 
-    A copy between GPUs waits for the current streams of both, and so would the simulation wait for it.
+    A copy between GPUs waits for the current streams of both, and the simulation would wait for the copy.
     """
     if learner != simulation:
         torch.cuda.set_stream(torch.cuda.Stream(learner))

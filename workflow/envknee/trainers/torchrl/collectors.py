@@ -1,13 +1,13 @@
-"""Collectors in processes of Ray, each with a simulation of its own, for one learner.
+"""`strategy: ray`: collectors in processes of Ray, each with its own simulation, for one learner.
 
-Input: a request with `strategy: ray`. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1
-(collectors/distributed/ray.py), Ray 2.60.0.
+Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1 (collectors/distributed/ray.py), Ray 2.60.0.
 
-TorchRL's `RayCollector` starts the collectors (`torchrl_remote`) and gathers their rollouts, synchronously. What of it is not used:
+TorchRL's `RayCollector` starts the collectors (`RemoteCollector`) and gathers their rollouts synchronously. Two of its features are not
+used:
 
-* its weight synchronization, `RayWeightSyncScheme`, opens a TCP store on every address of the machine. Weights go through Ray's
-  object store instead, with `RayCollector.map_fn`;
-* its `total_frames=-1`, which is to mean "for ever" and yields nothing at all (`collected_frames < total_frames`).
+* weight synchronization: `RayWeightSyncScheme` opens a TCP store on every address of the machine. Weights go through Ray's object store
+  instead, with `RayCollector.map_fn`.
+* `total_frames=-1`, meant as "for ever": it yields nothing (`collected_frames < total_frames`).
 """
 
 import importlib.util
@@ -40,14 +40,14 @@ from envknee.trainers.torchrl.rollouts import make_environment
 LOOPBACK = ("127.0.0.1", "::1")
 
 ANSWER_S = 10.0
-"""A cluster's head may take so long to answer."""
+"""Timeout for a connection to a cluster's head."""
 
 
 def refuse_what_it_cannot(request: Request) -> None:
-    """Make sure that nothing is asked for that collectors in other processes would leave out.
+    """Refuse options that collectors in other processes would ignore.
 
     Raises:
-        UserError: names the option or the package, and what to do.
+        UserError: names the option or the missing package, and what to do.
     """
     if importlib.util.find_spec("ray") is None:
         raise UserError(
@@ -55,21 +55,21 @@ def refuse_what_it_cannot(request: Request) -> None:
             " strategy: in_turns"
         )
     if request.deterministic:
-        raise UserError("strategy: ray cannot be deterministic: nobody has tried it. Use strategy: in_turns")
+        raise UserError("strategy: ray cannot be deterministic: this was never tested. Use strategy: in_turns")
     if request.memory != Memory():
         asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
         raise UserError(
-            f"strategy: ray cannot have memory.{asked}: the memory is that of several processes. Leave it out, or use"
+            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use"
             " strategy: in_turns"
         )
 
 
 @contextmanager
 def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
-    """Start collectors, in the cluster that RAY_ADDRESS names or in a Ray of this trial's own; they end with the context.
+    """Run collectors within this context, in the cluster at RAY_ADDRESS or in the trial's own Ray.
 
     Raises:
-        UserError: when the cluster has too few GPUs or cores, or the trial's own Ray would listen to other machines.
+        UserError: when the cluster cannot be joined or has too few GPUs or cores, or the trial's own Ray would listen to other machines.
     """
     import ray
     from torchrl.collectors.distributed import RayCollector
@@ -79,7 +79,7 @@ def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
     each = {"num_cpus": 1, "num_gpus": 1 if on_gpus else 0}
     try:
         _start(request, count, on_gpus)
-        # Both are about the weight synchronization that is not used.
+        # Both warn about the weight synchronization, which is not used.
         warnings.filterwarnings("ignore", message="RayCollector iteration started before weight")
         warnings.filterwarnings("ignore", message=".*non-nn.Module.*")
         with own_errors_of_ray():
@@ -98,12 +98,12 @@ def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
             )
             yield GatheredRollouts(gathering, meter)
     finally:
-        # With it go the collectors, and what this process has started; a cluster's other jobs stay.
+        # Ends the collectors and the trial's own Ray; other jobs of a cluster go on.
         ray.shutdown()
 
 
 def _start(request: Request, count: int, on_gpus: bool) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start a Ray for this trial alone, which no other machine can reach."""
+    """Join the cluster at RAY_ADDRESS, or start a Ray for this trial that no other machine can reach."""
     import ray
 
     if in_cluster(request):
@@ -113,15 +113,15 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
             ray.init(address=address, logging_level=logging.WARNING)
         except ConnectionError as error:
             raise UserError(
-                f"{RAY_ADDRESS}={address}: the cluster does not let this trial in ({error}); what it said stands above. Where it has"
-                " a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
+                f"{RAY_ADDRESS}={address}: the cluster refused this trial ({error}); its messages are above. If it needs a token,"
+                " set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH), as on its other machines"
             ) from error
-        there = ray.cluster_resources()
+        available = ray.cluster_resources()
         for name, wanted in (("GPU", count * on_gpus), ("CPU", count)):
-            if there.get(name, 0) < wanted:
+            if available.get(name, 0) < wanted:
                 raise UserError(
                     f"strategy: ray asks for {wanted} {name}s, one for each collector, and the cluster at {RAY_ADDRESS}={address}"
-                    f" has {there.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
+                    f" has {available.get(name, 0):g}. Lower gpus (cpu_ranks), or add machines to it"
                 )
         return
     ray.init(
@@ -135,15 +135,15 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
     if address not in LOOPBACK:
         raise UserError(
             f"strategy: ray: Ray {ray.__version__} listens on {address}, and 127.0.0.1 was expected. Start trials with"
-            " envknee.run.launch, which tells it so; and with the versions of containers/requirements-ray.lock"
+            " envknee.run.launch, which sets this, and install the versions of containers/requirements-ray.lock"
         )
 
 
 def check_answers(address: str) -> None:
-    """Make sure that something answers where a cluster is said to be: Ray itself would try for ever.
+    """Check that a cluster's head accepts connections; Ray itself would try for ever.
 
     Raises:
-        UserError: when nothing does, or the address is none.
+        UserError: when the address is invalid or does not answer.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -156,15 +156,15 @@ def check_answers(address: str) -> None:
 
 
 class GatheredRollouts:
-    """The rollouts of all collectors, side by side in one storage on the learner's device."""
+    """The rollouts of all collectors, joined in one storage on the learner's device."""
 
     def __init__(self, gathering: Any, meter: Meter) -> None:
-        """Take a `RayCollector` of `RemoteCollector`s; returns once all of them simulate."""
+        """Take a `RayCollector` of `RemoteCollector`s, and wait until all of them simulate."""
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
         self._about: Sequence[RankResult] = gathering.map_fn("about")
         self.collected: list[Collected] = []
-        """What each collector told of the newest rollout."""
+        """Each collector's report on the newest rollout."""
 
     def networks(self) -> tuple[Any, Any]:
         """Return (actor, critic) on the learner's device, as the first collector made them."""
@@ -172,7 +172,7 @@ class GatheredRollouts:
         return actor.to(self._meter.device), critic.to(self._meter.device)
 
     def make_storage(self, learner: Learner) -> None:
-        """Make room for the rollouts [horizon, collectors * num_envs], and let all collectors act with the learner's weights."""
+        """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
         steps = self._gathering.map_fn("empty_step")
         whole: Any = torch.cat(steps, dim=1)
         horizon = self._meter.request.horizon
@@ -182,13 +182,13 @@ class GatheredRollouts:
         self.hand_over(learner)
 
     def collect(self) -> Any:
-        """Let all collectors collect, and return their rollouts [horizon, collectors * num_envs], which the next overwrites."""
+        """Collect on all collectors; return their rollouts [horizon, collectors * num_envs], overwritten by the next call."""
         with self._meter.timeline.phase("storage"):
             together = next(self._rollouts)  # [collectors, horizon, num_envs]
             self.collected = self._gathering.map_fn("collected")
             self._stored.copy_(together.transpose(0, 1).reshape(self._stored.shape))
         if self._meter.stage == "first_step":
-            self._about = self._gathering.map_fn("about")  # with how long they took to start
+            self._about = self._gathering.map_fn("about")  # now with start-up times
         self._meter.collectors = [
             about.model_copy(update={"memory_map": rollout.memory_map})
             for about, rollout in zip(self._about, self.collected, strict=True)
@@ -197,20 +197,20 @@ class GatheredRollouts:
         return self._stored
 
     def hand_over(self, learner: Learner) -> None:
-        """Let all collectors act with the learner's weights."""
+        """Send the learner's weights to all collectors."""
         import ray
 
         weights = {name: tensor.detach().cpu() for name, tensor in learner.learned().items()}
-        put = ray.put(weights)  # once, for all of them
-        self._gathering.map_fn("act_with", [(put,)] * self._gathering.num_collectors)
+        reference = ray.put(weights)  # stored once, for all collectors
+        self._gathering.map_fn("act_with", [(reference,)] * self._gathering.num_collectors)
 
     def next_observations(self) -> dict[str, torch.Tensor]:
-        """Return by group where the next rollout's observations will be [horizon, collectors * num_envs, ...]."""
+        """Return, by group, the tensors that the next rollout's observations will be in [horizon, collectors * num_envs, ...]."""
         return {group: self._stored[group] for group in self._groups}
 
 
 def in_turns(learner: Learner, rollouts: GatheredRollouts, meter: Meter) -> None:
-    """Gather rollouts, learn from them and hand the weights over, again and again."""
+    """Repeat: gather rollouts, learn from them, send the weights to the collectors."""
     while True:
         rollout = rollouts.collect()
         with meter.timeline.phase("learning"):

@@ -1,7 +1,7 @@
 """TorchRL's PPO on a filled rollout: advantages, clipped losses, optimizer steps.
 
-Input: a rollout [horizon, num_envs] with values and log-probabilities of when it was collected. Output: parameters, and mean
-losses. Upstream: the learning half of `train_ppo` of Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py), on TorchRL 0.14.1.
+Input: a rollout [horizon, num_envs] with the values and log-probabilities from its collection. Output: parameters, and mean losses.
+Upstream: the learning half of `train_ppo` of Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py), on TorchRL 0.14.1.
 """
 
 from collections.abc import Iterator
@@ -17,26 +17,25 @@ from envknee.trainers.common import metered
 from envknee.trainers.torchrl.networks import LikeRslRlCfg
 
 TERMS = ("loss_critic", "loss_objective", "entropy", "kl_approx")
-"""What of the loss module's terms is averaged over an update."""
+"""Terms of the loss module that are averaged over an update."""
 
 
 class Learner:
     """Actor, critic and their optimizer.
 
-    Other than `train_ppo`, which passes the whole rollout through its networks again in each epoch (for values, and for the KL
-    divergence): values are those of the collection, one environment step at a time, and the KL that adapts the learning
-    rate is the mean over an epoch's mini-batches. For camera frames the whole rollout at once would be what needs most
-    memory of all.
+    Differs from `train_ppo`, which passes the whole rollout through its networks in each epoch, for values and for the KL divergence. Here
+    the values come from the collection, one environment step at a time, and the KL that adapts the learning rate is the mean over an
+    epoch's mini-batches. With camera frames, a pass of the whole rollout would set the peak of memory.
     """
 
     def __init__(self, actor: Any, critic: Any, cfg: TorchRlPpoCfg, seed: int) -> None:
-        """Make losses and optimizer for `actor` and `critic`, on their device; `seed` draws the mini-batches."""
+        """Create losses and optimizer for `actor` and `critic` on their device; `seed` decides the mini-batches."""
         self.actor, self.critic, self.cfg = actor, critic, cfg
         self._loss = ClipPPOLoss(
             actor,
             critic,
             clip_epsilon=cfg.clip_param,
-            entropy_bonus=True,  # told in every row, whatever its coefficient
+            entropy_bonus=True,  # each row has the entropy, even if its coefficient is 0
             entropy_coeff=cfg.entropy_coef,
             critic_coeff=cfg.value_loss_coef,
             clip_value=cfg.use_clipped_value_loss,
@@ -45,23 +44,23 @@ class Learner:
         self.optimizer = torch.optim.Adam(self._loss.parameters(), lr=cfg.learning_rate)
         self._schedule = None if cfg.desired_kl is None else KLAdaptiveLR(self.optimizer, target_kl=cfg.desired_kl)
         self.device = next(actor.parameters()).device
-        # Its own: a generator that is shared with the actions' noise in another thread would draw in no fixed order.
+        # A separate generator: another thread draws the actions' noise from the default one, in no fixed order.
         self._generator = torch.Generator(self.device).manual_seed(seed)
 
     @property
     def learning_rate(self) -> float:
-        """The optimizer's now."""
+        """The optimizer's current learning rate."""
         return self.optimizer.param_groups[0]["lr"]
 
     def update(self, rollout: Any) -> dict[str, float]:
         """Run all epochs over a rollout [horizon, num_envs]; return the mean losses: value, surrogate, entropy.
 
         Args:
-            rollout: with `next_value` [horizon, num_envs, 1] among its tensors (see `torchrl_rollouts.next_values`)
+            rollout: with `next_value` [horizon, num_envs, 1] among its tensors (see `rollouts.next_values`)
         """
         cfg = self.cfg
         samples = self._with_advantages(rollout).reshape(-1)
-        # Added up where they are: fetching them would wait for the GPU at every mini-batch.
+        # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(len(TERMS), device=self.device)
         for _ in range(cfg.num_learning_epochs):
             epoch = torch.zeros_like(sums)
@@ -85,15 +84,15 @@ class Learner:
         }
 
     def learned(self) -> dict[str, torch.Tensor]:
-        """Return parameters and buffers of both networks, by name."""
+        """Return the parameters and buffers of both networks, by name."""
         return metered.learned({"actor": self.actor, "critic": self.critic})
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """Give parameters, their gradients, and the optimizer's state."""
+        """Yield parameters, their gradients, and the optimizer's state."""
         return metered.model_tensors(self._loss.parameters(), self.optimizer)
 
     def _with_advantages(self, rollout: Any) -> Any:
-        """Return the rollout with advantages of mean 0 and deviation 1 (GAE's `average_gae`), and what values should be."""
+        """Return the rollout with value targets, and advantages of mean 0 and standard deviation 1 (GAE's `average_gae`)."""
         value, after = rollout["state_value"], rollout["next"]
         advantage, target = vec_generalized_advantage_estimate(
             self.cfg.gamma, self.cfg.lam, value, rollout["next_value"], after["reward"], after["done"], after["terminated"],

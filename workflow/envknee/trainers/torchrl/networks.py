@@ -1,8 +1,8 @@
-"""What TorchRL's PPO learns with: configuration, actor, critic.
+"""Configuration, actor and critic of TorchRL's PPO.
 
 Input: the configuration that a task registers. Output: networks in TorchRL's modules. Isaac Lab 3.0.0 registers
-`torchrl_cfg_entry_point` for state tasks alone, and its own networks take nothing but flat observations
-(isaaclab_rl/torchrl/ppo.py); for all others, cameras first, the configuration for RSL-RL says what the networks are.
+`torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations (isaaclab_rl/torchrl/ppo.py). For other
+tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
 """
 
 from typing import Any
@@ -19,33 +19,33 @@ from envknee.lean import fused_fits, normalized
 from envknee.study.errors import UserError
 
 CNN_FIELDS = ("output_channels", "kernel_size", "stride", "activation")
-"""What of RSL-RL's `cnn_cfg` TorchRL's `ConvNet` can do; the others must stand at RSL-RL's defaults."""
+"""Fields of RSL-RL's `cnn_cfg` that TorchRL's `ConvNet` supports. The other fields must have RSL-RL's defaults."""
 
 
 @configclass
 class LikeRslRlCfg(TorchRlPpoCfg):
-    """Isaac Lab's configuration of TorchRL's PPO, with networks as RSL-RL makes them of observation groups."""
+    """Isaac Lab's configuration of TorchRL's PPO, with RSL-RL's networks on observation groups."""
 
     actor_groups: list[str] = []
     critic_groups: list[str] = []
-    """Observation groups that each reads: images [channels, height, width] through convolutions, vectors as they are."""
+    """Observation groups of each network. Images [channels, height, width] go through convolutions, vectors directly to the MLP."""
     actor_cnn: dict | None = None
     critic_cnn: dict | None = None
-    """`CNN_FIELDS` of the convolutions; None where no group is an image."""
+    """`CNN_FIELDS` of the convolutions; None if no group is an image."""
     loss_critic_type: str = "l2"
     """TorchRL's name for the value loss; RSL-RL's is the squared error."""
     init_at_random_ep_len: bool = True
-    """Whether environments start in mid-episode, so that they do not all end at once."""
+    """Start environments in mid-episode, so that their episodes do not all end at once."""
 
 
 def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
-    """Return TorchRL's configuration with the networks and settings of one for RSL-RL.
+    """Return TorchRL's configuration with the networks and settings of an RSL-RL configuration.
 
     Raises:
-        UserError: when that has what TorchRL's PPO cannot do the same way.
+        UserError: lists the features that TorchRL's PPO lacks or treats differently.
     """
     algorithm, actor, critic = cfg.algorithm, cfg.actor, cfg.critic
-    differ = [
+    unsupported = [
         name
         for name, is_there in {
             "random network distillation (algorithm.rnd_cfg)": getattr(algorithm, "rnd_cfg", None) is not None,
@@ -62,9 +62,9 @@ def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
         }.items()
         if is_there
     ]
-    if differ:
+    if unsupported:
         raise UserError(
-            f"trainer: torchrl takes this task's networks from its configuration for RSL-RL, and cannot do {', '.join(differ)}."
+            f"trainer: torchrl takes this task's networks from its configuration for RSL-RL, and cannot do {', '.join(unsupported)}."
             " Use trainer: rsl_rl for this task"
         )
     return LikeRslRlCfg(
@@ -101,19 +101,14 @@ def _cnn(model: Any) -> dict[str, Any] | None:
 
 def _is_plain(cnn_cfg: Any) -> bool:
     others = {name: value for name, value in vars(cnn_cfg).items() if name not in CNN_FIELDS}
-    usual = {
-        "dilation": 1,
-        "padding": "none",
-        "norm": "none",
-        "max_pool": False,
-        "global_pool": "none",
-        "flatten": True,
-    }
-    return all(value == usual.get(name) for name, value in others.items())
+    defaults = {
+        "dilation": 1, "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none", "flatten": True,
+    }  # fmt: skip
+    return all(value == defaults.get(name) for name, value in others.items())
 
 
 def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[TensorDictModuleBase, TensorDictModuleBase]:
-    """Return (actor, critic) on the environment's device: of observations to `action` and to `state_value`."""
+    """Return (actor, critic) on the environment's device; they map observations to `action` and to `state_value`."""
     if not isinstance(cfg, LikeRslRlCfg):
         actor, critic = make_actor(env, cfg), make_critic(env, cfg)
     else:
@@ -147,10 +142,10 @@ def _shapes(env: IsaacLabTorchRLWrapper, groups: list[str]) -> list[torch.Size]:
 
 
 def activation_class(name: str) -> type[nn.Module]:
-    """Return the torch module that RSL-RL's or PyTorch's `name` of an activation stands for: elu, ReLU, ...
+    """Return PyTorch's module for an activation's `name` in RSL-RL or PyTorch: elu, ReLU, ...
 
     Raises:
-        UserError: when there is none.
+        UserError: when PyTorch has no such activation.
     """
     modules = {known.lower(): known for known in nn.modules.activation.__all__}
     if name.lower() not in modules:
@@ -159,19 +154,22 @@ def activation_class(name: str) -> type[nn.Module]:
 
 
 class GroupNetwork(nn.Module):
-    """Images through convolutions, with all vectors put before what comes of them, through one MLP: RSL-RL's `CNNModel`."""
+    """RSL-RL's `CNNModel`: images go through convolutions, and one MLP takes all vectors followed by the image features."""
 
     def __init__(
         self, shapes: list[torch.Size], cnn: dict[str, Any] | None, hidden: list[int], activation: str, out: int
     ) -> None:
-        """Make the layers.
+        """Create the layers.
 
         Args:
-            shapes: of each observation group, without the environments: [channels, height, width] or [numbers]
+            shapes: of each observation group, for one environment: [channels, height, width] or [numbers]
             cnn: `CNN_FIELDS` of the convolutions
             hidden: widths of the MLP's hidden layers
-            activation: of the MLP, by name
-            out: how many numbers come out
+            activation: name of the MLP's activation
+            out: number of outputs
+
+        Raises:
+            UserError: when a group is neither a vector nor an image, or an image comes without `cnn`.
         """
         super().__init__()
         self._is_image = [len(shape) == 3 for shape in shapes]
@@ -198,7 +196,7 @@ class GroupNetwork(nn.Module):
         self._mlp = MLP(width, out, num_cells=list(hidden), activation_class=activation_class(activation))
 
     def forward(self, *groups: torch.Tensor) -> torch.Tensor:
-        """Return [..., out] of observation groups [..., *shape], in the order of `shapes`."""
+        """Return outputs [..., out] for observation groups [..., *shape], in the order of `shapes`."""
         images = [group for group, is_image in zip(groups, self._is_image, strict=True) if is_image]
         vectors = [group for group, is_image in zip(groups, self._is_image, strict=True) if not is_image]
         encoded = [encode(encoder, image) for encoder, image in zip(self._encoders, images, strict=True)]
@@ -206,10 +204,10 @@ class GroupNetwork(nn.Module):
 
 
 def encode(encoder: Any, images: torch.Tensor) -> torch.Tensor:
-    """Return what convolutions make of images [..., channels, height, width].
+    """Return the features of images [..., channels, height, width].
 
-    Frames that stayed uint8 (`observations: lean`) are normalized here: in float32, or where an NVIDIA GPU allows it by kernels that read
-    the bytes (`envknee.lean.fused`), in bfloat16.
+    uint8 frames (`observations: lean`) are normalized here: by fused kernels in bfloat16 (`envknee.lean.fused`) on GPUs that support them,
+    else in float32.
     """
     if images.dtype != torch.uint8:
         return encoder(images)

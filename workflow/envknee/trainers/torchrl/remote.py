@@ -1,7 +1,7 @@
-"""What runs in one of Ray's processes: TorchRL's Collector with a simulation of its own, and a meter of its own.
+"""A collector in a process of Ray: TorchRL's Collector with its own simulation and its own meter.
 
-Input: a request, the number of the collector, weights. Output: rollouts [horizon, num_envs] and what they took, to
-`torchrl_ray` in the trial's process. Upstream: TorchRL 0.14.1 (collectors/_single.py).
+Input: a request, the collector's number, weights. Output: rollouts [horizon, num_envs] and their timing, for `collectors` in the trial's
+process. Upstream: TorchRL 0.14.1 (collectors/_single.py).
 """
 
 import copy
@@ -29,9 +29,9 @@ from envknee.trainers.torchrl.rollouts import Rollouts
 
 
 class RemoteCollector(Collector):
-    """A collector whose rollouts hold, beside TorchRL's own, the values after each step (see `Rollouts`).
+    """A collector whose rollouts also hold the value after each step (see `Rollouts`).
 
-    The networks are made where the environment is, as they follow from its observations; the learner asks for them.
+    It creates the networks, because their shapes follow from the environment's observations. The learner gets copies (`networks`).
     """
 
     def __init__(
@@ -46,27 +46,27 @@ class RemoteCollector(Collector):
         """Start the simulation.
 
         Args:
-            create_env_fn: `torchrl_rollouts.make_environment`
-            request: the trial's, as JSON
-            trial: the path of its folder
+            create_env_fn: `rollouts.make_environment`
+            request: the trial's request as JSON
+            trial: the path of the trial's folder
             worker_idx: the collector's number, 0, 1, ...
-            _fixed: what `RayCollector` says besides (frames, devices, exploration), which the request says already
+            _fixed: other arguments of `RayCollector` (frames, devices, exploration), ignored because the request decides them
         """
         die_with_parent()
-        asked = Request.model_validate_json(request)
+        parsed = Request.model_validate_json(request)
         device = "cuda:0" if os.environ.get("CUDA_VISIBLE_DEVICES") and torch.cuda.is_available() else "cpu"
         environment.use(device)
         self._number = worker_idx
         self.meter = Meter(
-            asked,
+            parsed,
             TrialFolder(Path(trial)),
             device,
             environment.gpu_of(device),
-            ranks=Ranks(worker_idx, asked.world_size),
+            ranks=Ranks(worker_idx, parsed.world_size),
             writes=False,
         )
         self.meter.begin("configuration")
-        config = load(asked.trainer).resolve(asked, device, worker_idx)
+        config = load(parsed.trainer).resolve(parsed, device, worker_idx)
         self.meter.begin("kernels")
         cfg: TorchRlPpoCfg = config.agent
         env = create_env_fn(config, self.meter)
@@ -81,11 +81,11 @@ class RemoteCollector(Collector):
         self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations())
 
     def __repr__(self) -> str:
-        """Return what Ray puts before each line that this process prints; TorchRL's has a page of networks."""
+        """Return Ray's prefix for each line that this process prints. TorchRL's own `repr` prints all networks."""
         return f"collector {self._number}"
 
     def __bool__(self) -> bool:
-        """Return True. Ray asks that before it hands on an exception, and TorchRL's `__len__` is infinite, which is no length."""
+        """Return True. Ray calls `bool` before it passes on an exception, and would fail on TorchRL's infinite `__len__`."""
         return True
 
     def _set_up(self, *arguments: Any, **keywords: Any) -> "RemoteCollector":
@@ -93,14 +93,14 @@ class RemoteCollector(Collector):
         return self
 
     def next(self) -> Any:
-        """Collect a rollout, and return it [horizon, num_envs] on the CPU.
+        """Collect a rollout and return it [horizon, num_envs] on the CPU.
 
         Raises:
-            TrialDone: when the simulation broke; it says in which collector.
+            TrialDone: when the simulation broke; names the collector.
         """
         self.meter.timeline.begin_again()
         try:
-            with metered.telling_what_broke(self.meter):
+            with metered.explaining_errors(self.meter):
                 rollout = self._rollouts.collect()
         except TrialDone as done:
             raise TrialDone(done.status, f"collector {self._number}: {done.reason}", done.failure) from done
@@ -108,11 +108,11 @@ class RemoteCollector(Collector):
         return rollout.cpu()
 
     def collected(self) -> Collected:
-        """Return what the newest rollout took, and which episodes ended in it."""
+        """Return the timing of the newest rollout, and the episodes that ended in it."""
         return self._collected
 
     def about(self) -> RankResult:
-        """Return where this collector runs, and how long it took to start."""
+        """Return this collector's host, device and start-up times."""
         return RankResult(
             rank=self._number,
             status="ok",
@@ -124,7 +124,7 @@ class RemoteCollector(Collector):
         )
 
     def networks(self) -> tuple[Any, Any]:
-        """Return (actor, critic), as they are here, on the CPU."""
+        """Return copies of (actor, critic) on the CPU."""
         return copy.deepcopy(self._actor).cpu(), copy.deepcopy(self._critic).cpu()
 
     def groups(self) -> list[str]:
@@ -132,11 +132,11 @@ class RemoteCollector(Collector):
         return list(self._rollouts.next_observations())
 
     def empty_step(self) -> Any:
-        """Return room for a step [1, num_envs] of what the rollouts hold."""
+        """Return a zeroed environment step [1, num_envs] with the tensors of a rollout."""
         return self._rollouts.empty_step()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Act with the learner's parameters and buffers, by the names that `Learner.learned` has for them."""
+        """Load the learner's parameters and buffers, by their names in `Learner.learned`."""
         for name, network in {"actor": self._actor, "critic": self._critic}.items():
             prefix = f"{name}."
             network.load_state_dict(

@@ -1,4 +1,4 @@
-"""TorchRL's Collector on one environment of all robots.
+"""Collects rollouts with TorchRL's Collector, on one environment with all robots.
 
 Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
 """
@@ -20,7 +20,7 @@ from envknee.trainers.torchrl.networks import LikeRslRlCfg
 
 
 class Rollouts:
-    """TorchRL's collector, which writes every environment step straight into a storage on the learner's device."""
+    """TorchRL's collector, which writes each environment step directly into a storage on the learner's device."""
 
     def __init__(
         self,
@@ -33,8 +33,10 @@ class Rollouts:
         kept: int = 1,
         make_collector: Callable[..., Collector] = Collector,
     ) -> None:
-        """Make the storage of `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`."""
-        # Two rollouts are kept where another thread learns from one of them.
+        """Create a storage for `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`.
+
+        `kept` is 2 if another thread learns from a rollout during the next.
+        """
         acting: Any = actor if kept == 1 else SampledActor(actor)
         policy = TensorDictSequential(acting, critic)
         self.actor, self.critic = actor, critic
@@ -46,8 +48,8 @@ class Rollouts:
             frames_per_batch=env.batch_size[0] * self._horizon,
             total_frames=-1,
             replay_buffer=self._buffer,
-            extend_buffer=False,  # step by step: else a second rollout would gather before it is stored
-            compact_obs=True,  # the next observation is the next step's own
+            extend_buffer=False,  # store each step at once: else a second copy of the rollout would be collected first
+            compact_obs=True,  # do not store an observation twice, as `next` and in the next step
             track_traj_ids=False,
             no_cuda_sync=env.device is not None and env.device.type == "cuda",
             auto_register_policy_transforms=True,
@@ -62,7 +64,7 @@ class Rollouts:
         meter.timeline.wrap(self._buffer, "add", "storage")
 
     def collect(self) -> Any:
-        """Collect a rollout and return it [horizon, num_envs], where it is stored: overwritten `kept` rollouts later."""
+        """Collect a rollout and return a view of it [horizon, num_envs]. It is overwritten `kept` rollouts later."""
         place = self._place()
         self._collector.rollout()
         self._collected += 1
@@ -75,15 +77,15 @@ class Rollouts:
         return rollout
 
     def next_observations(self) -> dict[str, torch.Tensor]:
-        """Return by group where the next rollout's observations will be [horizon, num_envs, ...]."""
+        """Return, by group, views of the storage that the next rollout's observations will be in [horizon, num_envs, ...]."""
         return {group: self._stored[group][self._place()] for group in self._groups}
 
     def empty_step(self) -> Any:
-        """Return room for one step [1, num_envs] of what is stored, on the CPU."""
+        """Return a zeroed environment step [1, num_envs] with the stored tensors, on the CPU."""
         return make_room(self._stored[:1]).cpu()
 
     def stored_bytes(self) -> int:
-        """Return the size of all that is stored: observations, actions, rewards, values, ..."""
+        """Return the size of the storage: observations, actions, rewards, values, ..."""
         return self._stored.bytes()
 
     def _place(self) -> slice:
@@ -91,26 +93,26 @@ class Rollouts:
         return slice(begin, begin + self._horizon)
 
     def _make_storage(self, policy: TensorDictSequential) -> Any:
-        """Return all of the storage [kept * horizon, num_envs]. It is made by what is added first, so that is done here."""
+        """Return the whole storage [kept * horizon, num_envs]. Adding example steps allocates it."""
         device: Any = self._env.device
         with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-            # As the environment really gives them, which the collector has reset: Isaac Lab's space says float32 of lean frames, too.
-            given: Any = self._env.unwrapped.obs_buf
-            groups = {group: torch.zeros_like(given[group]) for group in self._groups}
+            # Types come from the real observations, since the collector has reset: Isaac Lab's space calls even lean frames float32.
+            observations: Any = self._env.unwrapped.obs_buf
+            groups = {group: torch.zeros_like(observations[group]) for group in self._groups}
             example: Any = policy(self._env.fake_tensordict().update(groups))
         step = make_room(example.exclude(*(("next", group) for group in self._groups)))
         for _ in range(self._kept * self._horizon):
             self._buffer.add(step)
         stored = self._buffer.storage[:]
-        self._buffer.empty()  # from the first place on; the tensors stay
+        self._buffer.empty()  # only resets the position; the tensors stay
         return stored
 
 
 class SampledActor(TensorDictModuleBase):
-    """An actor that samples its actions whatever other threads do.
+    """An actor that always samples its actions, whatever other threads do.
 
-    TensorDict 0.14 keeps one way of sampling for the whole process (`set_interaction_type`), and losses set it to
-    deterministic while they compute: meanwhile an actor in another thread would act without noise.
+    TensorDict 0.14 has one sampling mode for the whole process (`set_interaction_type`). Losses set it to deterministic while they compute,
+    so an actor in another thread would then act without noise.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -128,26 +130,26 @@ class SampledActor(TensorDictModuleBase):
 
 
 def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:
-    """Return the value of the state that each step led to [horizon, num_envs, 1].
+    """Return the value of the state after each step [horizon, num_envs, 1].
 
-    Where an episode ended that state is gone: Isaac Lab resets inside the step, and its `compute_final_obs` pushes a second
-    copy of the frame into every environment's stack (seen in 3.0.0). There the state before stands for it, as in RSL-RL's
-    `PPO.process_env_step`; of episodes that truly ended nothing is counted at all (`terminated`).
+    Where an episode ended, that state is gone: Isaac Lab resets inside the step, and its `compute_final_obs` pushes a second copy of the
+    frame into every environment's stack (seen in 3.0.0). The value of the state before replaces it, as in RSL-RL's
+    `PPO.process_env_step`. GAE ignores it where an episode `terminated`.
 
     Args:
         values: of the states before each step, [horizon, num_envs, 1]
-        last: of the states after the last one, [num_envs, 1]
-        dones: where an episode ended, [horizon, num_envs, 1]
+        last: of the states after the last step, [num_envs, 1]
+        dones: whether an episode ended at each step, [horizon, num_envs, 1]
     """
     return torch.where(dones, values, torch.cat([values[1:], last[None]]))
 
 
 def make_environment(config: TrialConfig, meter: Meter) -> IsaacLabTorchRLWrapper:
-    """Start the simulation of a trial, as `metered.start` does, in Isaac Lab's environment for TorchRL."""
+    """Start the simulation of a trial (`metered.start`) in Isaac Lab's TorchRL wrapper."""
     return IsaacLabTorchRLWrapper(metered.start(config, meter), clip_actions=config.agent.clip_actions)
 
 
 def make_room(example: Any) -> TensorDict:
-    """Return one environment step's tensors as they are stored, all zero, with room for `next_value`."""
+    """Return zeros like the tensors of an environment step, and `next_value`."""
     room = TensorDict({"next_value": torch.zeros_like(example["state_value"])}, example.batch_size)
     return room.update(example.detach().apply(torch.zeros_like))

@@ -1,11 +1,11 @@
-"""TorchRL's PPO: its Collector on Isaac Lab's own TorchRL environment, its LazyTensorStorage, its clipped loss.
+"""Trains with TorchRL's PPO: its Collector, LazyTensorStorage and clipped loss, on Isaac Lab's TorchRL wrapper.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1 and `train_ppo` of Isaac Lab 3.0.0
-(isaaclab_rl/torchrl/ppo.py), whose steps `train` follows.
+Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1. `train` follows the steps of `train_ppo` of
+Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py).
 
-The environment is Isaac Lab's `IsaacLabTorchRLWrapper` and not TorchRL's `IsaacLabWrapper`: the latter knows direct
-environments only where no other Gymnasium wrapper (such as `MeteredEnv`) lies around them, and does not copy the buffers for
-rewards and ends of episodes that Isaac Lab writes anew at every step.
+The wrapper is Isaac Lab's `IsaacLabTorchRLWrapper`. TorchRL's `IsaacLabWrapper` does not recognize a direct environment inside another
+Gymnasium wrapper (such as `MeteredEnv`), and does not copy the buffers of rewards and episode ends that Isaac Lab overwrites at every
+step.
 """
 
 import copy
@@ -33,10 +33,10 @@ from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
 from envknee.trainers.torchrl.rollouts import Rollouts, make_environment
 
 AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
-"""Under which name tasks register their configuration for TorchRL; Isaac Lab 3.0.0's camera tasks do not."""
+"""The key under which tasks register their configuration for TorchRL. Isaac Lab 3.0.0's camera tasks have none."""
 
 RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "num_learning_epochs"}
-"""What a rule may set."""
+"""Agent fields that a scaling rule may set."""
 
 UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
@@ -48,8 +48,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial.
 
     Raises:
-        UserError: when the task, the asset or an override is wrong, the batch does not divide the rollout, or the request
-            wants what this trainer cannot do.
+        UserError: when the task, the asset or an override is wrong, the batch does not divide the rollout, or this trainer lacks a
+            requested option.
     """
     refuse_what_it_cannot(request)
     is_registered = has_own_configuration(request.task_id)
@@ -71,7 +71,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 
 def refuse_what_it_cannot(request: Request) -> None:
-    """Make sure that nothing is asked for that this trainer would leave out.
+    """Refuse options that this trainer would ignore.
 
     Raises:
         UserError: names the option, and what to do.
@@ -88,13 +88,13 @@ def refuse_what_it_cannot(request: Request) -> None:
         )
     if request.memory.memory_cap_gb is not None:
         raise UserError(
-            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: which of two GPUs it would make"
-            " smaller is not said. Use strategy: in_turns"
+            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: it does not say which of the two"
+            " GPUs to cap. Use strategy: in_turns"
         )
 
 
 def has_own_configuration(task_id: str) -> bool:
-    """Tell whether a task registers a configuration for TorchRL itself."""
+    """Whether a task registers a configuration for TorchRL."""
     import isaaclab_tasks  # noqa: F401  registers the tasks
 
     task = gymnasium.registry.get(task_id)
@@ -105,12 +105,12 @@ def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training.
 
     Raises:
-        UserError: for tasks that Isaac Lab's command cannot train with TorchRL, and as `resolve` does.
+        UserError: as `resolve` does, and for tasks that Isaac Lab's command cannot train with TorchRL.
     """
     if not has_own_configuration(request.task_id):
         raise UserError(
             f"task.id: {request.task_id} registers no {AGENT_ENTRY_POINT}, so `isaaclab train --rl_library torchrl` cannot"
-            " train it: there is no peer to compare with. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
+            " train it for comparison. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
         )
     fields = {
         "agent.num_steps_per_env": request.horizon,
@@ -140,7 +140,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
             copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg, cfg.seed
         )
         rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
-        async2.tell_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
+        async2.report_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
         _run(async2.pipeline, learner, rollouts, cfg, meter)
     else:
         learner = Learner(actor, critic, cfg, cfg.seed)
@@ -150,7 +150,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 
 def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
-    """Start the clocks and run `loop` until the meter ends the trial; `rollouts` tells where observations will be."""
+    """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
     groups = learner.actor.module[0].in_keys
     if len(groups) == 1 and learner.actor.module[-1].distribution_class is IndependentNormal:
@@ -159,7 +159,7 @@ def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchR
         )
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
-    with metered.telling_what_broke(meter):
+    with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
 
 
@@ -167,12 +167,12 @@ class Means(torch.nn.Module):
     """The mean actions of an actor that reads one observation group."""
 
     def __init__(self, actor: Any) -> None:
-        """Take the networks of `actor`, from which its distribution is made."""
+        """Take the networks of `actor`, without its distribution."""
         super().__init__()
         self.networks = actor.module[0].module
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return [n, num_actions] of observations [n, ...]."""
+        """Return mean actions [n, num_actions] for observations [n, ...]."""
         means, _ = self.networks(observations)
         return means
 
@@ -180,13 +180,13 @@ class Means(torch.nn.Module):
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
     """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example.
 
-    It takes normalized images, also where the actor itself reads uint8 (`observations: lean`).
+    The export takes normalized images, even if the actor itself reads uint8 (`observations: lean`).
     """
     save_policy(Means(actor), normalized(observations) if observations.dtype == torch.uint8 else observations, path)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
-    """Collect a rollout and learn from it, again and again."""
+    """Repeat: collect a rollout and learn from it."""
     while True:
         rollout = rollouts.collect()
         with meter.timeline.phase("learning"):
