@@ -85,8 +85,8 @@ class Drill:
         """Take an empty folder; `dice` decides what is killed when."""
         self.folder, self.dice = folder, dice
         self.file = folder / "drill.yaml"
-        self.more_repeats = -1
-        self.ask_for_more()
+        self.more_repeats = 0
+        self.write_study()
         self.results = StudyFolder(folder / "results/drill")
         self.doubled: set[str] = set()
         """Trials whose outcome was measured once more."""
@@ -99,9 +99,8 @@ class Drill:
         paths = os.pathsep.join([str(folder), str(ROOT / "workflow")])
         self.variables = os.environ | {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(self.clock)}
 
-    def ask_for_more(self) -> None:
-        """Ask for what `STUDY` says; later, for another repeat of every point."""
-        self.more_repeats += 1
+    def write_study(self) -> None:
+        """Write the study file, with the further repeats that are asked for by now."""
         study = STUDY | {kind: STUDY[kind] | {"more_repeats": self.more_repeats} for kind in ("throughput", "learning")}
         self.file.write_text(yaml.safe_dump(study), encoding="utf-8")
 
@@ -177,7 +176,8 @@ class Drill:
             self.look()
             if sweep.poll() is not None:
                 if self.finished():
-                    self.ask_for_more()
+                    self.more_repeats += 1
+                    self.write_study()
                 is_full = self.dice.random() < 0.2
                 say(f"{'a sweep on a full disk' if is_full else 'the sweep'} starts again")
                 sweep = self.start(SMALL_DISK_BYTES if is_full else None)

@@ -261,3 +261,23 @@ def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("sys.argv", ["summary", str(tmp_path)])
     with pytest.raises(UserError, match=r"envknee verdict"):
         terminal.main()
+
+
+def test_many_arms_of_several_gpus_leave_the_answer_in_twelve_lines():
+    arms = {"one": {"gpus": 1}, **{f"on-{gpus}": {"gpus": gpus} for gpus in range(2, 14)}}
+    trials = [
+        trial
+        for place, (arm, section) in enumerate(arms.items())
+        for trial in fps_trials(
+            {32: [100.0, 101.0]}, arm=arm, gpus=section["gpus"], device=GPU, first=10 * place, batch_size=None
+        )
+    ]
+    sizes = {"num_envs": 32, "horizon": 8, "batch_size": "library", "repeats": 2}
+    stream = io.StringIO()
+    console = Console(file=stream, width=100, markup=False, highlight=False)
+    verdict = decide(records_of(trials), a_study(arms=arms, throughput=sizes))
+    terminal.print_answer(verdict, StudyFolder(Path("results/demo")), console)
+    lines = stream.getvalue().splitlines()
+    assert len(verdict.scaling) == 12 and len(lines) <= 12
+    assert any(line.startswith("scaling  on-2: ") for line in lines)
+    assert any(line.startswith("one ") for line in lines) and "and 12 more arms" in lines

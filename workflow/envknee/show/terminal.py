@@ -25,7 +25,7 @@ from envknee.study.errors import printable, run_command
 from envknee.study.paths import StudyFolder
 from envknee.verdict.learning import best_of
 from envknee.verdict.read import load_study
-from envknee.verdict.schema.scaling import Scaling
+from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Series
 from envknee.verdict.words.numbers import percent
@@ -44,9 +44,11 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
     advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
-    scaling = [_scaling_in_short(scaling, verdict) for scaling in verdict.scaling if scaling.points]
     # Other lines: title, column heads, a rule, report, more.
-    most = MOST_LINES - 5 - 2 * len(advice) - len(scaling)
+    room = MOST_LINES - 5 - 2 * len(advice)
+    gains = [_scaling_in_short(own.arm, own.fastest, verdict) for own in verdict.scaling if own.fastest is not None]
+    gains = gains[: room - 2]  # an arm and the number of the others come first
+    most = room - len(gains)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
     if len(verdict.arms) == 1:  # a single arm needs no name
@@ -54,7 +56,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
-    lines += scaling
+    lines += gains
     for word, said in advice:
         lines += _wrapped(f"{word:<8} {said}", width, 2)
     lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines), width)
@@ -64,14 +66,13 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
         console.print(line, soft_wrap=True)
 
 
-def _scaling_in_short(scaling: Scaling, verdict: Verdict) -> str:
-    """Return what several ranks gain at the fastest point, on one line."""
-    fastest = max(scaling.points, key=lambda point: point.fps_all_ranks)
-    word = next(arm.rank_word for arm in verdict.arms if arm.arm == scaling.arm)
+def _scaling_in_short(name: str, fastest: ScalingPoint, verdict: Verdict) -> str:
+    """Return what the ranks of an arm gain at its fastest point, on one line."""
+    word = next(arm.rank_word for arm in verdict.arms if arm.arm == name)
     sure = "one repeat"
     if fastest.efficiency_lower is not None and fastest.efficiency_upper is not None:
         sure = f"efficiency {percent(fastest.efficiency_lower, 0)} to {percent(fastest.efficiency_upper, 0)}"
-    return f"scaling  {scaling.arm}: {fastest.speedup:.2f} times one {word}'s FPS at {fastest.num_envs:,} environments each, {sure}"
+    return f"scaling  {name}: {fastest.speedup:.2f} times one {word}'s FPS at {fastest.num_envs:,} environments each, {sure}"
 
 
 def _unwrapped(table: words.Table, width: int) -> list[str]:

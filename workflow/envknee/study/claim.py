@@ -34,9 +34,9 @@ def check(study: Study, folder: StudyFolder) -> None:
             f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
             " Make it writable, or run the study in another folder. What is measured there is untouched."
         )
-    if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
+    before = _asked_before(folder)
+    if before is None:
         return
-    before = read_study(folder.study)
     for kind in ("throughput", "learning"):
         asked, asks = before.sweep(kind), study.sweep(kind)
         if asked and asks and asks.more_repeats < asked.more_repeats:
@@ -56,12 +56,20 @@ def check(study: Study, folder: StudyFolder) -> None:
 
 def continued(study: Study, folder: StudyFolder) -> Study:
     """Return the study with the further repeats that its folder asked for before those that are asked for now."""
-    if not folder.study.exists() or not any(folder.trials.glob("*/request.json")):
+    before = _asked_before(folder)
+    if before is None:
         return study
     plain = study.model_copy(update={"raised": []})
-    behind = study.model_copy(update={"raised": space.later_repeats(read_study(folder.study))})
+    behind = study.model_copy(update={"raised": space.later_repeats(before)})
     order = space.later_repeats(behind)
     return plain if order == space.later_repeats(plain) else study.model_copy(update={"raised": order})
+
+
+def _asked_before(folder: StudyFolder) -> Study | None:
+    """Return the study that a folder holds, or None while no trial of it was asked for."""
+    if folder.study.exists() and any(folder.trials.glob("*/request.json")):
+        return read_study(folder.study)
+    return None
 
 
 def take(study: Study, folder: StudyFolder) -> IO[str]:

@@ -29,7 +29,7 @@ from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Arm, Decide
 from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
-from envknee.verdict.rule.contrasts import independent, within_blocks
+from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.scaling_partner import partner_of, what_to_add
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks, Series, by_series, slowest_and_fastest
@@ -68,7 +68,7 @@ def efficiency(
     """
     if blocks is None:
         blocks = [[None] * len(one_rank), [None] * len(all_ranks)]
-    contrast = within_blocks(0, _by_block(one_rank, blocks[0]), _by_block(all_ranks, blocks[1]))
+    contrast = within_blocks(0, by_block(one_rank, blocks[0]), by_block(all_ranks, blocks[1]))
     if contrast.blocks == 0:
         return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
@@ -76,13 +76,6 @@ def efficiency(
         return Efficiency(math.exp(log_share), None, None)
     width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
     return Efficiency(math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width))
-
-
-def _by_block(fps: Sequence[float], blocks: Sequence[Hashable]) -> dict[Hashable, list[float]]:
-    by_block: dict[Hashable, list[float]] = {}
-    for value, block in zip(fps, blocks, strict=True):
-        by_block.setdefault(block, []).append(math.log(value))
-    return by_block
 
 
 class _Side(NamedTuple):

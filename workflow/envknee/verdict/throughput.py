@@ -19,7 +19,7 @@ from envknee.study.model import Decide
 from envknee.verdict import disturbed
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.rule import doublings, union
-from envknee.verdict.rule.contrasts import Contrast, independent, within_blocks
+from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Measure, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.throughput_law import fit_law
@@ -66,11 +66,7 @@ def decision_of(
 def _contrasts(
     fps: Mapping[int, Sequence[float]], step: float, blocks: Mapping[int, Sequence[Hashable]] | None
 ) -> list[Contrast]:
-    logs: dict[int, dict[Hashable, list[float]]] = {}
-    for num_envs, values in sorted(fps.items()):
-        of_size = logs.setdefault(num_envs, {})
-        for value, block in zip(values, (blocks or {}).get(num_envs, [None] * len(values)), strict=True):
-            of_size.setdefault(block, []).append(math.log(value))
+    logs = {num_envs: by_block(values, (blocks or {}).get(num_envs)) for num_envs, values in sorted(fps.items())}
     return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
 
 

@@ -86,9 +86,9 @@ def _scaling_title(verdict: Verdict) -> str:
     """Return a title with the speed-up at the fastest point of each arm."""
 
     def of(scaling: Scaling) -> str:
-        if not scaling.points:
+        fastest = scaling.fastest
+        if fastest is None:
             return scaling.statement
-        fastest = max(scaling.points, key=lambda point: point.fps_all_ranks)
         ranks = Ranks(scaling.world_size, arms[scaling.arm].rank_word)
         return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
 

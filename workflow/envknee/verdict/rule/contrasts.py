@@ -103,6 +103,14 @@ def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 
     return _together(paired, len(both) / 2, alone, weight, len(blocks))
 
 
+def by_block(values: Sequence[float], blocks: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
+    """Return block -> ln(value) of its repeats, each value above 0; without blocks, all are of one machine."""
+    logs: dict[Hashable, list[float]] = {}
+    for value, block in zip(values, [None] * len(values) if blocks is None else blocks, strict=True):
+        logs.setdefault(block, []).append(math.log(value))
+    return logs
+
+
 def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
     """Return one value (above 0) per process: the geometric mean of its measurements at this num_envs."""
     by_block: dict[Hashable, list[float]] = {}

@@ -49,3 +49,8 @@ class Scaling(Frozen):
     notes: list[str]
     statement: str
     """The fastest point in one sentence, and the range over all."""
+
+    @property
+    def fastest(self) -> ScalingPoint | None:
+        """The point at which all ranks together have the most FPS; None without points."""
+        return max(self.points, key=lambda point: point.fps_all_ranks, default=None)
