@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,14 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def wait_until_none(left: Callable[[], Collection[object]], timeout_s: float) -> None:
+    """Wait until nothing is left; fail with what is."""
+    deadline = time.monotonic() + timeout_s
+    while remaining := left():
+        assert time.monotonic() < deadline, f"left after {timeout_s:.0f} s: {remaining}"
         time.sleep(0.1)
 
 

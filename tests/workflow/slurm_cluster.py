@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
-from conftest import wait_for
+from conftest import wait_for, wait_until_none
 from envknee.slurm.fields import fields_of
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
@@ -222,18 +222,18 @@ class Cluster:
         """End all that is left, jobs first."""
         self.ask("scancel", f"--user={psutil.Process().username()}")
         with suppress(AssertionError):
-            wait_for(lambda: not self.processes(), timeout_s=10)
+            wait_until_none(self.processes, timeout_s=10)
         self._kill(*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged")
 
-    def processes(self) -> list[psutil.Process]:
-        """Return the steps of jobs that still run."""
+    def processes(self) -> list[str]:
+        """Return what still runs of jobs: the job, the process, its state and its command line."""
         lines = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                if process.environ().get("SLURM_CONF") == self.environment["SLURM_CONF"] and process.environ().get(
-                    "SLURM_JOB_ID"
-                ):
-                    lines.append(process)
+                variables = process.environ()
+                if variables.get("SLURM_CONF") == self.environment["SLURM_CONF"] and "SLURM_JOB_ID" in variables:
+                    title = " ".join(process.cmdline())
+                    lines.append(f"job {variables['SLURM_JOB_ID']}: {process.pid} ({process.status()}) {title}")
         return lines
 
     def _kill(self, *names: str) -> None:

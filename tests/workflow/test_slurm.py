@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 import slurm_cluster
-from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for
+from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for, wait_until_none
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -150,8 +150,8 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
             assert record.queue_wait_s is not None and record.queue_wait_s >= 0
         assert record.gpu_hours == 0.0 and record.energy_j is None  # the nodes' GPUs are links to /dev/null
     assert not trial_processes(workspace.folder)
-    wait_for(lambda: not cluster.jobs(), timeout_s=20)
-    wait_for(lambda: not cluster.processes(), timeout_s=20)
+    wait_until_none(cluster.jobs, timeout_s=20)
+    wait_until_none(cluster.processes, timeout_s=20)
     return records
 
 

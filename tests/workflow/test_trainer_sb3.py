@@ -35,7 +35,7 @@ def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
     from envknee.trainers.sb3.configuration import check_settings
 
     check_settings({"learning_rate": 3e-4, "normalize_input": False})
-    with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' falls .* Set a number"):
+    with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' is a schedule .* Set a number"):
         check_settings({"learning_rate": "lin_3e-4"})
     with pytest.raises(UserError, match=r"agent\.normalize_input: true .*{agent\.normalize_input: false"):
         check_settings({"normalize_input": True})
