@@ -1,5 +1,6 @@
 """Real sweeps in a temporary folder: the project's own Snakefile, real Isaac Lab, results below `tmp`."""
 
+import gc
 import os
 import shutil
 import signal
@@ -37,6 +38,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(side_by_side)
+    gc.disable()  # what collecting imports stays; forked trials would look through it for garbage, too
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 class Workspace:

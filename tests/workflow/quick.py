@@ -4,6 +4,7 @@ Launcher, simulator, files, log, time limit and exit status are as ever. Only Py
 looks at processes or their variables start trials as users do.
 """
 
+import gc
 import importlib
 import os
 import subprocess
@@ -30,6 +31,7 @@ def launch(trial: TrialFolder) -> Record:
     if torch.cuda.is_available():  # CUDA does not survive a fork
         return launcher.launch(trial)
     _import_for(read_model(trial.request, Request, ""))
+    gc.freeze()
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
     with mock.patch.object(launcher, "subprocess", starts):
         return launcher.launch(trial)

@@ -95,7 +95,9 @@ class SharedProcess:
         self._previous = request
         if outcome.status not in ("ok", "target_reached", "timeout"):
             return f"its last trial ended with {outcome.status}"
+        gc.unfreeze()  # the process froze what it had imported, and with it what had begun of the trial
         gc.collect()
+        gc.freeze()
         if self._device.type != "cuda":
             with suppress(OSError, AttributeError):  # not every C library has malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)

@@ -4,7 +4,8 @@ In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May 
 `measure`, `trainers`, `slurm`.
 
 launch       the launcher: time limit, exit status, record
-process      the trial's own process
+process      the trial's own process: starts ranks, or trains
+training     a trainer with a meter, in that process
 foreign      the process of a trial with `trainer: command`
 block        several trials in one process
 prepare      checks before the first trial

@@ -1,9 +1,6 @@
-"""The process of a trial, or of a block: it runs a trainer with a meter on a device.
+"""The process of a trial, or of a block: it starts its ranks, or measures.
 
-Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and then the files of
-`envknee.measure.keepsakes`. Each of several ranks has its own process and outcome (rank-N.json). A bad result (memory, NaN, divergence,
-a spent budget) is an outcome with that status and exit 0 (a rank among several: `ranks.BROKEN`, which ends the others). Any other error
-ends with a traceback and no outcome. Started by `envknee.run.launch`, which adds the time limit:
+Started by `envknee.run.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 
@@ -12,214 +9,15 @@ badly or leaves memory behind; then the launcher starts a fresh process.
 """
 
 import argparse
-import ctypes
-import os
-import sys
-import time
+import gc
 from pathlib import Path
-from typing import Any, NoReturn
 
-import torch
-
-from envknee import trainers
-from envknee.machine import environment
-from envknee.machine.processes import age_s, die_with_parent, gpus_here
-from envknee.measure import keepsakes, ranks, validity
-from envknee.measure.meter import Meter, TrialDone
-from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
-from envknee.measure.ranks import Ranks
-from envknee.measure.shared import SharedProcess
-from envknee.record.schema import Environment, Failure, Outcome, Request
-from envknee.record.status import CRASHED, TRAINED
-from envknee.run import attempts, turns
-from envknee.run.container import apptainer, docker
-from envknee.run.ends import outcome_of
-from envknee.run.kernel_cache import OneCompiles, key_of
-from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
-from envknee.study.paths import TrialFolder
-from envknee.tasks.kernels import compile_side_by_side
-from envknee.trainers.common import determinism
-
-LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
-"""Kernels of `observations: lean`, compiled besides Isaac Lab's."""
-
-TOO_SMALL = "Kernel size can't be greater than actual input size"
-"""PyTorch's error for images that are too small for a network, whichever library makes it. It comes before the first step, so
-`envknee.run.prepare` meets it."""
-
-
-def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[Outcome, Meter]:
-    """Run the trial of the request in `trial`, as rank `this`; return how it ended, and its meter.
-
-    In a `block`, the process may have measured other trials before.
-
-    Raises:
-        UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
-    """
-    is_first = block is None or block.process is None
-    lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
-    started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
-    device = environment.choose_device(gpus_here(request), this.local_rank)
-    shared = None if block is None else block.on(device)
-    if shared is not None:
-        shared.begin()
-    if request.deterministic:
-        determinism.require(device)
-    machine = environment.observe(device, request.memory.memory_cap_gb)
-    if this.rank == 0:
-        write_atomically(trial.environment, canonical_json(machine))
-    kernels = OneCompiles(key_of(kernels_needed(request, machine)))
-    meter = Meter(
-        request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this,
-        began_s=started, before_gb=shared.before_gb if shared else None,
-    )  # fmt: skip
-    environment.use(device)
-    try:
-        meter.begin("configuration")
-        trainer = trainers.load(request.trainer)
-        config = trainer.resolve(request, device, this.rank)
-        meter.begin("kernels")
-        if this.rank == 0:  # one wait is enough: ranks meet in their first step
-            kernels.wait()
-            if kernels.is_compiling:
-                compile_side_by_side(config.env, device)
-        trainer.train(config, meter)
-        raise RuntimeError("the trainer returned before the meter ended the trial")
-    except TrialDone as done:
-        end = TrialDone(
-            done.status, done.reason, done.failure
-        )  # `done` has a traceback that keeps the simulation alive
-    except Exception as error:
-        if TOO_SMALL in str(error):
-            raise UserError(
-                f"trainer: {request.trainer}: images are too small for the convolutions of its network ({error}). Make them larger"
-                " (task.overrides, such as env.scene.tiled_camera.width and height), or use a trainer with a smaller network"
-            ) from error
-        if not is_out_of_memory(error):
-            raise
-        failure = Failure(
-            iteration=len(meter.rows),
-            tensor=meter.stage,
-            env_indices=[],
-            dump=None,
-            requested_gb=requested_gb(str(error)),
-        )
-        cap_gb = request.memory.memory_cap_gb
-        capped = "" if cap_gb is None or "memory_cap_gb" in str(error) else f", memory_cap_gb is {cap_gb:g}"
-        end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
-    finally:
-        meter.close()
-    if end.status in TRAINED and (wrong := _wrong(trial, meter)):
-        end = TrialDone("invalid", "; ".join(wrong), validity.FAILURE)
-    collectors = [] if end.status in CRASHED else meter.collectors
-    outcome = outcome_of(
-        trial,
-        started,
-        started_unix_s,
-        status=end.status,
-        reason=end.reason,
-        failure=end.failure,
-        environment=machine,
-        setup_s=sum(meter.startup_s.model_dump().values()) if meter.startup_s else None,
-        num_mini_batches=meter.num_mini_batches,
-        rollout_gb=meter.rollout_gb,
-        startup_s=meter.startup_s,
-        memory_map=meter.memory.map(),
-        micro_batches=meter.micro_batches,
-        learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
-        learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
-        warnings=meter.warnings,
-        ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
-        parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
-        shared=shared.state() if shared else None,
-    )
-    return outcome, meter
-
-
-def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
-    """Return why the simulation of a trial that trained to its end was wrong."""
-    ctypes.CDLL(None).fflush(None)  # kernels print into the C library's buffer
-    printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
-    lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
-    wrong = validity.sentences(validity.matches(printed, validity.patterns({})))
-    reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations), _apart(meter))
-    return wrong + [why for why in reasons if why]
-
-
-def _apart(meter: Meter) -> str | None:
-    """Return why ranks did not train together. All of them call it: they end at the same iteration."""
-    parameters = {name: value for name, value in meter.learned().items() if isinstance(value, torch.nn.Parameter)}
-    if meter.ranks.world_size == 1 or not parameters:
-        return None
-    return validity.apart(meter.ranks.gather(determinism.digest(parameters), meter.device))
-
-
-class Block:
-    """The process that trials of a block share."""
-
-    def __init__(self, world_size: int) -> None:
-        """Begin before the first trial, as one of `world_size` ranks."""
-        self.process: SharedProcess | None = None
-        self._world_size = world_size
-
-    def on(self, device: str) -> SharedProcess:
-        """Return the watch over this process, which starts with its first trial."""
-        if self.process is None:
-            self.process = SharedProcess(device, environment.gpu_of(device), self._world_size)
-        return self.process
-
-
-def measure_block(meeting: Path, this: Ranks) -> None:
-    """Measure the trials that the launcher names in `meeting`, until one must be this process's last; ranks all stop at the same one."""
-    block = Block(this.world_size)
-    for turn in turns.named(meeting):
-        trial = TrialFolder(turn.trial)
-        turns.write_to(trial.log)
-        os.environ[attempts.TOLD] = str(turn.attempt)
-        outcome, meter = run(trial, this, block)
-        request = meter.request
-        _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
-        if this.world_size > 1 and outcome.status in CRASHED:
-            _leave(ranks.BROKEN)
-        device = meter.device
-        meter.release()
-        del meter
-        assert block.process is not None, "a trial ran"
-        why = next(filter(None, this.gather(block.process.end(request, outcome) or "", device)), None)
-        if this.rank == 0:
-            turns.end(meeting, turn, why)
-        if why is not None:
-            return
-
-
-def _keep(trial: TrialFolder, path: Path, outcome: Outcome, meter: Meter) -> None:
-    """Write the outcome, and then the files of `keepsakes`."""
-    attempts.check_newest(trial)
-    write_atomically(path, canonical_json(outcome))
-    if meter.ranks.rank == 0:
-        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
-
-
-def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
-    """Return everything that a trial's Warp kernels depend on: device, versions, task and its settings, but no size."""
-    compilers = ("warp-lang", "newton", "mujoco-warp", "isaaclab")
-    return {
-        "device": machine.device.compute_capability or machine.cpu_model,
-        "packages": {name: machine.packages.get(name) for name in compilers},
-        "enable_backward": False,
-        "task": [request.task_id, request.asset, request.overrides],
-        **({} if request.asset_root is None else {"asset_root": request.asset_root}),
-        **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
-        **({"frontend": request.frontend} if request.frontend != "torch" else {}),
-        **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
-    }
+from envknee.machine.processes import die_with_parent
+from envknee.study.errors import run_command
 
 
 def main() -> None:
-    """Run one trial in this process."""
+    """Run one trial, or a block, in this process or in one for each rank."""
     parser = argparse.ArgumentParser(
         description="Run one trial in this process; envknee.run.launch adds limits and the record."
     )
@@ -233,38 +31,30 @@ def main() -> None:
     arguments = parser.parse_args()
     # When the launcher is killed, no simulation may stay on the GPU.
     die_with_parent()
-    if arguments.trial is None:
-        if arguments.meeting is None:
-            parser.error("a trial's folder is missing, or --meeting of a block")
-        if arguments.ranks > 1:
-            own = ["-m", "envknee.run.process", "--meeting", str(arguments.meeting)]
-            ranks.torchrun(own, arguments.ranks, arguments.meeting)
-            return
-        measure_block(arguments.meeting, Ranks.here())
-        _leave(0)
-    trial = TrialFolder(arguments.trial)
+    if arguments.trial is None and arguments.meeting is None:
+        parser.error("a trial's folder is missing, or --meeting of a block")
     if arguments.ranks * arguments.nodes > 1:
         if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
             parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")
+        from envknee.measure import ranks
+
+        what = ["--meeting", str(arguments.meeting)] if arguments.trial is None else [str(arguments.trial)]
         ranks.torchrun(
-            ["-m", "envknee.run.process", str(trial.root)],
+            ["-m", "envknee.run.process", *what],
             arguments.ranks,
             arguments.meeting,
             arguments.nodes,
             arguments.shared_meeting,
         )
         return
-    this = Ranks.here()
-    outcome, meter = run(trial, this)
-    _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
-    _leave(ranks.BROKEN if this.world_size > 1 and outcome.status in CRASHED else 0)
+    # Imports make a million objects that stay. Looking through them for garbage took a quarter of a start's CPU time.
+    gc.disable()
+    from envknee.run import training
+    from envknee.study.paths import TrialFolder
 
-
-def _leave(status: int) -> NoReturn:
-    """End this process without Isaac Lab's and Warp's own shutdown, which may hang or crash after the result is safe."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    if arguments.trial is None:
+        training.measure_block(arguments.meeting)
+    training.measure_one(TrialFolder(arguments.trial))
 
 
 if __name__ == "__main__":

@@ -44,14 +44,19 @@ MOST_THREADS = 16
 """Each thread takes some hundred MB of memory."""
 
 
-def compile_side_by_side(env_cfg: Any, device: str) -> None:
-    """Compile the kernels of an environment on Newton, on all cores; do nothing for other physics engines."""
+def imported(env_cfg: Any) -> list[Any]:
+    """Import the modules with an environment's kernels on Newton, and return Warp's modules of them; none for other physics engines."""
     if not type(env_cfg.sim.physics).__module__.startswith("isaaclab_newton"):
-        return
+        return []
     modules = []
     for name in MODULES:
         with suppress(ImportError):
             importlib.import_module(name)
             modules.append(warp.get_module(name))
+    return modules
+
+
+def compile_side_by_side(modules: list[Any], device: str) -> None:
+    """Compile the kernels of Warp's modules for a device, on all cores."""
     threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
     warp.force_load(device, modules, BLOCK_DIM[device.partition(":")[0]], threads)
