@@ -125,7 +125,7 @@ def test_a_doubling_that_costs_time_is_told_as_such():
     limit = analyse(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}))
     assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
     assert "doubling to 32 takes 25.4% more of the seconds to target (takes at least 2" in limit.statement
-    assert limit.statement.endswith("% more, 3 seeds, cut-off 25%)")
+    assert limit.statement.endswith("% more, 3 seeds, pays from 25% saved)")
 
 
 def test_fewer_than_three_seeds_never_decide():

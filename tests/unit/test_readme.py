@@ -43,7 +43,7 @@ def phrases() -> dict[str, list[str]]:
         median(
             record.fps_total.median
             for record in records_of("cartpole-one-gpu-learning")
-            if (record.request.num_envs, record.request.horizon) == (num_envs, 64) and record.fps_total is not None
+            if (record.request.num_envs, record.request.horizon) == (num_envs, 32) and record.fps_total is not None
         )
         for num_envs in (1024, 2048)
     ]
@@ -93,14 +93,16 @@ def phrases() -> dict[str, list[str]]:
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
         ],
         "docs/tutorial.md": [
-            f"{sooner} environments at horizon {best.horizon} |",
-            f"2,048 take {longer} longer to reward 4.5 (at least {at_least}, three seeds)",
-            f"reach their limit at {headline.num_envs:,} environments",
+            f"`{sooner} (256 to {sooner})`: more environments are shown not to pay. The range is its 95% interval",
+            f"Here it costs {longer} more time; it would pay if it saved 25%",
+            f"they stop paying at {headline.num_envs:,} environments",
+            f"the learning limit is {sooner} environments at horizon {best.horizon}, and the throughput limit {headline.num_envs:,}."
+            f" To train one policy take {sooner}.",
             f"the {len(records_of('cartpole-one-gpu'))} trials of `results-published/cartpole-one-gpu`",
         ],
         "docs/faq.md": [
             f"{sooner} with horizon {best.horizon} to learn soonest, {headline.num_envs:,} for FPS",
-            f"From 1,024 to 2,048 environments FPS grow by {fps[1] / fps[0] - 1:.0%}, and reward 4.5 comes {longer} later.",
+            f"From 1,024 to 2,048 environments FPS grow by {fps[1] / fps[0] - 1:.0%}, and reward 4.5 comes {longer} later",
             f"{few} environments with Isaac Lab's frames, {many} with lean frames",
         ],
     }
@@ -128,12 +130,14 @@ NOT_MEASURED = {
         "H200", "H100", "Apache-2.0", "SB3", "python3-venv",
     ],
     "docs/tutorial.md": [
-        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 10 minutes. With an 80 GB GPU",
-        "needs 3 minutes once", "H200", "to reward 4.5 against", "25% of the seconds",
+        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 10 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
+        "H200", "Seconds to reward 4.5 against", "`over 16,384`", "`undecided (10 more repeats)`", "undecided up to 16,384",
+        "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "About 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
-        "With 5% noise six repeats find a plateau in 80% of studies",  # docs/verdicts.md, test_limits_power
+        "H200", "About 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3", "undecided up to 16,384",
+        # docs/verdicts.md, test_limits_power
+        "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",
     ],
 }  # fmt: skip
@@ -163,11 +167,19 @@ def test_the_readme_is_read_at_one_sitting():
     assert len(README.read_text().splitlines()) <= 150
 
 
-def test_the_output_in_the_readme_is_what_is_printed(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("page", "before", "study"),
+    [
+        (README, "here of [`stock-lean`]", "cartpole-stock-lean"),
+        (TUTORIAL, "the [study of learning on H200s]", "cartpole-one-gpu-learning"),
+    ],
+    ids=["README", "tutorial"],
+)
+def test_output_on_a_page_is_what_is_printed(page: Path, before: str, study: str, tmp_path: Path):
     """Of the study that it names, at the width of a terminal. Paste what differs."""
-    (block,) = re.findall(r"here of \[`stock-lean`\].*?```text\n(.*?)```", README.read_text(), re.DOTALL)
-    study = PUBLISHED["cartpole-stock-lean"].root
-    (tmp_path / study.name).symlink_to(study)
+    (block,) = re.findall(re.escape(before) + r".*?```text\n(.*?)```", page.read_text(), re.DOTALL)
+    root = PUBLISHED[study].root
+    (tmp_path / study).symlink_to(root)
     code = (
         "import sys; from pathlib import Path; from rich.console import Console\n"
         "from envknee.record.read import load_records; from envknee.show.terminal import print_answer\n"
@@ -176,12 +188,10 @@ def test_the_output_in_the_readme_is_what_is_printed(tmp_path: Path):
         "folder = StudyFolder(Path(sys.argv[1]))\n"
         "print_answer(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / study.name], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / study], capture_output=True, text=True, check=True)
     printed = [line.rstrip() for line in done.stdout.strip().splitlines()]
     shown = block.rstrip().splitlines()
-    assert len(shown) >= 8 and shown == printed[: len(shown)]
+    assert len(shown) >= 6 and shown == printed[: len(shown)]
 
 
 # --- Commands ----------------------------------------------------------------------------------------------------------
@@ -216,7 +226,8 @@ RUN_BY = {
 NOT_RUN = {
     "apt-get install": "changes the machine",
     "isaaclab train": "one of `envknee knee`'s arguments; tests/workflow/test_foreign_trainers.py runs it where Isaac Lab is there",
-    "cp config/config.yaml": "an ordinary copy",
+    "cp config/": "an ordinary copy",
+    "source .venv/bin/activate": "a shell's own command",
     "$EDITOR": "an editor",
 }
 """By command, why no test runs it."""
@@ -309,7 +320,12 @@ def test_studies_in_the_docs_are_legal(name: str, tmp_path: Path):
     [
         ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "5.4 s in a block"),
         ("measuring", "took 5.4 s in a block and 22.5 s in a fresh process", "blocks", "22.5 s in a fresh process"),
-        ("faq", "With 5% noise six repeats find a plateau in 80%", "verdicts", "| 5% | 43% | 75% | 94% | 6 |"),
+        (
+            "faq",
+            "If FPS vary by 5% between processes, six repeats show a plateau in 80%",
+            "verdicts",
+            "| 5% | 43% | 75% | 94% | 6 |",
+        ),
         (
             "validity",
             "same GPU differed by 12% in FPS",

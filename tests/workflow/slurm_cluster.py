@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -228,13 +228,30 @@ class Cluster:
     def processes(self) -> list[str]:
         """Return what still runs of jobs: the job, the process, its state and its command line."""
         lines = []
+        for process, job in self._of_jobs():
+            with suppress(psutil.Error):
+                lines.append(f"job {job}: {process.pid} ({process.status()}) {' '.join(process.cmdline())}")
+        return lines
+
+    def kill_lost_snakemakes(self) -> None:
+        """Kill each Snakemake of a job, once no job is left, as proctrack/cgroup of a real cluster does.
+
+        linuxproc loses a process whose parent has ended. And SIGTERM deadlocks Snakemake 9.27.1 while it handles a failed job:
+        `JobScheduler.exit_gracefully` waits for the lock that its own thread holds.
+        """
+        for process, _ in self._of_jobs():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                if words[1:3] == ["-m", "snakemake"] and "remote" in words:
+                    process.kill()
+
+    def _of_jobs(self) -> Iterator[tuple[psutil.Process, str]]:
+        """Yield the processes of this cluster's jobs, with the job's number."""
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 variables = process.environ()
                 if variables.get("SLURM_CONF") == self.environment["SLURM_CONF"] and "SLURM_JOB_ID" in variables:
-                    title = " ".join(process.cmdline())
-                    lines.append(f"job {variables['SLURM_JOB_ID']}: {process.pid} ({process.status()}) {title}")
-        return lines
+                    yield process, variables["SLURM_JOB_ID"]
 
     def _kill(self, *names: str) -> None:
         killed = []

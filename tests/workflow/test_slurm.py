@@ -151,6 +151,7 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
         assert record.gpu_hours == 0.0 and record.energy_j is None  # the nodes' GPUs are links to /dev/null
     assert not trial_processes(workspace.folder)
     wait_until_none(cluster.jobs, timeout_s=20)
+    cluster.kill_lost_snakemakes()
     wait_until_none(cluster.processes, timeout_s=20)
     return records
 

@@ -63,7 +63,7 @@ def learning_statement(
     if not savings:
         return f"undecided up to {largest}: no doubling to compare; {share}"
     shown = next((saving for saving in savings if saving.num_envs == decision.threshold), savings[-1])
-    evidence = f"{counted(shown.seeds, 'seed')}, cut-off {settings.delta_learning:.0%}"
+    evidence = f"{counted(shown.seeds, 'seed')}, pays from {settings.delta_learning:.0%} saved"
     if decision.state == "reached":
         assert shown.saving_upper_one_sided is not None
         bound = _saves(shown.saving_upper_one_sided, "at most ", "at least ")
@@ -106,7 +106,9 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
         if saving.saving >= 0.0
         else f"takes {percent(-saving.saving)} longer"
     )
-    return [f"doubling {saving.num_envs:,} {said} ({bound}{counted(saving.seeds, 'seed')}; cut-off {limit.delta:.0%})"]
+    return [
+        f"doubling {saving.num_envs:,} {said} ({bound}{counted(saving.seeds, 'seed')}; pays from {limit.delta:.0%} saved)"
+    ]
 
 
 def _saves(saving: float | None, most: str = "", least: str = "") -> str:
