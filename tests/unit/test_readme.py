@@ -65,7 +65,9 @@ def phrases() -> dict[str, list[str]]:
     assert f"{largest:.1f}" == "3.6"
 
     cuda, cuda_interval = cuda_row()
-    seconds = "| Time to reward 4.5 with 1,024, as a ratio | 1 | 0.50 (0.44 to 0.56) |"  # test_recorded_study compares it
+    seconds = (
+        "| Time to reward 4.5 with 1,024, as a ratio | 1 | 0.50 (0.44 to 0.56) |"  # test_recorded_study compares it
+    )
     assert seconds.split(" | ")[-1][:-2] in (ROOT / "docs/results.md").read_text()
     overhead = json.loads((ROOT / "results-published/overhead-h200.json").read_text())["spreads"]
     train = overhead["trial / isaaclab train"]["median"]

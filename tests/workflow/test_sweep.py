@@ -1,5 +1,6 @@
 """The real Snakefile with real Isaac Lab at tiny size: whole, killed, interrupted, resumed, replayed."""
 
+import base64
 import json
 import os
 import re
@@ -169,6 +170,17 @@ def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: 
     assert "run the sweep again to go on" in output
     assert not any(folder.trials.glob("*/record.json"))
     assert workspace.sweep(study, "--dry-run").returncode == 0
+
+
+def test_what_a_killed_sweep_left_whole_stays_and_what_follows_is_run(workspace: Workspace):
+    folder = workspace.prepared()
+    name = base64.urlsafe_b64encode(bytes(folder.resolved.relative_to(workspace.folder))).decode()
+    marker = workspace.folder / ".snakemake/incomplete" / name  # Snakemake's, while it makes a file
+    marker.parent.mkdir(parents=True)
+    marker.write_text('{"external_jobid": null}', encoding="utf-8")
+    planned = workspace.sweep(workspace.study(learning=None), "--dry-run").stdout
+    assert re.search(r"^trial +\d+$", planned, re.MULTILINE), planned
+    assert not re.search(r"^prepare +\d+$", planned, re.MULTILINE), planned
 
 
 def test_a_preparation_that_outlives_its_sweep_does_not_race_with_the_next(workspace: Workspace):
