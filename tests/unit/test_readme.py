@@ -125,7 +125,7 @@ NOT_MEASURED = {
         "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "one 80 GB GPU", "--num-envs 512..16384", "memory_cap_gb: 8",
         "`gpus: 2`, `nodes: 2`", "Linux x86-64",
         # Cut-offs and levels that are the defaults (test_config), and what `make prove` promises.
-        "95% unless", "10% more FPS, or 25% of the seconds", "at most 5% name one that is too small", "0 pass, 3 worse, 4 inconclusive",
+        "95% unless", "10% more FPS, or 25% of the seconds", "At most 5% of them name a smaller one", "0 pass, 3 worse, 4 inconclusive",
         # Said by hand; the machine decides.
         "about 10 minutes on two", "3 minutes, once kernels", "`undecided (10 more repeats)`",
         # Names.
@@ -137,7 +137,7 @@ NOT_MEASURED = {
         "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "About 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3", "undecided up to 16,384",
+        "H200", "about 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3", "undecided up to 16,384",
         # docs/verdicts.md, test_limits_power
         "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",

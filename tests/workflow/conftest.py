@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,10 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
 
 def wait_until_none(left: Callable[[], Collection[object]], timeout_s: float) -> None:
     """Wait until nothing is left; fail with what is."""
-    deadline = time.monotonic() + timeout_s
-    while remaining := left():
-        assert time.monotonic() < deadline, f"left after {timeout_s:.0f} s: {remaining}"
-        time.sleep(0.1)
+    with suppress(AssertionError):
+        wait_for(lambda: not left(), timeout_s)
+    remaining = left()
+    assert not remaining, f"left after {timeout_s:.0f} s: {remaining}"
 
 
 def trial_processes(folder: Path) -> list[int]:

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for, wait_until_none
 from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Outcome, Record
@@ -256,7 +256,7 @@ def test_a_launcher_that_ends_leaves_no_trial_behind(sif: Path, workspace: Works
     assert trial_processes(workspace.folder) and list(scratch.glob("envknee-ranks-*/kernels/*"))
     launcher.send_signal(number)
     launcher.wait(30)
-    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=15)
+    wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=15)
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
@@ -462,7 +462,7 @@ def test_a_launcher_that_ends_leaves_no_container_behind(
     assert subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout
     launcher.send_signal(number)
     launcher.wait(30)
-    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=15)
+    wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=15)
     wait_for(lambda: not subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout, timeout_s=15)
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 

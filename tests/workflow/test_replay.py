@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from conftest import Workspace, trial_processes, wait_for
+from conftest import Workspace, trial_processes, wait_for, wait_until_none
 from envknee.after import repeats
 from envknee.record.read import load_records, read_rows
 
@@ -30,7 +30,7 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
     wait_for(lambda: again.trial(0).record.exists())
     os.killpg(sweep.pid, signal.SIGKILL)
     sweep.wait()
-    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=10)
+    wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=10)
     measured = again.trial(0).outcome.read_bytes()
     resumed = workspace.sweep(again.study, *(str(again.trial(n).record.relative_to(workspace.folder)) for n in (0, 1)))
     assert resumed.returncode == 0, resumed.stdout

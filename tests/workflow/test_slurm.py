@@ -397,7 +397,7 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     output, _ = sweep.communicate(timeout=60)
     assert sweep.returncode != 0
     wait_for(lambda: not {job, other} & set(cluster.jobs()), timeout_s=20)
-    wait_for(lambda: not trial_processes(site.folder), timeout_s=20)
+    wait_until_none(lambda: trial_processes(site.folder), timeout_s=20)
     assert not list(folder.trials.glob("*/record.json")), output
     cluster.ask("scancel", "--partition=urgent")
 

@@ -9,7 +9,7 @@ import socket
 import time
 
 import yaml
-from conftest import TINY, Workspace, trial_processes, wait_for
+from conftest import TINY, Workspace, trial_processes, wait_for, wait_until_none
 from envknee.record.read import load_record, load_records
 
 
@@ -120,7 +120,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     wait_for(lambda: folder.trial(0).record.exists() and folder.trial(1).metrics.exists())
     os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
     sweep.wait()
-    wait_for(lambda: not trial_processes(workspace.folder), timeout_s=10)
+    wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=10)
     measured = folder.trial(0).outcome.read_bytes()
     assert not folder.trial(1).record.exists()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from envknee.machine.processes import die_with_parent
 from envknee.study.errors import run_command
+from envknee.study.paths import TrialFolder
 
 
 def main() -> None:
@@ -50,7 +51,6 @@ def main() -> None:
     # Imports make a million objects that stay. Looking through them for garbage took a quarter of a start's CPU time.
     gc.disable()
     from envknee.run import training
-    from envknee.study.paths import TrialFolder
 
     if arguments.trial is None:
         training.measure_block(arguments.meeting)

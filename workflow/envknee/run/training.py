@@ -172,10 +172,8 @@ class Block:
 
 def measure_one(trial: TrialFolder) -> NoReturn:
     """Measure one trial, and end this process."""
-    this = Ranks.here()
-    outcome, meter = run(trial, this)
-    _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
-    _leave(ranks.BROKEN if this.world_size > 1 and outcome.status in CRASHED else 0)
+    _run_and_keep(trial, Ranks.here())
+    _leave(0)
 
 
 def measure_block(meeting: Path) -> NoReturn:
@@ -189,12 +187,8 @@ def measure_block(meeting: Path) -> NoReturn:
         trial = TrialFolder(turn.trial)
         turns.write_to(trial.log)
         os.environ[attempts.TOLD] = str(turn.attempt)
-        outcome, meter = run(trial, this, block)
-        request = meter.request
-        _keep(trial, trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank), outcome, meter)
-        if this.world_size > 1 and outcome.status in CRASHED:
-            _leave(ranks.BROKEN)
-        device = meter.device
+        outcome, meter = _run_and_keep(trial, this, block)
+        request, device = meter.request, meter.device
         meter.release()
         del meter
         assert block.process is not None, "a trial ran"
@@ -206,12 +200,17 @@ def measure_block(meeting: Path) -> NoReturn:
     _leave(0)
 
 
-def _keep(trial: TrialFolder, path: Path, outcome: Outcome, meter: Meter) -> None:
-    """Write the outcome, and then the files of `keepsakes`."""
+def _run_and_keep(trial: TrialFolder, this: Ranks, block: Block | None = None) -> tuple[Outcome, Meter]:
+    """Run a trial; write its outcome, and then the files of `keepsakes`. A rank whose trial broke ends here, and so ends the others."""
+    outcome, meter = run(trial, this, block)
     attempts.check_newest(trial)
+    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))
-    if meter.ranks.rank == 0:
+    if this.rank == 0:
         keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
+    if this.world_size > 1 and outcome.status in CRASHED:
+        _leave(ranks.BROKEN)
+    return outcome, meter
 
 
 def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:

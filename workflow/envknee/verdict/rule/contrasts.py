@@ -113,10 +113,10 @@ def by_block(values: Sequence[float], blocks: Sequence[Hashable] | None) -> dict
 
 def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
     """Return one value (above 0) per process: the geometric mean of its measurements at this num_envs."""
-    by_block: dict[Hashable, list[float]] = {}
+    by_process: dict[Hashable, list[float]] = {}
     for place, (value, block) in enumerate(zip(values, blocks, strict=True)):
-        by_block.setdefault(block if isinstance(block, Process) else place, []).append(value)
-    return [own[0] if len(own) == 1 else statistics.geometric_mean(own) for own in by_block.values()]
+        by_process.setdefault(block if isinstance(block, Process) else place, []).append(value)
+    return [own[0] if len(own) == 1 else statistics.geometric_mean(own) for own in by_process.values()]
 
 
 def _machines(end: Blocks, without: Sequence[Process]) -> dict[Hashable, list[float]]:
