@@ -1,6 +1,8 @@
 """One command with all others, and the names that earlier versions had for them."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,12 @@ def test_every_command_is_listed_with_a_line_and_has_its_module():
     assert [name for name, _ in listed] == [*commands.COMMANDS] and all(does for _, does in listed)
     for command in commands.COMMANDS.values():
         assert "def main(" in command.file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [["envknee", "neighbours"], ["envknee.neighbours"]])
+def test_a_benchmark_runs_anywhere_and_beside_another_folder_of_that_name(name: list[str], tmp_path: Path):
+    (tmp_path / "benchmarks").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", *name, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "--rounds" in done.stdout, done.stderr

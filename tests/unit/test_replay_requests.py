@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from drawn import with_verdict
 from envknee.after import archive, keep, replay
 from envknee.ask import ask, replayed
 from envknee.record.read import load_records
@@ -61,6 +62,19 @@ def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_her
     assert replay.verify(folder) == (35, [])
     folder.verdict.write_text(canonical_json(decide(load_records(folder), study)))
     assert replay.verify(keep.keep(folder, tmp_path / "kept"))[1] == []
+
+
+def test_a_sweep_that_was_killed_while_it_measured_is_kept_with_all_that_it_asked(tmp_path: Path):
+    study = a_study(window=3)
+    requests: list[Request] = []
+    for number in range(3):
+        requests.append(ask.ask(study, number, requests, {}))
+    trials = [Trial(request, a_trial(16).rows, a_trial(16).outcome) for request in requests]
+    folder = write_study(tmp_path / "results/demo", study, trials)
+    for left in set(folder.trial(1).root.iterdir()) - {folder.trial(1).request}:
+        left.unlink()
+    kept = keep.keep(with_verdict(folder), tmp_path / "kept")
+    assert (len(load_records(kept)), replay.verify(kept)) == (2, (3, []))
 
 
 def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is_not(tmp_path: Path):

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from envknee.commands import BENCHMARKS, COMMANDS, usage
+from envknee.commands import COMMANDS, usage
 from envknee.study.errors import UserError, nearest, run_command
 
 
@@ -15,8 +15,7 @@ def main() -> None:
     if name not in COMMANDS:
         run_command(lambda: _unknown(name))
     command = COMMANDS[name]
-    if command.module.startswith("benchmarks."):
-        sys.path.insert(0, str(BENCHMARKS.parent))
+    command.let_python_find_it()
     del sys.argv[1]
     run_command(importlib.import_module(command.module).main, f"envknee {name}")
 

@@ -29,6 +29,11 @@ class Command(NamedTuple):
         parts = self.module.split(".")
         return (BENCHMARKS.parent if parts[0] == "benchmarks" else PACKAGE.parent).joinpath(*parts).with_suffix(".py")
 
+    def let_python_find_it(self) -> None:
+        """Put benchmarks/ on the path for a command that lies there: TorchRL 0.14 installs a folder of the same name."""
+        if self.module.startswith("benchmarks.") and sys.path[0] != str(BENCHMARKS.parent):
+            sys.path.insert(0, str(BENCHMARKS.parent))
+
 
 COMMANDS = {
     "knee": Command("envknee.run.knee", "measure a command that you already run, without a study file"),
@@ -86,6 +91,7 @@ class OldNames:
         wanted = name.removesuffix(".__main__")  # what Python runs of a package
         for short, command in COMMANDS.items():
             if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
+                command.let_python_find_it()
                 # envknee.limits had others below it, such as envknee.limits.verdict.
                 spec = importlib.util.spec_from_file_location(name, command.file)
                 if spec is not None and name == "envknee.limits":

@@ -1,8 +1,8 @@
 """Keeps the measurements of a study as small files that can be committed.
 
 Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, README.md,
-figures, and request.json, metrics.jsonl, outcome.json, cost.json and record.json of each finished trial. Logs, policies and pictures of
-trials are not kept.
+figures, request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json of each finished one. Logs, policies and
+pictures of trials are not kept.
 
     envknee keep results/<study>                 into results-published/<study>
 """
@@ -24,7 +24,7 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.csv import records_csv
 from envknee.verdict.read import load_measured
 from envknee.verdict.schema.study import Verdict
@@ -44,11 +44,14 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         raise UserError(
             f"{kept.root} keeps another study of that name. Move that away, or give this one another name in its file"
         )
-    for record in records:
-        source, target = folder.trial(record.request.number), kept.trial(record.request.number)
+    measured = {record.request.number for record in records}
+    # Requests of what is not measured yet, too: later ones follow from them.
+    for request in folder.trial_files("request.json"):
+        source, target = TrialFolder(request.parent), TrialFolder(kept.trials / request.parent.name)
         target.root.mkdir(parents=True, exist_ok=True)
-        for path in (source.request, source.metrics, source.outcome, source.cost, source.record):
-            if path.exists():  # a refused trial has no metrics
+        shutil.copyfile(source.request, target.request)
+        for path in (source.metrics, source.outcome, source.cost, source.record):
+            if int(source.root.name) in measured and path.exists():  # a refused trial has no metrics
                 shutil.copyfile(path, target.root / path.name)
     write_atomically(kept.study, canonical_json(study.shareable()))
     if folder.replayed.exists():
