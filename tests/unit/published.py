@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -73,6 +74,18 @@ def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> lis
 def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
     comparison = compare.compare(*pair, confidence=0.95, margin=0.05)
     return next(ratio for ratio in comparison.overall if ratio.measure == measure)
+
+
+def gain_in_fps(study: str, arm: str, num_envs: int, pairs: int) -> str:
+    """Return of an arm's FPS what `4.32 (4.04 to 4.63)` times stock's stands for."""
+    both = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{name}") for name in ("stock", arm)))[0]
+    at_size = [
+        replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
+        for side in both
+    ]
+    fps = ratio_of(at_size, "FPS, total")
+    assert fps.lower is not None and fps.upper is not None and fps.pairs == pairs
+    return f"{fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
 
 
 def words_of(name: str) -> str:

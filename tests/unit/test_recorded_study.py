@@ -25,6 +25,7 @@ from published import (
     PUBLISHED,
     ROOT,
     fits_by_card,
+    gain_in_fps,
     medians_of,
     quotients,
     ratio_of,
@@ -35,6 +36,9 @@ from published import (
 )
 from rich.console import Console
 
+from benchmarks import neighbours
+from benchmarks.blocks import agreement
+
 FOLDER = PUBLISHED["cartpole-one-gpu"]
 every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHED.keys())
 
@@ -42,7 +46,9 @@ every_study = pytest.mark.parametrize("folder", PUBLISHED.values(), ids=PUBLISHE
 @every_study
 def test_every_record_follows_from_its_measurements(folder: StudyFolder):
     records = load_records(folder)  # recomputes each from its rows
-    assert [record.request.number for record in records] == list(range(len(list(folder.trials.iterdir()))))
+    assert [record.request.number for record in records] == [
+        int(path.parent.name) for path in folder.trial_files("record.json")
+    ]
 
 
 def test_a_copy_of_a_trial_that_was_set_aside_is_none(tmp_path: Path):
@@ -70,8 +76,13 @@ PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
 
 
 def phases_by_iteration(name: str) -> list[float]:
-    """Return of each row after the first two the sum of phases over the iteration's seconds, of ranks where there are some."""
-    rows = [row for record in records_of(name) for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]]
+    """Return of each row after the first two and the warm-up the sum of phases over the iteration's seconds, of ranks where there are some."""
+    rows = [
+        row
+        for record in records_of(name)
+        for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]
+        if not row.warmup
+    ]
     return [
         sum(part.phases_s.values()) / part.iteration_s
         for row in rows
@@ -417,22 +428,99 @@ def test_the_docs_say_how_lean_frames_learned():
 
 
 def test_the_docs_say_what_the_first_layer_in_cuda_gains():
-    folder = PUBLISHED["cartpole-stock-lean-cuda"].root
-    pair = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))[0]
-    docs, results = words_of("docs/lean.md"), words_of("docs/results.md")
+    docs = words_of("docs/lean.md")
     for num_envs in (1024, 4096):
-        at_size = [
-            replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
-            for side in pair
-        ]
-        fps = ratio_of(at_size, "FPS, total")
-        assert fps.lower is not None and fps.upper is not None and fps.pairs == 4
+        words = gain_in_fps("cartpole-stock-lean-cuda", "lean", num_envs, pairs=4)
         of = medians_of("cartpole-stock-lean-cuda", "stock", "lean")
         (stock, lean), (stock_gb, lean_gb) = of("fps_total", num_envs), of("memory_peak_gb", num_envs)
-        interval = f"({fps.lower:.2f} to {fps.upper:.2f})"
-        row = f"| {num_envs:,} | {stock:,.0f} | {lean:,.0f} | {fps.ratio:.2f} {interval} | {stock_gb:.2f} | {lean_gb:.2f} |"
-        assert row in docs
-    assert f"**{fps.ratio:.2f} times** stock's FPS ({fps.lower:.2f} to {fps.upper:.2f}, four pairs;" in results
+        assert f"| {num_envs:,} | {stock:,.0f} | {lean:,.0f} | {words} | {stock_gb:.2f} | {lean_gb:.2f} |" in docs
+
+
+def test_the_docs_say_what_warps_frontend_gains():
+    study = "cartpole-stock-lean-warp"
+    docs, results = words_of("docs/lean.md"), words_of("docs/results.md")
+    for num_envs in (1024, 4096):
+        cells, ratios = {}, {}
+        for arm in ("lean", "lean-warp"):
+            of = medians_of(study, "stock", arm)
+            (stock, fps), (stock_gb, gb) = of("fps_total", num_envs), of("memory_peak_gb", num_envs)
+            ratios[arm] = gain_in_fps(study, arm, num_envs, pairs=5)
+            assert f"| {num_envs:,} | stock | {stock:,.0f} | 1 | {stock_gb:.2f} |" in docs
+            assert f"| {num_envs:,} | {arm} | {fps:,.0f} | {ratios[arm]} | {gb:.2f} |" in docs
+            cells[arm] = f"{fps:,.0f}"
+        lean, (times, interval) = ratios["lean"], ratios["lean-warp"].split(" ", 1)
+        assert (
+            f"| {num_envs:,} | {stock:,.0f} FPS | {cells['lean']}: {lean.replace(' ', ' times ', 1)}"
+            f" | {cells['lean-warp']}: **{times} times** {interval} |" in results
+        )
+    assert f"| 4,096: memory | {stock_gb:.2f} GB | {gb:.2f} GB | {gb:.2f} GB |" in results
+
+
+def test_the_docs_say_what_bounds_lean_frames_with_warps_frontend():
+    docs, study = words_of("docs/lean.md"), "cartpole-stock-lean-warp"
+    arm = next(arm for arm in verdict_of(study).arms if arm.arm == "lean-warp")
+    shares = arm.phases[0].points[-1].shares
+    words = "learning takes {learning:.0%} of an iteration, rendering {render:.0%}, physics {physics:.0%}, acting {inference:.0%}"
+    assert words.format(**shares) in docs
+    busy: dict[int, list[float]] = {1024: [], 4096: []}
+    step_ms: list[float] = []
+    on_gpu_ms: list[float] = []
+    for record in records_of(study):
+        if record.request.arm != "lean-warp":
+            continue
+        rows = read_rows(PUBLISHED[study].trial(record.request.number))[3:]
+        busy[record.request.num_envs] += [row.gpu_percent or 0.0 for row in rows]
+        if record.request.num_envs == 4096:
+            step_ms += [(row.env_step_s or 0.0) / 32 * 1e3 for row in rows]
+            phases = [row.phases_s or {} for row in rows]
+            on_gpu_ms += [sum(of[name] for name in ("physics", "render", "observation")) / 32 * 1e3 for of in phases]
+    assert f"NVML saw the GPU busy for {median(busy[4096]):.0f}% of the time" in docs
+    assert f"the GPU is busy for {median(busy[1024]):.0f}%" in docs
+    assert (
+        f"takes {median(step_ms):.2f} ms; physics, rendering and frames, timed on the GPU, take {median(on_gpu_ms):.2f} ms"
+        in docs
+    )
+
+
+def test_the_docs_say_what_a_second_gpu_brings_to_learning():
+    docs, results, study = words_of("docs/trainers.md"), words_of("docs/results.md"), "cartpole-two-gpu-learning"
+    names = {
+        "one-gpu": "one GPU, RSL-RL",
+        "data-parallel": "two GPUs, data-parallel, 512 on each",
+        "pipeline": "two GPUs, pipeline (TorchRL)",
+    }
+    records, seconds = records_of(study), {}
+    assert f"{len(records)} of {len(space.plan(read_study(PUBLISHED[study].study)))} trials" in docs
+    for arm, name in names.items():
+        own = [record for record in records if record.request.arm == arm]
+        assert {record.num_envs_total for record in own} == {1024} and len(own) == 5
+        rows = [row for record in own for row in read_rows(PUBLISHED[study].trial(record.request.number))]
+        updates = [row.pipeline.learner_s if row.pipeline else row.learn_s for row in rows]
+        iteration_s = median(row.iteration_s or 0.0 for row in rows)
+        times = seconds[arm] = [record.seconds_to_target or 0.0 for record in own]
+        frames = median(record.frames_to_target or 0 for record in own) / 1e6
+        cells = f"{median(times):.1f} ({min(times):.1f} to {max(times):.1f}) | {frames:.2f} | {iteration_s:.2f}"
+        update_s = median(value for value in updates if value is not None)
+        assert f"| {name} | {cells} | {update_s:.2f} | {own[0].memory_peak_gb:.2f}" in docs
+    two, one = (f"{median(seconds[arm]):.1f} s" for arm in ("data-parallel", "one-gpu"))
+    assert f"reward 4.5 in {two}, with one GPU in {one} (medians of five seeds, lean frames)" in results
+    pair = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{arm}") for arm in ("one-gpu", "pipeline")))[0]
+    longer, more = (ratio_of(pair, measure) for measure in ("seconds to target", "frames to target"))
+    assert f"{longer.ratio:.2f} times as long ({longer.lower:.2f} to {longer.upper:.2f} at 95%)" in docs
+    assert f"{more.ratio:.2f} times the frames ({more.lower:.2f} to {more.upper:.2f})" in docs
+
+
+def test_the_docs_say_what_neighbours_cost():
+    kept = json.loads((ROOT / "results-published/neighbours-h100.json").read_text())
+    points = [neighbours.Measured(**point) for point in kept["measured"]]
+    docs, words = words_of("docs/measuring.md"), []
+    for num_envs in (4096, 1024):
+        ratio = agreement(*zip(*neighbours.ratios(points, num_envs, 2), strict=True))
+        words.append((f"{ratio.ratio:.3f} times", f"{ratio.lower:.3f} to {ratio.upper:.3f}"))
+    assert f"each had {words[0][0]} the FPS of a trial alone (90% interval {words[0][1]})" in docs
+    assert f"At 1,024 they had {words[1][0]}, with an interval ({words[1][1]}) too wide" in docs
+    alone = [round(point.fps, -3) for point in points if (point.num_envs, point.blocks) == (1024, 1)]
+    assert f"FPS alone differed from {min(alone):,.0f} to {max(alone):,.0f} between rounds" in docs
 
 
 def test_the_docs_say_what_the_study_of_trainers_says():
