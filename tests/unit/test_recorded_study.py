@@ -76,7 +76,7 @@ PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
 
 
 def phases_by_iteration(name: str) -> list[float]:
-    """Return of each row after the first two and the warm-up the sum of phases over the iteration's seconds, of ranks where there are some."""
+    """Return of each row after the first two and the warm-up the sum of phases over the iteration's seconds, of ranks if there are some."""
     rows = [
         row
         for record in records_of(name)

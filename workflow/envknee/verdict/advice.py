@@ -13,7 +13,7 @@ from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import Binds
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent
 
 LEAN = "lean frames (observations: lean), "
 
@@ -152,10 +152,11 @@ def _first_of_all(
         return f"Measure more repeats (about {limit.more_repeats} more): {said}"
     if limit.gains:
         last = limit.gains[-1]
-        why = f"the last doubling measured, {last.num_envs:,} to {last.doubled:,}, still gained {percent(last.gain)}"
+        why = f"doubling {last.num_envs:,} still gained {percent(last.gain)}"
     else:
         why = "no doubling is measured yet"
     again = f" again, {MEASURE_AGAIN[doubled_ended]}" if doubled_ended in MEASURE_AGAIN else ""
-    more = f"Measure {2 * largest:,} environments{ranks.each}{again}: {why}"
+    repeated = f", or {counted(limit.more_repeats, 'more repeat')}" if limit.more_repeats else ""
+    more = f"Measure {2 * largest:,} environments{ranks.each}{again}{repeated}: {why}"
     few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
     return f"{more}{few}."
