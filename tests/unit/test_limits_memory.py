@@ -195,6 +195,14 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     )
 
 
+def test_what_a_point_takes_the_second_time_in_a_process_does_not_count():
+    first = grid()
+    again = [
+        replace(trial, request=trial.request.model_copy(update={"again": True})) for trial in grid(noise_gb=0.5, seed=2)
+    ]
+    assert analyse(first + again) == analyse(first) and analyse(again).statement != analyse(first).statement
+
+
 def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
     fitted = [a_trial(n, number=i, memory_gb=n / 16, device=GPU).record for i, n in enumerate([64, 64, 256, 256])]
     point = Point(4096, 8, 128)

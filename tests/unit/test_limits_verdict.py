@@ -69,9 +69,7 @@ def test_what_still_pays_recommends_the_largest_and_asks_for_more():
         64,
         "none yet: measure more environments",
     )
-    assert headline.what_would_move_it.startswith(
-        "Measure 128 environments: doubling 32 still gained"
-    )
+    assert headline.what_would_move_it.startswith("Measure 128 environments: doubling 32 still gained")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class Sample:
     """The library's optimizer steps per epoch, if known."""
     status: Status
     peak_gb: float | None
-    """Largest peak of any rank; None if not measured."""
+    """Largest peak of any rank; None if not measured, or of a point that its process had measured before."""
     in_parts: bool = False
     """True where it learned each mini-batch in parts, for whole ones did not fit."""
     off_policy: bool = False
@@ -62,10 +62,19 @@ def sample_of(record: Record) -> Sample:
         batch_size=request.batch_size,
         mini_batches=record.num_mini_batches,
         status=record.outcome.status,
-        peak_gb=record.memory_peak_gb,
+        peak_gb=counted_peak_gb(record),
         in_parts=bool(record.outcome.micro_batches),
         off_policy=request.trainer in OFF_POLICY,
     )
+
+
+def counted_peak_gb(record: Record) -> float | None:
+    """Return the peak that stands for a fresh process.
+
+    A process that measures a point again has cuDNN's plans already, and reserves other memory: on an H100 5.5% more at 4,096
+    environments, where a point that only comes late takes as much as in a fresh process (results-published/cartpole-stock-lean-warp).
+    """
+    return None if record.request.again else record.memory_peak_gb
 
 
 def measured_peaks(records: Sequence[Record]) -> list[Record]:

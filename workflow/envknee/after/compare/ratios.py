@@ -27,6 +27,7 @@ from envknee.show.words import threshold_interval
 from envknee.study.errors import UserError
 from envknee.study.rules import Kind
 from envknee.verdict.hardware import hardware
+from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.words.numbers import percent, shown_batch
@@ -62,7 +63,7 @@ MEASURES = (
         True,
         "throughput",
     ),
-    Measure("peak memory", lambda record: record.memory_peak_gb, False, gates=True),
+    Measure("peak memory", counted_peak_gb, False, gates=True),
     Measure("start-up", lambda record: record.outcome.setup_s, False),
     Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
     # The same on both sides if both learn equally well; then speed alone changes the seconds.
