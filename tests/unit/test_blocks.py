@@ -4,6 +4,7 @@ import json
 import math
 import statistics
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.space import Point
-from records import a_trial
+from records import Trial, a_trial
 from test_ask import dice, measured, play
 
 SIZES = [64, 128, 256, 512]
@@ -176,12 +177,33 @@ def test_later_repeats_measure_what_the_verdict_hangs_on():
 
 
 def test_no_repeat_begins_that_would_outlast_the_time():
-    # Each trial takes 20 s, a block of nine 180 s: after two of them a third would end at 540 s.
-    requests, _ = play(study(repeats=5, time_limit_s=500), noisy(512, 0.01))
+    # Each trial takes 20 s. The first block has nine; later ones, without the point that comes again, have eight.
+    requests, _ = play(study(repeats=5, time_limit_s=490), noisy(512, 0.01))
     assert {request.repeat for request in requests if request.skip is None} == {0, 1}
-    assert requests[-1].skip == "time_limit_s 500: 2 repeats took 360 s, and another would take too long"
+    assert requests[-1].skip == "time_limit_s 490: 2 repeats took 340 s, and another would take too long"
+    again = [request.skip for request in requests if request.again]
+    assert again[:2] == [None, "with time_limit_s the first repeat alone measures a point again"]
     first_alone, _ = play(study(repeats=3, time_limit_s=1), noisy(512, 0.01))
     assert {request.repeat for request in first_alone if request.skip is None} == {0}
+
+
+def test_a_repeat_is_expected_to_take_what_is_left_of_it_and_a_start_for_each_block():
+    def took(request: Request) -> Trial:
+        trial = measured(request, fps=100.0 * request.num_envs)
+        seconds = request.num_envs / 64 + (10.0 if request.position == 0 else 0.0)
+        return replace(trial, outcome=trial.outcome.model_copy(update={"total_s": seconds}))
+
+    _, records = play(study(repeats=2, horizon=8), took)
+    # 1, 2, 4 and 8 s, and 10 s until the first begins.
+    assert enough._expected_s([*records.values()], set()) == pytest.approx(25.0)
+    assert enough._expected_s([*records.values()], {(8, 128, 64), (8, 128, 128)}) == pytest.approx(22.0)
+
+
+def test_time_runs_out_between_repeats_and_never_within_one():
+    fresh = study(repeats=5, time_limit_s=210, block=1, horizon=8)
+    requests, _ = play(fresh, noisy(512, 0.01))
+    repeats = Counter(request.repeat for request in requests if request.skip is None)
+    assert repeats == {0: 4, 1: 4}, "4 trials of 20 s each: a third repeat would end at 240 s"
 
 
 @pytest.mark.parametrize(

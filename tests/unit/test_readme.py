@@ -38,6 +38,13 @@ def phrases() -> dict[str, list[str]]:
     assert saving.saving is not None and saving.saving_upper_one_sided is not None
     best = best_of(learning)
     assert best is not None and (best.num_envs, best.horizon) == (limit.threshold_num_envs, 32)
+    at_64_s = next(
+        point.seconds_to_target.value
+        for own in learning
+        if own.horizon == 64
+        for point in own.points
+        if point.num_envs == limit.threshold_num_envs and point.seconds_to_target is not None
+    )
     longer, at_least = f"{-saving.saving:.0%}", f"{-saving.saving_upper_one_sided:.0%}"
     fps = [
         median(
@@ -73,7 +80,8 @@ def phrases() -> dict[str, list[str]]:
             f"{best.seconds_to_target.value:.0f} s; 2,048 take {longer} longer.",
             f"Run **{headline.num_envs:,}** for frames per second: {headline.fps:,.0f} FPS, "
             f"{headline.fps_share_of_best:.0%} of the best. The next doubling gains {gain.gain:.1%}.",
-            f"**{sooner}**. With 2,048 reward 4.5 takes {longer} longer (at least {at_least}, three seeds)",
+            f"**{sooner}** at horizon {best.horizon}. With 2,048 reward 4.5 takes {longer} longer (at least {at_least}, three seeds)",
+            f"At horizon 64 it takes {at_64_s:.0f} s instead of {best.seconds_to_target.value:.0f} |",
             f"**{headline.num_envs:,}** give {headline.fps_share_of_best:.0%}. Doubling gains {gain.gain:.1%} "
             f"(95% upper bound {gain.gain_upper_one_sided:.1%}, five repeats, cut-off 10%)",
             f"8 GB: {small} environments. 24 GB: {fits['24 GB']}. 80 GB: {large} |",

@@ -7,7 +7,8 @@ promised error (docs/verdicts.md).
 
 import itertools
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Collection, Sequence
 
 from envknee.ask.question import Question
 from envknee.record.schema import Record
@@ -19,6 +20,9 @@ LOOKS = (3, 5, 8, 13)
 """Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
 
 DECIDED = "decided after"
+
+Place = tuple[int, int | None, int]
+"""A point by the horizon and batch size that the study lists, and num_envs."""
 
 
 def why(question: Question, point: Point) -> str | None:
@@ -36,14 +40,19 @@ def why(question: Question, point: Point) -> str | None:
     ]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
-    # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes.
+    rule = sweep.until_decided if slot.kind == "throughput" and slot.repeat else None
+    clear = _clear(own, rule) if rule else set()
+    # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes. Earlier repeats
+    # alone say whether there is time, so that a repeat is measured whole or not at all.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
-        measured = [record for record in own if record.outcome.status != "skipped"]
+        measured = [r for r in own if r.request.repeat < slot.repeat and r.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
-        repeats = len({record.request.repeat for record in measured})
-        if repeats and spent_s * (repeats + 1) / repeats > sweep.time_limit_s:
+        if measured and spent_s + _expected_s(measured, clear) > sweep.time_limit_s:
+            repeats = len({record.request.repeat for record in measured})
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
-    if sweep.until_decided and slot.repeat and slot.kind == "throughput" and _is_clear(own, point, sweep.until_decided):
+        if slot.again:
+            return "with time_limit_s the first repeat alone measures a point again"
+    if (point.horizon, point.batch_size, point.num_envs) in clear:
         return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
     return None
 
@@ -69,26 +78,47 @@ def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecide
     return all(limit.state != "undecided" for limit in analyse(records, decide))
 
 
-def _is_clear(records: Sequence[Record], point: Point, rule: UntilDecided) -> bool:
-    """Tell whether every doubling with this point clearly gains more than delta, and none of them is the largest."""
+def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Place]:
+    """Return the points with doublings that all clearly gain more than delta, and of which none is the largest."""
     from envknee.verdict import noise, throughput
 
-    series = (point.horizon, point.batch_size)
-    same = [r for r in records if (r.request.listed_horizon, r.request.listed_batch_size) == series]
-    for limit in throughput.analyse(same, Decide(delta=rule.delta, confidence=rule.confidence)):
+    clear: set[Place] = set()
+    on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
+    for limit in throughput.analyse(records, Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
-        on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
         cvs = {
             measured.num_envs: (noise.CPU_CV if on_cpu else noise.assumed_cv(measured.num_envs, half))
             / math.sqrt(len(measured.fps_repeats))
             for measured in limit.points
         }
-        clear = [
-            noise.gain_interval(math.log1p(gain.gain), (cvs[gain.num_envs], cvs[gain.doubled]), rule.confidence)[0]
+        gains_more = {
+            gain.num_envs: gain is not limit.gains[-1]
+            and noise.gain_interval(math.log1p(gain.gain), (cvs[gain.num_envs], cvs[gain.doubled]), rule.confidence)[0]
             > math.log1p(rule.delta)
-            and gain is not limit.gains[-1]
             for gain in limit.gains
-            if point.num_envs in (gain.num_envs, gain.doubled)
-        ]
-        return bool(clear) and all(clear)
-    return False
+        }
+        for size in cvs:
+            doublings = [more for smaller, more in gains_more.items() if size in (smaller, 2 * smaller)]
+            if doublings and all(doublings):
+                clear.add((limit.horizon, limit.batch_size, size))
+    return clear
+
+
+def _expected_s(records: Sequence[Record], clear: Collection[Place]) -> float:
+    """Return the expected seconds of another repeat without the clear points.
+
+    A point takes its median. In blocks that is without the process's start, which is added for each block.
+    """
+    seconds: dict[Place, list[float]] = {}
+    begun: list[tuple[Place, float]] = []
+    for record in records:
+        request = record.request
+        place = (request.listed_horizon, request.listed_batch_size, request.num_envs)
+        if request.block is not None and request.position == 0:
+            begun.append((place, record.outcome.total_s))
+        else:
+            seconds.setdefault(place, []).append(record.outcome.total_s)
+    starts_s = [total_s - statistics.median(seconds.get(place, [0.0])) for place, total_s in begun]
+    blocks = len(begun) / len({record.request.repeat for record in records})
+    start_s = blocks * statistics.fmean(starts_s) if starts_s else 0.0
+    return start_s + sum(statistics.median(values) for place, values in seconds.items() if place not in clear)
