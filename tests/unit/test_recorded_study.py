@@ -482,6 +482,15 @@ def test_the_docs_say_what_bounds_lean_frames_with_warps_frontend():
     )
 
 
+def test_the_docs_say_how_much_more_memory_a_point_takes_the_second_time():
+    own = [record for record in records_of("cartpole-stock-lean-warp") if record.request.arm == "stock"]
+    first, again = (
+        [r.memory_peak_gb or 0.0 for r in own if r.request.num_envs == 4096 and r.request.again is is_again]
+        for is_again in (False, True)
+    )
+    assert f"the peak was {median(again) / median(first) - 1:.1%} higher" in words_of("docs/blocks.md")
+
+
 def test_the_docs_say_what_a_second_gpu_brings_to_learning():
     docs, results, study = words_of("docs/trainers.md"), words_of("docs/results.md"), "cartpole-two-gpu-learning"
     names = {
