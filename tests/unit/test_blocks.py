@@ -196,7 +196,7 @@ def test_a_repeat_is_expected_to_take_what_is_left_of_it_and_a_start_for_each_bl
     _, records = play(study(repeats=2, horizon=8), took)
     # 1, 2, 4 and 8 s, and 10 s until the first begins.
     assert enough._expected_s([*records.values()], set()) == pytest.approx(25.0)
-    assert enough._expected_s([*records.values()], {(8, 128, 64), (8, 128, 128)}) == pytest.approx(22.0)
+    assert enough._expected_s([*records.values()], {Point(64, 8, 128), Point(128, 8, 128)}) == pytest.approx(22.0)
 
 
 def test_time_runs_out_between_repeats_and_never_within_one():

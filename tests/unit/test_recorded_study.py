@@ -71,18 +71,14 @@ def test_the_study_file_still_describes_what_was_measured(folder: StudyFolder):
     assert read_study(shipped).measured_part() == read_study(folder.study).measured_part()
 
 
-PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1}
-"""By study, in how many rows phases miss the iteration by more than 3%: measured before both clocks were read at the same time."""
+PHASES_OFF = {"cartpole-one-gpu-learning": 7, "cartpole-stock-lean": 1, "cartpole-stock-lean-warp": 1}
+"""By study, in how many rows phases miss the iteration by more than 3%: measured before both clocks were read at the same time,
+and a warm-up row of stock-lean-warp in which steps were captured."""
 
 
 def phases_by_iteration(name: str) -> list[float]:
-    """Return of each row after the first two and the warm-up the sum of phases over the iteration's seconds, of ranks if there are some."""
-    rows = [
-        row
-        for record in records_of(name)
-        for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]
-        if not row.warmup
-    ]
+    """Return of each row after the first two the sum of phases over the iteration's seconds, of ranks where there are some."""
+    rows = [row for record in records_of(name) for row in read_rows(PUBLISHED[name].trial(record.request.number))[2:]]
     return [
         sum(part.phases_s.values()) / part.iteration_s
         for row in rows

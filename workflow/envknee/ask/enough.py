@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 
+from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
@@ -20,9 +21,6 @@ LOOKS = (3, 5, 8, 13)
 """Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
 
 DECIDED = "decided after"
-
-Place = tuple[int, int | None, int]
-"""A point by the horizon and batch size that the study lists, and num_envs."""
 
 
 def why(question: Question, point: Point) -> str | None:
@@ -52,7 +50,7 @@ def why(question: Question, point: Point) -> str | None:
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
         if slot.again:
             return "with time_limit_s the first repeat alone measures a point again"
-    if (point.horizon, point.batch_size, point.num_envs) in clear:
+    if point in clear:
         return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
     return None
 
@@ -78,11 +76,11 @@ def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecide
     return all(limit.state != "undecided" for limit in analyse(records, decide))
 
 
-def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Place]:
+def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
     """Return the points with doublings that all clearly gain more than delta, and of which none is the largest."""
     from envknee.verdict import noise, throughput
 
-    clear: set[Place] = set()
+    clear: set[Point] = set()
     on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
     for limit in throughput.analyse(records, Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
@@ -100,25 +98,24 @@ def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Place]:
         for size in cvs:
             doublings = [more for smaller, more in gains_more.items() if size in (smaller, 2 * smaller)]
             if doublings and all(doublings):
-                clear.add((limit.horizon, limit.batch_size, size))
+                clear.add(Point(size, limit.horizon, limit.batch_size))
     return clear
 
 
-def _expected_s(records: Sequence[Record], clear: Collection[Place]) -> float:
+def _expected_s(records: Sequence[Record], clear: Collection[Point]) -> float:
     """Return the expected seconds of another repeat without the clear points.
 
     A point takes its median. In blocks that is without the process's start, which is added for each block.
     """
-    seconds: dict[Place, list[float]] = {}
-    begun: list[tuple[Place, float]] = []
+    seconds: dict[Point, list[float]] = {}
+    begun: list[tuple[Point, float]] = []
     for record in records:
-        request = record.request
-        place = (request.listed_horizon, request.listed_batch_size, request.num_envs)
+        request, total_s = record.request, record.outcome.total_s
         if request.block is not None and request.position == 0:
-            begun.append((place, record.outcome.total_s))
+            begun.append((point_of(request), total_s))
         else:
-            seconds.setdefault(place, []).append(record.outcome.total_s)
-    starts_s = [total_s - statistics.median(seconds.get(place, [0.0])) for place, total_s in begun]
+            seconds.setdefault(point_of(request), []).append(total_s)
+    starts_s = [total_s - statistics.median(seconds.get(point, [0.0])) for point, total_s in begun]
     blocks = len(begun) / len({record.request.repeat for record in records})
     start_s = blocks * statistics.fmean(starts_s) if starts_s else 0.0
-    return start_s + sum(statistics.median(values) for place, values in seconds.items() if place not in clear)
+    return start_s + sum(statistics.median(values) for point, values in seconds.items() if point not in clear)
