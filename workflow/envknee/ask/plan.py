@@ -38,7 +38,8 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
         if sweep := study.sweep(kind):
             own = [slot for slot in slots if slot.kind == kind]
             again = sum(slot.again for slot in own)
-            once_more = f" + {counted(again, 'first point')} once more, which show drift" if again else ""
+            alone = " (in the first repeat alone, with time_limit_s)" if sweep.time_limit_s else ""
+            once_more = f" + {counted(again, 'first point')} once more, which show drift{alone}" if again else ""
             lines.append(f"{kind}: {counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
             lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
