@@ -1,6 +1,7 @@
 """Frames that stay uint8, against Isaac Lab's own float32 path: the same numbers, an eighth of the rollout."""
 
 import functools
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,15 +119,16 @@ def test_sums_of_large_bright_images_do_not_wrap_around(device: str):
 @pytest.mark.parametrize(
     ("frames", "horizon"), [(1, 5), (2, 8), (4, 14), (8, 3), (4, 1)]
 )  # also longer than the rollout
-def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int, device: str):
+@pytest.mark.parametrize("pixels", [(5, 7), (4, 6)])  # the second has planes of whole words, which are copied as such
+def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int, pixels: tuple[int, int], device: str):
     num_envs = 6
     random = torch.Generator().manual_seed(frames)
     stack = LeanFrameStack(num_envs, frames, device)
-    stacked = stack(random_frames(random, num_envs, 5, 7).to(device))
+    stacked = stack(random_frames(random, num_envs, *pixels).to(device))
     obs = TensorDict({"policy": stacked, "state": torch.zeros(num_envs, 2, device=device)}, batch_size=[num_envs])
     storage = FrameStorage(num_envs, horizon, obs, {"policy": frames}, [1], device)
     frames_kept: Any = storage.frames["policy"]
-    assert frames_kept.nbytes == (horizon + frames - 1) * num_envs * 3 * 5 * 7
+    assert frames_kept.nbytes == (horizon + frames - 1) * num_envs * 3 * math.prod(pixels)
     for _ in range(2):  # the second rollout goes on where the first ended, in the middle of episodes
         seen = []
         for step in range(horizon):
@@ -142,7 +144,7 @@ def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int,
             transition.actions_log_prob, transition.dones = torch.zeros(num_envs, device=device), done
             transition.distribution_params = (torch.zeros(num_envs, 1, device=device),)
             storage.add_transition(transition)
-            stacked = stack(random_frames(random, num_envs, 5, 7).to(device))
+            stacked = stack(random_frames(random, num_envs, *pixels).to(device))
         places = torch.randperm(horizon * num_envs, generator=random).to(device)
         again = storage.stacks(places)["policy"]
         assert torch.equal(again, torch.stack(seen).flatten(0, 1)[places])

@@ -1,4 +1,4 @@
-"""Measures the mean load of a process and its GPU over an iteration. A thread asks the driver, so that no iteration waits for it.
+"""Measures the mean load of a process and its GPU over an iteration. A thread asks kernel and driver, so that no iteration waits.
 
 Input: a GPU from `envknee.machine.nvml`. Output: a `Load` on each request. Knows neither torch nor Isaac Lab.
 """
@@ -14,7 +14,7 @@ from envknee.machine.nvml import Gpu
 from envknee.record.schema import Load
 
 PERIOD_S = 0.25
-"""Time between two samples of a GPU. NVML's figures are averages over up to a second themselves."""
+"""Time between two samples. NVML's figures are averages over up to a second themselves."""
 
 
 class LoadWatch:
@@ -26,9 +26,10 @@ class LoadWatch:
         self._process = psutil.Process()
         self._others = _OthersCpu(self._process) if is_alone else None
         self._samples: list[dict[str, float | None]] = []
-        """The GPU's figures since the last `take`, by their names in `Load`."""
+        """Figures since the last `take`, by their names in `Load`."""
         self._newest: dict[str, float | None] | None = None
         self._lock = threading.Lock()
+        self._asking = threading.Lock()
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -36,31 +37,35 @@ class LoadWatch:
         self._process.cpu_percent()
         if self._others is not None:
             self._others.percent()
-        if self._gpu is not None:
-            threading.Thread(target=self._watch, args=(self._gpu,), name="load", daemon=True).start()
+        threading.Thread(target=self._watch, name="load", daemon=True).start()
 
     def take(self) -> Load:
-        """Return the mean load since the last call. Without a new sample of the GPU it holds the newest one."""
-        cpu_percent = self._process.cpu_percent()
-        others = self._others.percent() if self._others is not None else None
-        if self._gpu is None:
-            return Load(cpu_percent=cpu_percent, others_cpu_percent=others)
+        """Return the mean load since the last call. Without a new sample it holds the newest one."""
         with self._lock:
             samples, self._samples = self._samples, []
-            newest = self._newest or _sample(self._gpu)
-        means = {name: _mean([sample[name] for sample in samples or [newest]]) for name in newest}
-        return Load(cpu_percent=cpu_percent, others_cpu_percent=others, **means)
+        samples = samples or [self._newest or self._sample()]
+        return Load.model_validate({name: _mean([sample[name] for sample in samples]) for name in samples[0]})
 
     def close(self) -> None:
         """End the thread."""
         self._ended.set()
 
-    def _watch(self, gpu: Gpu) -> None:
+    def _watch(self) -> None:
         while not self._ended.wait(PERIOD_S):
-            sample = _sample(gpu)
+            sample = self._sample()
             with self._lock:
                 self._newest = sample
                 self._samples.append(sample)
+
+    def _sample(self) -> dict[str, float | None]:
+        """Return the load since the last sample by its names in `Load`; None for figures that kernel or driver do not know."""
+        with self._asking:
+            return {
+                "cpu_percent": self._process.cpu_percent(),
+                "others_cpu_percent": self._others.percent() if self._others is not None else None,
+                "gpu_percent": self._gpu.busy_percent() if self._gpu else None,
+                "gpu_power_w": self._gpu.power_w() if self._gpu else None,
+            }
 
 
 class _OthersCpu:
@@ -81,11 +86,6 @@ class _OthersCpu:
         machine, own = psutil.cpu_times(), self._process.cpu_times()
         busy = machine.user + machine.nice + machine.system + machine.irq + machine.softirq + machine.steal
         return time.monotonic(), busy - own.user - own.system
-
-
-def _sample(gpu: Gpu) -> dict[str, float | None]:
-    """Return a GPU's current figures by their names in `Load`; None for figures that the driver does not know."""
-    return {"gpu_percent": gpu.busy_percent(), "gpu_power_w": gpu.power_w()}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

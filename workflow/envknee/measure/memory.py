@@ -5,6 +5,7 @@ Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,10 @@ from envknee.measure.out_of_memory import CapExceeded
 from envknee.record.schema import MemoryMap, MemoryUse
 
 GB = 1e9
+
+ASKED_EVERY_S = 1.0
+"""The driver is asked for the GPU's memory so often, and whenever PyTorch's has changed: it answers in milliseconds, and the GPU may
+wait meanwhile."""
 
 
 class MemoryWatch:
@@ -56,6 +61,10 @@ class MemoryWatch:
         self._peak_reserved_gb = 0.0
         self._peak_outside_gb = 0.0
         self._peak_used_gb = 0.0
+        self._told: tuple[float, float | None] = (0.0, None)
+        """The driver's newest answer: memory in use by all processes, and by this one."""
+        self._told_at: tuple[float, float] | None = None
+        """(reserved memory, clock) at that answer."""
 
     def environment_begins(self) -> None:
         """Make the GPU as small as the cap, by allocating the rest of its memory.
@@ -140,8 +149,8 @@ class MemoryWatch:
             peak_rss_gb=_peak_rss_gb(),
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
-            device_used_gb=self._device_used_gb(),
-            process_gb=self._process_gb(),
+            device_used_gb=self._told[0],
+            process_gb=self._told[1],
             warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
         )
 
@@ -149,6 +158,7 @@ class MemoryWatch:
         """Return the memory by purpose so far; None before the environment was made."""
         if self._static_gb is None:
             return None
+        self._told_at = None
         self._take_peaks()
         is_cuda = self.device.type == "cuda"
         parts = {
@@ -173,7 +183,7 @@ class MemoryWatch:
             stats = torch.cuda.memory_stats_as_nested_dict(self.device)  # only once, because the GPU waits meanwhile
             allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
             allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
-            outside_gb = self._outside_gb(reserved["current"] / GB)
+            outside_gb = self._ask_driver(reserved["current"] / GB) - self._before_gb - reserved["current"] / GB
             self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
             self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
             # PyTorch's peak may have occurred between two measurements of the device.
@@ -187,6 +197,13 @@ class MemoryWatch:
             self._learning_peak_gb = allocated_gb
             self._learner_gb = allocated_gb - before_gb
             self._collecting_gb = self._unknown_gb(before_gb)
+
+    def _ask_driver(self, reserved_gb: float) -> float:
+        """Return the memory in use on the GPU [GB], from the driver's newest answer if nothing suggests another one."""
+        now = time.monotonic()
+        if self._told_at is None or self._told_at[0] != reserved_gb or now - self._told_at[1] >= ASKED_EVERY_S:
+            self._told, self._told_at = (self._device_used_gb(), self._process_gb()), (reserved_gb, now)
+        return self._told[0]
 
     def _unknown_gb(self, allocated_gb: float) -> float:
         """Return the part of an allocation that belongs to neither environment nor rollout nor model."""

@@ -250,9 +250,7 @@ class Meter:
         """
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.end_iteration()
-        now = (
-            time.perf_counter()
-        )  # right after the device's clock: both count the rest of this function as the next iteration
+        now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
         self.memory.learning_ended()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episodes.take()

@@ -48,8 +48,12 @@ class Clock(Protocol):
         """Return a stamp at the current place in the device's queue of work."""
         ...
 
+    def wait_for(self, stamp: Any) -> None:
+        """Wait until the device's queue of work has reached a stamp."""
+        ...
+
     def seconds(self, stamps: list[Any]) -> list[float]:
-        """Wait for the last stamp, return the seconds between successive stamps, and free them for reuse."""
+        """Return the seconds between successive stamps, which are all reached, and free them for reuse."""
         ...
 
 
@@ -59,6 +63,9 @@ class WallClock:
     def stamp(self) -> float:
         """Return the time now."""
         return time.perf_counter()
+
+    def wait_for(self, stamp: float) -> None:
+        """Do nothing: the work before a stamp is done."""
 
     def seconds(self, stamps: list[float]) -> list[float]:
         """Return the seconds between successive stamps."""
@@ -83,10 +90,12 @@ class CudaClock:
         event.record(torch.cuda.current_stream(self._device))
         return event
 
+    def wait_for(self, stamp: torch.cuda.Event) -> None:
+        """Wait for an event."""
+        stamp.synchronize()
+
     def seconds(self, stamps: list[torch.cuda.Event]) -> list[float]:
-        """Wait for the last event and return the seconds between successive ones."""
-        if stamps:
-            stamps[-1].synchronize()
+        """Return the seconds between successive events."""
         seconds = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
         self._pool.extend(stamps)
         return seconds
@@ -106,6 +115,8 @@ class Timeline:
         self._open = ["other"]
         self._marks: list[tuple[str, bool, Any]] = []
         """(the phase that begins, whether this step is sampled, stamp)"""
+        self.ended_at_s = 0.0
+        """The host's clock (`time.perf_counter`) when all work of the newest whole iteration was done."""
         self._iteration = 0
         self._step = 0
         self._resolved = False
@@ -167,15 +178,16 @@ class Timeline:
         self._wrapped.clear()
 
     def end_iteration(self) -> IterationTimes:
-        """Wait for the device, return the seconds of the iteration that ends here, and begin the next."""
+        """Wait for the device, begin the next iteration, and return the seconds of the one that ended."""
         self._mark()
-        seconds = self._clock.seconds([stamp for _, _, stamp in self._marks])
-        marks = [(phase, sampled) for phase, sampled, _ in self._marks]
-        times = iteration_times(marks, seconds)
-        self._marks.clear()
+        self._clock.wait_for(self._marks[-1][2])
+        self.ended_at_s = time.perf_counter()
+        marks, self._marks = self._marks, []
         self._iteration += 1
+        # Before the old stamps are read, which takes milliseconds: both clocks count them as the next iteration.
         self._begin_iteration()
-        return times
+        seconds = self._clock.seconds([stamp for _, _, stamp in marks])
+        return iteration_times([(phase, sampled) for phase, sampled, _ in marks], seconds)
 
     def _begin(self, name: str) -> bool:
         """Begin a phase; return whether it is measured."""

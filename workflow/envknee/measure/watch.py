@@ -20,7 +20,15 @@ EXPLODED_ABOVE = 1e10
 (mjMAXVAL). Actions may be larger, because their effects show whether they are too large."""
 
 LOOK_EVERY = 8
-"""Steps that are checked together. Their tensors are kept until then, a few hundred bytes per environment and step."""
+"""Least number of steps that are checked together."""
+
+KEPT_BYTES = 16_000_000
+"""So many bytes are kept before they are checked: some 130 steps of 1,024 cart-poles, 8 of 16,384 humanoids."""
+
+ACTIONS_ABOVE = torch.finfo(torch.float32).max
+
+State = Mapping[str, Sequence[torch.Tensor]]
+"""Tensors of joints and bodies by name, each one or several [num_envs, ...]."""
 
 ORDER = ("actions", "joint_state", "body_pose", "joint_state_after_reset", "observations", "rewards")
 """Tensors that can break in a step, causes before effects: actions, physics, resets, observations and rewards."""
@@ -38,9 +46,9 @@ class Broken(NamedTuple):
 class Watch:
     """Keeps for each environment the first broken step with all its tensors, and the last good state.
 
-    Calls in each environment step: `note_actions`, `note_state`, maybe `note_reset`, then `end_step`. Each copies its tensors with
-    one kernel, and must get the same names in every step. Several steps are checked together, because every further kernel makes a
-    step slower if the CPU limits it.
+    Calls in each environment step: `note_actions`, `note_state`, then `end_step`. The last two copy their tensors with one kernel
+    each, and must get the same names in every step. Several steps are checked together, because every further kernel makes a step
+    slower if the CPU limits it.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -48,12 +56,18 @@ class Watch:
         self.num_envs = num_envs
         self.settings: Mapping[str, Any] = {}
         """Fields of the environment that affect its stability, by dotted name; the task sets them."""
+        self.joints: Callable[[], State] = dict
+        """Returns the joints at a step's end, after resets, by the names of `note_state`; the task sets it."""
         self._device = device
         self._every = torch.arange(num_envs, device=device)
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
-        """For each part of a step (`actions`, `state`, `reset`, `seen`), in the order of first calls: name -> shape for one environment."""
+        """For each part of a step (`before` and `after` its resets), in the order of first calls: name -> shape for one environment."""
+        self._actions: torch.Tensor | None = None
+        """Actions of a step whose state is not noted yet."""
         self._steps: list[dict[str, torch.Tensor]] = []
         """Steps since the last check: part -> [num_envs, numbers]."""
+        self._states = 0
+        """How many of these steps have a state."""
         self._limits = torch.empty(0, device=device)
         """[numbers], largest allowed magnitude of each number of a step."""
         self._rows: torch.Tensor | None = None
@@ -67,40 +81,47 @@ class Watch:
         if self._steps:
             self._look()
         self._looked_at = 0
+        self._actions = None
         self._in_step = False
         self._broken_at = torch.full((self.num_envs,), NEVER, device=self._device)
 
-    def note_actions(self, actions: torch.Tensor, state: Callable[[], Mapping[str, Sequence[torch.Tensor]]]) -> None:
-        """Store the actions [num_envs, ...] that a step will apply; `state` returns the state before the very first step."""
+    def note_actions(self, actions: torch.Tensor, state: Callable[[], State]) -> None:
+        """Keep the actions [num_envs, ...] that a step will apply; `state` returns the state before the very first step."""
         if self._good is None and (before := state()):
-            self._good = self._row_of("state", before)
-        self._note("actions", {"actions": [actions]})
+            self._good = self._joined(before)
+        self._actions = actions
 
-    def note_state(self, state: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        """Store joints and bodies after the physics of a step and before any reset.
+    def note_state(self, state: State) -> None:
+        """Store the actions, and joints and bodies after the physics of a step and before any reset.
 
         Args:
             state: by names such as `joint_state/robot` and `body_pose/robot`, each one or several tensors [num_envs, ...]
         """
-        self._note("state", state)
-
-    def note_reset(self, joints: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        """Store joints after a reset of some environments, by the names of `note_state`."""
-        renamed = {name.replace("joint_state", "joint_state_after_reset", 1): state for name, state in joints.items()}
-        self._note("reset", renamed)
+        actions = {} if self._actions is None else {"actions": [self._actions]}
+        self._actions = None
+        self._begin_step()["before"] = self._row_of("before", actions | dict(state))
+        self._states += 1
 
     def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
-        """Store the results of a step, each [num_envs, ...]: `rewards`, and `observations/<group>` without images.
+        """Store the results of a step, each [num_envs, ...]: `rewards`, and `observations/<group>` without images. And the joints.
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
         """
-        self._note("seen", {name: [tensor] for name, tensor in seen.items()})
+        after = {
+            name.replace("joint_state", "joint_state_after_reset", 1): state for name, state in self.joints().items()
+        }
+        if not self._in_step:
+            self._begin_step()
+        self._steps[-1]["after"] = self._row_of("after", after | {name: [tensor] for name, tensor in seen.items()})
         self._in_step = False
-        if len(self._steps) == LOOK_EVERY:
+        if len(self._steps) >= LOOK_EVERY and self._kept_bytes() >= KEPT_BYTES:
             self._look()
 
     def first_broken(self) -> Broken | None:
         """Return the first broken tensor of this rollout, an unfinished step included; None if nothing is broken."""
+        if self._actions is not None:  # the step broke before its state was noted
+            self._begin_step()["before"] = self._row_of("before", {"actions": [self._actions]})
+            self._actions = None
         if self._steps:
             self._look()
         step = int(self._broken_at.amin())
@@ -118,27 +139,32 @@ class Watch:
         """Return the last good state of some environments [k] as `last_good/<name>`, and the actions applied to it as `actions`."""
         tensors = {}
         if self._good is not None:
-            shapes = self._shapes["state"]
+            shapes = {name: self._shapes["before"][name] for name in self._state_names()}
             for name, columns in _columns(shapes).items():
                 tensors[f"last_good/{name}"] = self._good[indices, columns].view(-1, *shapes[name])
         columns = self._names().get("actions")
         if self._rows is not None and columns is not None:
-            tensors["actions"] = self._rows[indices, columns].view(-1, *self._shapes["actions"]["actions"])
+            tensors["actions"] = self._rows[indices, columns].view(-1, *self._shapes["before"]["actions"])
         return tensors
 
-    def _note(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        if not self._in_step:
-            self._steps.append({})
-            self._in_step = True
-        if named:
-            self._steps[-1][what] = self._row_of(what, named)
+    def _begin_step(self) -> dict[str, torch.Tensor]:
+        self._steps.append({})
+        self._in_step = True
+        return self._steps[-1]
 
-    def _row_of(self, what: str, named: Mapping[str, Sequence[torch.Tensor]]) -> torch.Tensor:
+    def _row_of(self, part: str, named: State) -> torch.Tensor:
         """Return a copy of the named tensors, [num_envs, numbers]."""
-        if what not in self._shapes:
-            self._shapes[what] = {name: _shape_of(tensors) for name, tensors in named.items()}
-            limit = torch.finfo(torch.float32).max if what == "actions" else EXPLODED_ABOVE
-            self._limits = torch.cat([self._limits, torch.full((self._width(what),), limit, device=self._device)])
+        row = self._joined(named)
+        if part not in self._shapes:
+            shapes = self._shapes[part] = {name: _shape_of(tensors) for name, tensors in named.items()}
+            limits = {name: ACTIONS_ABOVE if name == "actions" else EXPLODED_ABOVE for name in shapes}
+            new = [torch.full((math.prod(shapes[name]),), limits[name], device=self._device) for name in shapes]
+            self._limits = torch.cat([self._limits, *new])
+        # A step that broke before its state was noted has actions alone.
+        missing = self._width(part) - row.shape[1]
+        return functional.pad(row, (0, missing)) if missing else row
+
+    def _joined(self, named: State) -> torch.Tensor:
         pieces = [
             tensor if tensor.ndim == 2 else tensor.reshape(self.num_envs, -1)
             for tensors in named.values()
@@ -146,25 +172,28 @@ class Watch:
         ]
         return torch.cat(pieces, dim=1).detach()
 
+    def _kept_bytes(self) -> int:
+        return len(self._steps) * sum(row.nbytes for row in self._steps[-1].values())
+
     def _look(self) -> None:
         """Check the steps since the last check."""
         steps, self._steps, self._in_step = self._steps, [], False
         count, began = len(steps), self._looked_at
         self._looked_at += count
         nothing = {
-            what: torch.zeros(self.num_envs, self._width(what), device=self._device)
-            for what in self._shapes
-            if any(what not in step for step in steps)
+            part: torch.zeros(self.num_envs, self._width(part), device=self._device)
+            for part in self._shapes
+            if any(part not in step for step in steps)
         }
-        parts = [step[what] if what in step else nothing[what] for step in steps for what in self._shapes]
+        parts = [step[part] if part in step else nothing[part] for step in steps for part in self._shapes]
         rows = torch.cat(parts, dim=1).view(self.num_envs, count, -1)
         fine = (rows.abs() <= self._limits).all(dim=2)
         first = torch.where(fine, count, torch.arange(count, device=self._device)).amin(dim=1)
         is_whole = self._broken_at == NEVER
-        if "state" in self._shapes:
+        if names := self._state_names():
             # The newest step may have no state yet.
-            good = first.clamp(max=sum("state" in step for step in steps))
-            columns = _columns({what: (self._width(what),) for what in self._shapes})["state"]
+            good = first.clamp(max=self._states)
+            columns = slice(self._names()[names[0]].start, self._names()[names[-1]].stop)
             states = rows[self._every, (good - 1).clamp(min=0), columns]
             newer = (is_whole & (good > 0))[:, None]
             self._good = states if self._good is None else torch.where(newer, states, self._good)
@@ -174,9 +203,14 @@ class Watch:
             newest = torch.where(is_whole[:, None], newest, before)
         self._rows = newest
         self._broken_at = torch.where(is_whole & (first < count), first + began, self._broken_at)
+        self._states = 0
 
-    def _width(self, what: str) -> int:
-        return sum(math.prod(shape) for shape in self._shapes[what].values())
+    def _width(self, part: str) -> int:
+        return sum(math.prod(shape) for shape in self._shapes[part].values())
+
+    def _state_names(self) -> list[str]:
+        """Return the names of the tensors of a state, which lie side by side in a row."""
+        return [name for name in self._shapes.get("before", {}) if name != "actions"]
 
     def _names(self) -> dict[str, slice]:
         """Return the columns of each tensor in a row of a whole step."""

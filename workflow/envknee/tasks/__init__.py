@@ -17,7 +17,7 @@ from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
-from envknee.tasks import assets, frontends, physics
+from envknee.tasks import assets, frontends, physics, spaces
 
 # No simulation is differentiated here, and kernels compile in two thirds of the time without gradients. `isaaclab train` does the same
 # (isaaclab/programs.py of Isaac Lab 3.0.0). It must happen before modules of kernels are imported.
@@ -232,6 +232,10 @@ def make(
     from envknee.tasks import frames  # late: it imports Isaac Lab
 
     physics.use_without_gpu()
+    if str(env_cfg.sim.device).startswith(
+        "cuda"
+    ):  # on a CPU the memory that is measured is the host's: as Isaac Lab has it
+        spaces.repeat_without_copies()
     try:
         env = frontends.make_warp(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)
     except FileNotFoundError as error:

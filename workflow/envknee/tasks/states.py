@@ -30,7 +30,7 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
         simulated, "step", before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene))
     )
     frontends.before_dones(simulated, lambda: watch.note_state(state(simulated.scene)))
-    frontends.after_resets(simulated, lambda: watch.note_reset(joints(simulated.scene)))
+    watch.joints = lambda: joints(simulated.scene)
 
 
 def joints(scene: Any) -> dict[str, list[torch.Tensor]]:

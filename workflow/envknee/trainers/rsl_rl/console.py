@@ -1,23 +1,29 @@
-"""RSL-RL's log of episodes, computed once per rollout. Upstream's waits for the GPU after every step to learn which episodes ended.
+"""RSL-RL's log, once a second. Upstream waits for the GPU after every step to learn which episodes ended, and takes milliseconds a log.
 
-Input: a runner. Output: the same lines in its log. Upstream: `Logger.process_env_step` of rsl-rl-lib 5.5.1.
+Input: a runner. Output: the same lines in its log, for one iteration a second. Upstream: `Logger.process_env_step` and `Logger.log` of
+rsl-rl-lib 5.5.1.
 """
 
+import math
+import time
 from functools import wraps
 from typing import Any
 
 import numpy
 import torch
 
+LOG_EVERY_S = 1.0
 
-def log_per_rollout(runner: Any) -> None:
-    """Make a runner's logger process a whole rollout at once. With RND, which has two rewards, nothing is changed."""
+
+def log_once_a_second(runner: Any) -> None:
+    """Make a runner's logger process all rollouts of a second at once. With RND, which has two rewards, nothing is changed."""
     logger: Any = runner.logger
     if runner.cfg["algorithm"].get("rnd_cfg"):
         return
     log, rewards, dones = logger.log, list[torch.Tensor](), list[torch.Tensor]()
     returns = numpy.zeros(logger.num_envs, dtype=numpy.float32)
     lengths = numpy.zeros(logger.num_envs, dtype=numpy.float32)
+    logged_at_s = -math.inf
 
     def process_env_step(
         new_rewards: torch.Tensor, new_dones: torch.Tensor, extras: dict, intrinsic_rewards: None = None
@@ -26,11 +32,17 @@ def log_per_rollout(runner: Any) -> None:
             return
         if episode := extras.get("episode", extras.get("log")):
             logger.ep_extras.append(episode)
-        rewards.append(new_rewards)
+        rewards.append(new_rewards.clone())  # manager-based environments write into the same tensor at each step
         dones.append(new_dones)
 
     @wraps(log)
-    def log_rollout(*arguments: Any, **keywords: Any) -> None:
+    def log_rollouts(*arguments: Any, **keywords: Any) -> None:
+        nonlocal logged_at_s
+        if (now_s := time.monotonic()) - logged_at_s < LOG_EVERY_S:
+            logger.tot_timesteps += runner.cfg["num_steps_per_env"] * logger.num_envs * logger.gpu_world_size
+            logger.tot_time += keywords["collect_time"] + keywords["learn_time"]
+            return
+        logged_at_s = now_s
         if rewards:
             for reward, done in zip(torch.stack(rewards).cpu().numpy(), torch.stack(dones).cpu().numpy(), strict=True):
                 returns[:] += reward
@@ -43,4 +55,4 @@ def log_per_rollout(runner: Any) -> None:
             dones.clear()
         log(*arguments, **keywords)
 
-    logger.process_env_step, logger.log = process_env_step, log_rollout
+    logger.process_env_step, logger.log = process_env_step, log_rollouts

@@ -26,7 +26,7 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import OverrideValue
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.rsl_rl.console import log_per_rollout
+from envknee.trainers.rsl_rl.console import log_once_a_second
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.steps import LearnerSteps
@@ -125,7 +125,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
     if meter.request.observations == "lean":
-        log_per_rollout(runner)  # stock keeps RSL-RL's own log, as its users have it
+        log_once_a_second(runner)  # stock keeps RSL-RL's own log, as its users have it
     runner.save = save_nothing  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
