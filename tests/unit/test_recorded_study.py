@@ -351,7 +351,8 @@ def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
     }.items():
         lean = json.loads((ROOT / f"results-published/overhead-lean-warp-{num_envs}-h100.json").read_text())
         ratios = lean["ratios"]["trial / bare loop"]
-        assert words.format(**spread(ratios).model_dump()) in docs and len(ratios) == 5
+        of_ratios = spread(ratios)
+        assert of_ratios is not None and words.format(**of_ratios.model_dump()) in docs and len(ratios) == 5
         assert (lean["request"]["num_envs"], lean["request"]["horizon"]) == (num_envs, 32)
         assert "H100" in lean["environment"]["device"]["name"]
 

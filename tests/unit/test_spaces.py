@@ -21,12 +21,13 @@ UPSTREAM = batch_space.dispatch(Box)
     ],
 )
 def test_it_is_the_space_that_gymnasium_makes(space: Box):
-    ours, theirs = repeated(space, 5), UPSTREAM(space, 5)
+    ours: Any = repeated(space, 5)
+    theirs: Any = UPSTREAM(space, 5)
     assert ours == theirs and ours.shape == theirs.shape and repr(ours) == repr(theirs)
     for manner in ("below", "above", "both"):
         assert ours.is_bounded(manner) == theirs.is_bounded(manner)
     assert numpy.array_equal(ours.sample(), theirs.sample())
-    assert ours.contains(theirs.sample()) and space.shape == theirs.shape[1:]
+    assert ours.contains(theirs.sample())
 
 
 def test_a_billion_environments_with_cameras_take_no_memory():
