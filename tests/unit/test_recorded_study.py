@@ -523,6 +523,16 @@ def test_the_docs_say_how_much_more_memory_a_point_takes_the_second_time():
     assert f"the peak was {median(again) / median(first) - 1:.1%} higher" in words_of("docs/blocks.md")
 
 
+def test_the_docs_say_how_large_a_batch_pays():
+    (arm,) = (arm for arm in verdict_of("cartpole-two-gpu-learning").arms if arm.noise_scales)
+    (point,) = arm.noise_scales
+    scale = point.scale
+    assert (arm.arm, point.num_envs, point.batch_size, scale.samples) == ("data-parallel", 512, 8192, 5)
+    words = f"The gradient noise scale is {scale.transitions:.0f} transitions ({scale.lower:.0f} to {scale.upper:.0f}; five seeds, "
+    assert f"{words}two H100)" in words_of("README.md")
+    assert f"{words}1,024 environments in all, batches of 8,192, two H100)" in words_of("docs/results.md")
+
+
 def test_the_docs_say_what_a_second_gpu_brings_to_learning():
     docs, results, study = words_of("docs/trainers.md"), words_of("docs/results.md"), "cartpole-two-gpu-learning"
     names = {
