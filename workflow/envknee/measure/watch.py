@@ -62,6 +62,8 @@ class Watch:
         self._every = torch.arange(num_envs, device=device)
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         """For each part of a step (`before` and `after` its resets), in the order of first calls: name -> shape for one environment."""
+        self._widths: dict[str, int] = {}
+        """Numbers of each part."""
         self._actions: torch.Tensor | None = None
         """Actions of a step whose state is not noted yet."""
         self._steps: list[dict[str, torch.Tensor]] = []
@@ -160,8 +162,9 @@ class Watch:
             limits = {name: ACTIONS_ABOVE if name == "actions" else EXPLODED_ABOVE for name in shapes}
             new = [torch.full((math.prod(shapes[name]),), limits[name], device=self._device) for name in shapes]
             self._limits = torch.cat([self._limits, *new])
+            self._widths[part] = row.shape[1]
         # A step that broke before its state was noted has actions alone.
-        missing = self._width(part) - row.shape[1]
+        missing = self._widths[part] - row.shape[1]
         return functional.pad(row, (0, missing)) if missing else row
 
     def _joined(self, named: State) -> torch.Tensor:
@@ -181,7 +184,7 @@ class Watch:
         count, began = len(steps), self._looked_at
         self._looked_at += count
         nothing = {
-            part: torch.zeros(self.num_envs, self._width(part), device=self._device)
+            part: torch.zeros(self.num_envs, self._widths[part], device=self._device)
             for part in self._shapes
             if any(part not in step for step in steps)
         }
@@ -204,9 +207,6 @@ class Watch:
         self._rows = newest
         self._broken_at = torch.where(is_whole & (first < count), first + began, self._broken_at)
         self._states = 0
-
-    def _width(self, part: str) -> int:
-        return sum(math.prod(shape) for shape in self._shapes[part].values())
 
     def _state_names(self) -> list[str]:
         """Return the names of the tensors of a state, which lie side by side in a row."""
