@@ -297,6 +297,8 @@ def test_figures_follow_from_the_study():
     assert names(arms=ARMS) == {*NAMES, "scaling"}
     assert names(throughput=None, learning=learning) == {"memory", "learning", "target", "pareto", "batch"}
     assert names(throughput=None, learning=learning | {"batch_size": 16}) == {"memory", "learning", "target", "pareto"}
+    # Efficiency is a ratio of FPS: a report of learning alone opens with the target.
+    assert "scaling" not in names(throughput=None, learning=learning, arms=ARMS)
 
 
 def test_all_out_of_memory_is_said_in_words():

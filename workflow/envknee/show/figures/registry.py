@@ -59,8 +59,8 @@ def _learns(study: Study) -> bool:
     return study.learning is not None
 
 
-def _has_ranks(study: Study) -> bool:
-    return any(arm.world_size > 1 for arm in study.arms.values())
+def _scales(study: Study) -> bool:
+    return study.throughput is not None and any(arm.world_size > 1 for arm in study.arms.values())
 
 
 def _has_rules(study: Study) -> bool:
@@ -75,7 +75,7 @@ FIGURES = (
     Entry("throughput", THRESHOLDS, "throughput:draw_throughput", lambda study: study.throughput is not None, is_kept=True),
     Entry("memory", THRESHOLDS, "memory:draw_memory", lambda _: True),
     Entry("phases", THRESHOLDS, "phases:draw_phases", lambda study: study.throughput is not None and study.phases != "off"),
-    Entry("scaling", THRESHOLDS, "scaling:draw_scaling", _has_ranks, is_kept=True),
+    Entry("scaling", THRESHOLDS, "scaling:draw_scaling", _scales, is_kept=True),
     Entry("learning", LEARNING, "learning:draw_learning", _learns),
     Entry("target", LEARNING, "target:draw_target", _learns, is_kept=True),
     Entry("rules", LEARNING, "rules:draw_rules", _has_rules, is_kept=True),
