@@ -89,7 +89,8 @@ def phrases() -> dict[str, list[str]]:
             "With 1,024 in all it does not learn sooner",  # test_recorded_study compares both
             *lean_table(),
             "Two H100, five repeats",
-            "The gradient noise scale is 424 transitions (324 to 513; five seeds, two H100). A batch far larger, like the 8,192 of these studies,",
+            "The gradient noise scale is 424 transitions (324 to 513; five seeds, two H100)",
+            "A batch far larger, like the 8,192 of these studies,",
             "To reward 4.5 they took **0.23 of the time** with `frontend: warp` (0.21 to 0.25; 1,024 environments, 14.2 s instead of 62.1",
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
         ],

@@ -22,7 +22,7 @@ from envknee.show.figures.canvas import (
 from envknee.show.figures.style import GREY, Look, looks_of, series_of
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
+from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit, LearningPoint
 from envknee.verdict.series import Series
 
 DASHES = (0, (6, 3))
@@ -94,6 +94,16 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
         axes.plot(x, value * devices, "^", color=looks[series].colour, markersize=4.5, markerfacecolor="white")
 
 
+def _overlap(one: BestPoint, other: BestPoint) -> bool:
+    """Whether the intervals of two points' seconds to the target meet; False where one has none."""
+    (low, high), (its_low, its_high) = (
+        (point.seconds_to_target.interval_lower, point.seconds_to_target.interval_upper) for point in (one, other)
+    )
+    if low is None or high is None or its_low is None or its_high is None:
+        return False
+    return low <= its_high and its_low <= high
+
+
 def _title(limits: Sequence[LearningLimit]) -> str:
     seeds = sum(point.trials for limit in limits for point in limit.points)
     reached = sum(point.reached for limit in limits for point in limit.points)
@@ -108,6 +118,13 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     if best is not None:
         limit = next(limit for limit in limits if limit.best == best)
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
+        if rivals := [own for own in limits if own.best and own.best != best and _overlap(own.best, best)]:
+            named = [f"{own.best.num_envs:,}{of(own)}" for own in rivals[:2] if own.best]
+            named = [*named, f"{len(rivals) - 2} more"] if rivals[2:] else named
+            whose = "that" if len(rivals) == 1 else "those"
+            soonest += (
+                f"\nIts interval meets {whose} of {' and '.join(filter(None, [', '.join(named[:-1]), named[-1]]))}"
+            )
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]
