@@ -61,7 +61,8 @@ def test_the_title_names_the_arms_whose_intervals_meet_that_of_the_soonest():
             arms.append(
                 trials({64: [value * factor for value in (20.0, 21.0, 22.0)]}, arm=f"arm-{number}", first=100 * number)
             )
-        return " ".join(texts(draw_target(judged([trial for arm in arms for trial in arm]))).split())
+        study = a_study(arms={name: {"gpus": 1} for name in ("stock", *(f"arm-{n + 1}" for n in range(len(others))))})
+        return " ".join(texts(draw_target(judged([trial for arm in arms for trial in arm], study))).split())
 
     assert "interval meets" not in title() + title(9.0)
     assert "Its interval meets that of 64 (arm-1) No doubling" in title(1.01, 9.0)

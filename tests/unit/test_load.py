@@ -32,14 +32,14 @@ def given(percents: list[float | None], powers_w: list[float | None]) -> Given:
 def test_a_load_is_the_mean_since_the_last_one_and_the_newest_where_nothing_is_newer(monkeypatch):
     monkeypatch.setattr(load, "PERIOD_S", 0.01)
     watch = LoadWatch(given([10.0, 30.0, *[50.0] * 1000], [100.0, None, *[200.0] * 1000]))
+    others = set(threading.enumerate())
     watch.start()
     deadline = time.monotonic() + 10
     while len(watch._samples) < 4 and time.monotonic() < deadline:
         time.sleep(0.001)
     watch.close()
-    for thread in threading.enumerate():
-        if thread.name == "load":
-            thread.join()
+    for thread in set(threading.enumerate()) - others:
+        thread.join()
     count = len(watch._samples)
     first, second = watch.take(), watch.take()
     assert first.gpu_percent == pytest.approx((40.0 + 50.0 * (count - 2)) / count)

@@ -1,4 +1,4 @@
-"""Measures the mean load of a process and its GPU over an iteration. A thread asks kernel and driver, so that no iteration waits.
+"""Measures the mean load of a process and its GPU over an iteration. On a GPU a thread asks, so that no iteration waits.
 
 Input: a GPU from `envknee.machine.nvml`. Output: a `Load` on each request. Knows neither torch nor Isaac Lab.
 """
@@ -37,7 +37,8 @@ class LoadWatch:
         self._process.cpu_percent()
         if self._others is not None:
             self._others.percent()
-        threading.Thread(target=self._watch, name="load", daemon=True).start()
+        if self._gpu is not None:  # on a CPU an iteration is long, and asking the kernel alone takes no time
+            threading.Thread(target=self._watch, name="load", daemon=True).start()
 
     def take(self) -> Load:
         """Return the mean load since the last call. Without a new sample it holds the newest one."""
