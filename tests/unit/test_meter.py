@@ -53,6 +53,34 @@ def end_iteration(meter: Meter, **losses: float) -> None:
     meter.end_iteration(losses=losses or {"value": 0.5}, learning_rate=1e-3, action_std=1.0)
 
 
+def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun(tmp_path):
+    meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
+    meter.device = torch.device("cuda")  # as the meter sees it; all else is on the CPU
+    for _ in range(HORIZON):
+        step(meter)
+    end_iteration(meter)
+    assert (meter.rows, meter.iterations, meter.trial.metrics.read_text()) == ([], 1, "")
+    for _ in range(HORIZON):
+        step(meter)
+        assert len(meter.rows) == meter.iterations == len(read_rows(meter.trial)) == 1
+    end_iteration(meter)
+    assert (len(meter.rows), meter.iterations) == (1, 2)
+    with pytest.raises(TrialDone) as done:
+        step(meter)
+    assert done.value.status == "ok" and len(read_rows(meter.trial)) == 2
+    assert [row.frames for row in meter.rows] == [NUM_ENVS * HORIZON, 2 * NUM_ENVS * HORIZON]
+
+
+def test_a_row_that_waits_for_the_next_step_is_written_if_that_breaks(tmp_path):
+    meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
+    meter.device = torch.device("cuda")
+    for _ in range(HORIZON):
+        step(meter)
+    end_iteration(meter)
+    meter.close()
+    assert len(read_rows(meter.trial)) == 1
+
+
 def test_episodes_are_counted_as_one_by_one_whatever_the_rollouts():
     generator = torch.Generator().manual_seed(3)
     for horizon in (1, 2, 7):

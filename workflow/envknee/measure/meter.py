@@ -123,6 +123,8 @@ class Meter:
         self._steps = 0
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
+        self._unwritten: Callable[[], None] | None = None
+        """Writes the row of the newest iteration, if that is still to be done."""
         self._rollouts_returned = 0
         """Rollouts returned by `end_rollout`: another process writes their rows."""
 
@@ -193,6 +195,7 @@ class Meter:
         self._episodes.note(rewards, dones)
         self._steps += 1
         self.beat()
+        self._write_row()
         if self._steps == self.request.horizon:
             self.check_rollout()
             self.stage = "learning"
@@ -235,7 +238,7 @@ class Meter:
         pipeline: Pipeline | None = None,
         collected: Sequence[Collected] = (),
     ) -> None:
-        """Write the row of an iteration, and end the trial when it has its result.
+        """Write the row of an iteration, and end the trial when it has its result; on one GPU alone after the next environment step.
 
         Args:
             losses: means over the iteration, by name
@@ -249,7 +252,7 @@ class Meter:
             TrialDone: if the timed iterations are done, the target is reached, the budget is spent, or learning broke.
         """
         before_clearing = remedies.after_learning(self.request.memory, self)
-        times = self.timeline.end_iteration()
+        times = self.timeline.close_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
         self.memory.learning_ended()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
@@ -257,34 +260,56 @@ class Meter:
         for name, value in losses.items():
             self._end_if_broken(f"losses/{name}", value)
         self._end_if_broken("action_std", action_std)
-        own = Part(
-            row=RankRow(
-                rank=self.ranks.rank,
-                iteration_s=iteration_s,
-                env_step_s=times.env_step_s,
-                collect_s=times.collect_s,
-                learn_s=times.learn_s,
-                phases_s=times.phases_s,
-                episodes=episodes,
-                memory=before_clearing or self.memory.use(),
-                **self._load.take().model_dump(),
-            ),
-            wall_s=wall_s,
-            unix_time_s=time.time(),
-            return_sum=return_sum,
-            length_sum=length_sum,
-            losses=losses,
-            learning_rate=learning_rate,
-            action_std=action_std,
-            gradient_squares=gradient_squares,
-            pipeline=pipeline,
-        )
-        if collected:
-            parts = parts_of_collectors(own, collected, times.total_s)
-        else:
-            gathered = self.ranks.gather(own.model_dump_json(), self.device)
-            parts = [Part.model_validate_json(text) for text in gathered]
+        unix_time_s, memory, load = time.time(), before_clearing or self.memory.use(), self._load.take()
         rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs
+
+        def write_row() -> None:
+            read = times()
+            own = Part(
+                row=RankRow(
+                    rank=self.ranks.rank,
+                    iteration_s=iteration_s,
+                    env_step_s=read.env_step_s,
+                    collect_s=read.collect_s,
+                    learn_s=read.learn_s,
+                    phases_s=read.phases_s,
+                    episodes=episodes,
+                    memory=memory,
+                    **load.model_dump(),
+                ),
+                wall_s=wall_s,
+                unix_time_s=unix_time_s,
+                return_sum=return_sum,
+                length_sum=length_sum,
+                losses=losses,
+                learning_rate=learning_rate,
+                action_std=action_std,
+                gradient_squares=gradient_squares,
+                pipeline=pipeline,
+            )
+            if collected:
+                parts = parts_of_collectors(own, collected, read.total_s)
+            else:
+                gathered = self.ranks.gather(own.model_dump_json(), self.device)
+                parts = [Part.model_validate_json(text) for text in gathered]
+            self._write(parts, rollout)
+
+        self._start_iteration()
+        self.stage = "rollout"
+        self._unwritten = write_row
+        if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
+            self._write_row()
+        # Else the GPU gets the next environment step first: see `end_step`.
+
+    def _write_row(self) -> None:
+        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
+        write_row, self._unwritten = self._unwritten, None
+        if write_row is not None:
+            write_row()
+            self._end_when_done(self.rows[-1])
+
+    def _write(self, parts: Sequence[Part], rollout: int) -> None:
+        """Append the row of an iteration from every rank's part; `rollout` is its number of transitions on a rank."""
         rank_batch = rollout // (self.num_mini_batches or 1)
         row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
         self._frames = row.frames
@@ -292,9 +317,6 @@ class Meter:
         if self._stream:
             self._stream.write(row.model_dump_json() + "\n")
             self._stream.flush()
-        self._start_iteration()
-        self.stage = "rollout"
-        self._end_when_done(row)
 
     def check_parameters(self, symptom: str) -> None:
         """Check the learner's parameters; `symptom` ends the reason of a failure.
@@ -308,6 +330,9 @@ class Meter:
 
     def close(self) -> None:
         """Close metrics.jsonl, and stop watching the load."""
+        if self._unwritten is not None:
+            self._unwritten()
+            self._unwritten = None
         self._load.close()
         if self._stream:
             self._stream.close()
@@ -333,7 +358,7 @@ class Meter:
                 observations are dumped.
         """
         broken = self.watch.first_broken()
-        iteration, seen = len(self.rows) + self._rollouts_returned, self._tensors_of
+        iteration, seen = self.iterations + self._rollouts_returned, self._tensors_of
         if broken is None and images:
             broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
         if broken is None and images and self.learned_from:
@@ -347,6 +372,11 @@ class Meter:
         if failure.tensor == "actions":  # broken parameters may be the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations have ended."""
+        return len(self.rows) + (self._unwritten is not None)
 
     def _start_iteration(self) -> None:
         self._steps = 0
@@ -385,7 +415,7 @@ class Meter:
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""
-        broken = diagnosis.of_value(name, value, len(self.rows))
+        broken = diagnosis.of_value(name, value, self.iterations)
         if broken is not None:
             if not name.startswith("parameters/"):
                 self.check_rollout(images=True)  # the rollout may be the cause

@@ -99,7 +99,7 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         if not is_out_of_memory(error):
             raise
         failure = Failure(
-            iteration=len(meter.rows),
+            iteration=meter.iterations,
             tensor=meter.stage,
             env_indices=[],
             dump=None,
