@@ -152,7 +152,8 @@ class Drill:
             return None
         once = [kind for kind in wanted if kind == "preparing"]  # there is none once the first trial runs
         kind = self.dice.choice(once or wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
-        time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, 10.0)]))  # at its start, or anywhere
+        most_s = 2.0 if kind == "preparing" else 10.0  # which takes some six
+        time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, most_s)]))  # at its start, or anywhere
         for process in self.dice.sample(met[kind], len(met[kind])):
             with suppress(psutil.Error):
                 process.kill()
