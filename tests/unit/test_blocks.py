@@ -49,6 +49,15 @@ def test_over_a_whole_design_each_point_follows_each_other_one_equally_often(cou
     assert designs.williams(points[::-1], 0, 1, "key") == orders[0]
 
 
+def test_the_learning_trials_of_a_seed_are_a_block_in_which_none_comes_again():
+    learning = {
+        "num_envs": SIZES, "horizon": 8, "batch_size": 128, "repeats": 3, "block": "all", "target_reward": 1.0, "budget_s": 5.0,
+    }  # fmt: skip
+    plan = space.plan(parse_study({"study": "s", "arms": {"stock": {}}, "learning": learning}))
+    assert [slot.block for slot in plan] == [0] * 4 + [4] * 4 + [8] * 4
+    assert not any(slot.again for slot in plan) and [slot.index for slot in plan] == list(range(12))
+
+
 def test_a_repeat_is_a_block_and_its_first_point_comes_again_at_the_end():
     requests, _ = play(study())
     assert len(requests) == 3 * 9

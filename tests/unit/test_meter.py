@@ -1,9 +1,11 @@
 """The meter counts episodes, times steps, and ends a trial where it should; tensors are real, the simulation is not needed."""
 
 import csv
+import gc
 import io
 import math
 import time
+import weakref
 
 import numpy
 import pytest
@@ -79,6 +81,22 @@ def test_a_row_that_waits_for_the_next_step_is_written_if_that_breaks(tmp_path):
     end_iteration(meter)
     meter.close()
     assert len(read_rows(meter.trial)) == 1
+
+
+def test_a_released_meter_holds_nothing_of_the_simulation(tmp_path):
+    class Simulation:
+        def act(self) -> dict:
+            return {}
+
+    meter, simulation = a_meter(tmp_path), Simulation()
+    ended, gone = [], weakref.ref(simulation)
+    meter.watch.joints = meter.learned = simulation.act
+    meter.export_policy = lambda _, of=simulation: of.act() and None
+    meter.at_release.append(lambda of=simulation: ended.append(type(of)))
+    del simulation
+    meter.release()
+    gc.collect()
+    assert ended == [Simulation] and gone() is None
 
 
 def test_episodes_are_counted_as_one_by_one_whatever_the_rollouts():

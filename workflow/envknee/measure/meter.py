@@ -345,7 +345,7 @@ class Meter:
         self.at_release.clear()
         self.memory.release()
         self.rollout_observations, self.learned_from, self._newest = {}, {}, {}
-        self.export_policy, self.learned = None, dict
+        self.export_policy, self.learned, self.watch.joints = None, dict, dict
 
     def check_rollout(self, images: bool = False) -> None:
         """Check all steps since the last learning for broken values.
