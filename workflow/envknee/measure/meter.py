@@ -183,7 +183,8 @@ class Meter:
             dones: [num_envs], non-zero where an episode ended; boolean dones are not copied, so nobody may write to them
 
         Raises:
-            TrialDone: at the end of a rollout, if a value in it broke; names tensor and environments.
+            TrialDone: at the end of a rollout, if a value in it broke; names tensor and environments. After a rollout's first step, if
+                the row of the iteration before ends the trial.
         """
         if self.stage == "first_step":
             self.begin("rollout")
