@@ -149,17 +149,17 @@ NOT_MEASURED = {
         # Cut-offs and levels that are the defaults (test_config), and what `make prove` promises.
         "95% unless", "10% more FPS, or 25% of the seconds", "At most 5% of them name a smaller one", "0 pass, 3 worse, 4 inconclusive",
         # Said by hand; the machine decides.
-        "about 10 minutes on two", "3 minutes, once kernels", "`undecided (10 more repeats)`",
+        "about 8 minutes on two", "3 minutes, once kernels", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "Apache-2.0", "SB3", "python3-venv",
     ],
     "docs/tutorial.md": [
-        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 10 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
+        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 8 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
         "H200", "Seconds to reward 4.5 against", "`over 16,384`", "`undecided (10 more repeats)`", "undecided up to 16,384",
         "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "H100", "about 10 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3", "undecided up to 16,384",
+        "H200", "H100", "about 8 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3", "undecided up to 16,384",
         # docs/verdicts.md, test_limits_power
         "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",
