@@ -139,7 +139,7 @@ class MemoryWatch:
         torch.cuda.empty_cache()
 
     def use(self) -> MemoryUse:
-        """Return the memory in use now, and the peaks so far."""
+        """Return the memory in use now, and the peaks so far; the driver's figures are at most `ASKED_EVERY_S` old."""
         self._take_peaks()
         rss_gb = self._process.memory_info().rss / GB
         if self.device.type != "cuda":
