@@ -144,14 +144,18 @@ class Drill:
         give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
         while True:
             met = self.kinds()
-            wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
+            # There is no preparing once the first trial runs, so it is killed first.
+            wanted = sorted(
+                kind
+                for kind in met
+                if (self.killed[kind] == fewest if any(self.killed.values()) else kind == "preparing")
+            )
             if wanted or not met or time.monotonic() > give_up_s:
                 break
             time.sleep(LOOKS_S)
         if not met:
             return None
-        once = [kind for kind in wanted if kind == "preparing"]  # there is none once the first trial runs
-        kind = self.dice.choice(once or wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
+        kind = self.dice.choice(wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
         most_s = 2.0 if kind == "preparing" else 10.0  # which takes some six
         time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, most_s)]))  # at its start, or anywhere
         for process in self.dice.sample(met[kind], len(met[kind])):
