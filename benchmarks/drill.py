@@ -141,15 +141,11 @@ class Drill:
         """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
         fewest = min(self.killed[kind] for kind in (*KINDS, SHELL))
+        is_first = not any(self.killed.values())  # there is no preparing once the first trial runs
         give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
         while True:
             met = self.kinds()
-            # There is no preparing once the first trial runs, so it is killed first.
-            wanted = sorted(
-                kind
-                for kind in met
-                if (self.killed[kind] == fewest if any(self.killed.values()) else kind == "preparing")
-            )
+            wanted = sorted(kind for kind in met if (kind == "preparing" if is_first else self.killed[kind] == fewest))
             if wanted or not met or time.monotonic() > give_up_s:
                 break
             time.sleep(LOOKS_S)

@@ -432,7 +432,8 @@ def test_the_docs_say_how_lean_frames_learned():
     assert f"{frames.ratio:.2f} of stock's frames ({frames.lower:.2f} to {frames.upper:.2f} at 95%)" in docs
     assert f"{seconds.ratio:.2f} of its seconds ({seconds.lower:.2f} to {seconds.upper:.2f}, four pairs" in docs
     words = f"{seconds.ratio:.2f} ({seconds.lower:.2f} to {seconds.upper:.2f})"
-    assert f"share of stock's | 1 | {words}, from {frames.ratio:.2f} of the frames" in words_of("docs/results.md")
+    of_frames = f"from {frames.ratio:.2f} of the frames ({frames.lower:.2f} to {frames.upper:.2f})"
+    assert f"share of stock's | 1 | {words}, {of_frames} |" in words_of("docs/results.md")
     assert f"share of stock's | 1 | {words}, an H200 |" in words_of("docs/results.md")
 
 

@@ -95,7 +95,7 @@ class MemoryWatch:
     def environment_made(self) -> None:
         """Measure the memory of simulation and renderer."""
         self._static_allocated_gb = self._allocated_gb()
-        self._static_outside_gb = self._outside_gb(self._reserved_gb())
+        self._static_outside_gb = self._outside_gb(self._device_used_gb(), self._reserved_gb())
         # Without the allocator's slack, which later allocations may use.
         self._static_gb = self._static_outside_gb + self._static_allocated_gb
         self.check_cap()
@@ -183,7 +183,7 @@ class MemoryWatch:
             stats = torch.cuda.memory_stats_as_nested_dict(self.device)  # only once, because the GPU waits meanwhile
             allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
             allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
-            outside_gb = self._ask_driver(reserved["current"] / GB) - self._before_gb - reserved["current"] / GB
+            outside_gb = self._outside_gb(self._ask_driver(reserved["current"] / GB), reserved["current"] / GB)
             self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
             self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
             # PyTorch's peak may have occurred between two measurements of the device.
@@ -212,9 +212,9 @@ class MemoryWatch:
     def _model_gb(self) -> float:
         return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
 
-    def _outside_gb(self, reserved_gb: float) -> float:
+    def _outside_gb(self, used_gb: float, reserved_gb: float) -> float:
         """Return this process's memory outside PyTorch's allocator: context, Warp, libraries."""
-        return self._device_used_gb() - self._before_gb - reserved_gb
+        return used_gb - self._before_gb - reserved_gb
 
     def _device_used_gb(self) -> float:
         if self.device.type != "cuda":

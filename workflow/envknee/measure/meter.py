@@ -304,10 +304,15 @@ class Meter:
 
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
-        write_row, self._unwritten = self._unwritten, None
-        if write_row is not None:
-            write_row()
+        if self._flush():
             self._end_when_done(self.rows[-1])
+
+    def _flush(self) -> bool:
+        """Write the newest iteration's row if it is not written yet; return whether it was not."""
+        write, self._unwritten = self._unwritten, None
+        if write is not None:
+            write()
+        return write is not None
 
     def _write(self, parts: Sequence[Part], rollout: int) -> None:
         """Append the row of an iteration from every rank's part; `rollout` is its number of transitions on a rank."""
@@ -331,9 +336,7 @@ class Meter:
 
     def close(self) -> None:
         """Close metrics.jsonl, and stop watching the load."""
-        if self._unwritten is not None:
-            self._unwritten()
-            self._unwritten = None
+        self._flush()
         self._load.close()
         if self._stream:
             self._stream.close()

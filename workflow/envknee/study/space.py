@@ -249,15 +249,12 @@ def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, repeats: ran
     sizes = chunk_sizes(points, sweep.block)
     shares = {arm: can_share(study.arms[arm]) for arm in study.arms}
     # A learning trial takes too long to be measured again for its drift.
-    comes_again = kind == "throughput"
-    indices = {
-        arm: repeats.start * sum(size + (size > 1 and shares[arm] and comes_again) for size in sizes)
-        for arm in study.arms
-    }
+    again = {arm: shares[arm] and kind == "throughput" for arm in study.arms}
+    indices = {arm: repeats.start * sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
         shared = size > 1 and shares[arm]
         block = first + len(slots)  # a block has the number of its first trial
-        for position in range(size + (shared and comes_again)):
+        for position in range(size + (size > 1 and again[arm])):
             number = first + len(slots)
             own = block if shared else None
             slots.append(Slot(number, arm, kind, indices[arm], repeat, own, chunk, position, position == size))

@@ -232,9 +232,8 @@ def make(
     from envknee.tasks import frames  # late: it imports Isaac Lab
 
     physics.use_without_gpu()
-    if str(env_cfg.sim.device).startswith(
-        "cuda"
-    ):  # on a CPU the memory that is measured is the host's: as Isaac Lab has it
+    # On a CPU the host's memory is what is measured, so there it stays as Isaac Lab has it.
+    if str(env_cfg.sim.device).startswith("cuda"):
         spaces.repeat_without_copies()
     try:
         env = frontends.make_warp(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)

@@ -118,9 +118,12 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     if best is not None:
         limit = next(limit for limit in limits if limit.best == best)
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
-        if rivals := [own for own in limits if own.best and own.best != best and _overlap(own.best, best)]:
-            named = [f"{own.best.num_envs:,}{of(own)}" for own in rivals[:2] if own.best]
-            named = [*named, f"{len(rivals) - 2} more"] if rivals[2:] else named
+        if rivals := [
+            f"{own.best.num_envs:,}{of(own)}"
+            for own in limits
+            if own.best and own.best != best and _overlap(own.best, best)
+        ]:
+            named = [*rivals[:2], f"{len(rivals) - 2} more"] if rivals[2:] else rivals
             whose = "that" if len(rivals) == 1 else "those"
             soonest += (
                 f"\nIts interval meets {whose} of {' and '.join(filter(None, [', '.join(named[:-1]), named[-1]]))}"
