@@ -29,6 +29,13 @@ def folder(tmp_path: Path) -> StudyFolder:
     return made
 
 
+def test_an_arm_of_which_no_seed_arrived_is_not_told_to_run_any_size(tmp_path: Path):
+    made = write_study(tmp_path / "late", a_study(), learning_trials({16: [None], 32: [None]}, device=GPU))
+    draw.draw_all(with_verdict(made))
+    page = report.write(made).read_text(encoding="utf-8")
+    assert ": no seed arrived (horizon" in page and "run no" not in page
+
+
 def links(page: str) -> dict[str, list[tuple[str, str]]]:
     """Return trial -> (word, address) of its row."""
     rows = re.findall(r'<tr class="\w+" id="trial-(\d+)">(.*?)</tr>', page)
