@@ -73,6 +73,32 @@ def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun(tmp_path):
     assert [row.frames for row in meter.rows] == [NUM_ENVS * HORIZON, 2 * NUM_ENVS * HORIZON]
 
 
+def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_path):
+    def a_rollout(meter: Meter, written: int) -> None:
+        for _ in range(HORIZON):
+            step(meter, dones=[1] * NUM_ENVS)
+            assert len(meter.rows) == written
+
+    meter = a_meter(tmp_path, iterations=2, warmup_iterations=1)
+    meter.device, meter.learner_calls_back = torch.device("cuda"), True
+    a_rollout(meter, 0)
+    for written in (0, 1):
+        meter.while_gpu_learns()
+        assert len(meter.rows) == len(read_rows(meter.trial)) == written
+        end_iteration(meter)
+        a_rollout(meter, written)
+    meter.while_gpu_learns()
+    end_iteration(meter)
+    with pytest.raises(TrialDone, match="ok"):  # the last one is not learned again for
+        step(meter)
+    assert [(row.iteration, row.episodes) for row in meter.rows] == [(0, 8), (1, 12), (2, 12)]
+    early = a_meter(tmp_path / "early", iterations=9, warmup_iterations=0, precision=0.01)
+    early.device, early.learner_calls_back = torch.device("cuda"), True
+    a_rollout(early, 0)
+    end_iteration(early)
+    a_rollout(early, 1)
+
+
 def test_a_row_that_waits_for_the_next_step_is_written_if_that_breaks(tmp_path):
     meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
     meter.device = torch.device("cuda")

@@ -17,6 +17,8 @@ class Episodes:
         self._is_whole = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self._rewards: list[torch.Tensor] = []
         self._ended: list[torch.Tensor] = []
+        self._sums: torch.Tensor | None = None
+        """Of the steps added up since the last `take`: sum of returns, sum of lengths, number of episodes."""
 
     def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
         """Store a step's rewards and dones (non-zero where an episode ended), both [num_envs].
@@ -26,28 +28,34 @@ class Episodes:
         self._rewards.append(rewards.detach().clone())
         self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
 
-    def take(self) -> tuple[float, float, int]:
-        """Return (sum of returns, sum of lengths in steps, number) of the whole episodes that ended since the last call."""
+    def add_up(self) -> None:
+        """Add up the steps noted so far, on the device and without waiting for it."""
         if not self._rewards:
-            return 0.0, 0.0, 0
+            return
         rewards, ended = torch.stack(self._rewards).double(), torch.stack(self._ended)
         self._rewards, self._ended = [], []
         count = len(rewards)
         numbers = torch.arange(1, count + 1, device=rewards.device)[:, None]
         # Running sums that ignore episode ends. A matrix product, because `cumsum` on a GPU may add in a different order each time.
-        sums = self._returns + rewards.new_ones(count, count).tril() @ rewards
+        running = self._returns + rewards.new_ones(count, count).tril() @ rewards
         newest_end = torch.where(ended, numbers, 0).cummax(dim=0).values  # [count, num_envs], 0: none yet
         end_before = torch.cat([torch.zeros_like(newest_end[:1]), newest_end[:-1]])
-        sums_at_ends = torch.cat([torch.zeros_like(sums[:1]), sums])
-        returns = sums - sums_at_ends.gather(0, end_before)
+        sums_at_ends = torch.cat([torch.zeros_like(running[:1]), running])
+        returns = running - sums_at_ends.gather(0, end_before)
         lengths = torch.where(end_before > 0, numbers - end_before, self._lengths + numbers)
         counted = ended & (self._is_whole | (end_before > 0))
         last = newest_end[-1]
-        self._returns = sums[-1] - sums_at_ends.gather(0, last[None])[0]
+        self._returns = running[-1] - sums_at_ends.gather(0, last[None])[0]
         self._lengths = torch.where(last > 0, count - last, self._lengths + count)
         self._is_whole = self._is_whole | (last > 0)
-        of_episodes = torch.stack(
-            [(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()]
-        )
-        return_sum, length_sum, episodes = of_episodes.tolist()
+        sums = torch.stack([(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()])
+        self._sums = sums if self._sums is None else self._sums + sums
+
+    def take(self) -> tuple[float, float, int]:
+        """Return (sum of returns, sum of lengths in steps, number) of the whole episodes that ended since the last call."""
+        self.add_up()
+        sums, self._sums = self._sums, None
+        if sums is None:
+            return 0.0, 0.0, 0
+        return_sum, length_sum, episodes = sums.tolist()
         return return_sum, length_sum, int(episodes)

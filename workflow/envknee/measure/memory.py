@@ -14,11 +14,9 @@ import psutil
 import torch
 import warp
 
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import GB, Gpu
 from envknee.measure.out_of_memory import CapExceeded
 from envknee.record.schema import MemoryMap, MemoryUse
-
-GB = 1e9
 
 ASKED_EVERY_S = 1.0
 """The driver is asked for the GPU's memory so often, and whenever PyTorch's has changed: it answers in milliseconds, and the GPU may

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import torch
 
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import GB, Gpu
 from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
 from envknee.measure.episodes import Episodes
@@ -35,8 +35,6 @@ from envknee.record.schema import (
 from envknee.record.status import Status
 from envknee.study import remedies
 from envknee.study.paths import TrialFolder
-
-GB = 1e9
 
 
 class TrialDone(Exception):
@@ -123,6 +121,8 @@ class Meter:
         self._steps = 0
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
+        self.learner_calls_back = False
+        """Whether the learner calls `while_gpu_learns` in each update; the trainer sets it."""
         self._unwritten: Callable[[], None] | None = None
         """Writes the row of the newest iteration, if that is still to be done."""
         self._rollouts_returned = 0
@@ -196,11 +196,17 @@ class Meter:
         self._episodes.note(rewards, dones)
         self._steps += 1
         self.beat()
-        self._write_row()
+        if not (self.learner_calls_back and self._goes_on()):
+            self._write_row()
         if self._steps == self.request.horizon:
             self.check_rollout()
             self.stage = "learning"
             self.memory.learning_begins()
+
+    def while_gpu_learns(self) -> None:
+        """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
+        self._write_row()
+        self._episodes.add_up()
 
     def end_rollout(self) -> Collected:
         """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
@@ -239,7 +245,9 @@ class Meter:
         pipeline: Pipeline | None = None,
         collected: Sequence[Collected] = (),
     ) -> None:
-        """Write the row of an iteration, and end the trial when it has its result; on one GPU alone after the next environment step.
+        """Write the row of an iteration, and end the trial when it has its result.
+
+        On one GPU that comes after the next environment step, or while the GPU learns again if the row cannot end the trial.
 
         Args:
             losses: means over the iteration, by name
@@ -300,7 +308,13 @@ class Meter:
         self._unwritten = write_row
         if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
             self._write_row()
-        # Else the GPU gets the next environment step first: see `end_step`.
+        # Else the GPU gets work first: see `end_step` and `while_gpu_learns`.
+
+    def _goes_on(self) -> bool:
+        """Tell whether the trial goes on, whatever the row of the newest iteration says."""
+        request = self.request
+        timed = self.iterations - request.untimed_iterations
+        return request.kind == "throughput" and request.precision is None and timed < (request.iterations or 0)
 
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""

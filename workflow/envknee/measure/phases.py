@@ -81,13 +81,13 @@ class CudaClock:
 
     def __init__(self, device: torch.device) -> None:
         """Use the current stream of `device`."""
-        self._device = device
+        self._stream = torch.cuda.current_stream(device)
         self._pool: list[torch.cuda.Event] = []
 
     def stamp(self) -> torch.cuda.Event:
         """Record an event."""
         event = self._pool.pop() if self._pool else torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
+        event.record(self._stream)
         return event
 
     def wait_for(self, stamp: torch.cuda.Event) -> None:

@@ -18,10 +18,8 @@ import psutil
 import torch
 import warp
 
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import GB, Gpu
 from envknee.record.schema import Outcome, Request, Shared
-
-GB = 1e9
 
 MOST_KEPT_GB = 0.15
 """Limit of tensors, and of Warp's arrays, left after a trial: workspaces of cuBLAS and Warp's own buffers are a few MB each."""

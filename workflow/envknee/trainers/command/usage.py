@@ -13,15 +13,13 @@ from statistics import fmean
 
 import psutil
 
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import GB, Gpu
 from envknee.record.schema import Load, MemoryUse
 
 PERIOD_S, LEAST_S = 0.25, 0.1
 """Time between samples; and the age at which a row replaces the last sample by a new one, so that short programs are sampled too."""
 
 SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between two samples can be missed"
-
-GB = 1e9
 
 
 @dataclass

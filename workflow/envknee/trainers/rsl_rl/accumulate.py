@@ -50,6 +50,9 @@ class AccumulatingPPO(PPO):
     on_split: Callable[[int], None] | None = None
     """Called with the new number of parts before a retry. Set by `use_micro_batches`."""
 
+    while_gpu_learns: Callable[[], None] | None = None
+    """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
+
     def use_micro_batches(
         self,
         micro_batches: int,
@@ -114,6 +117,8 @@ class AccumulatingPPO(PPO):
         self.critic.update_normalization(observations)
         self.storage.clear()
         num_updates = self.num_learning_epochs * self.num_mini_batches
+        if self.while_gpu_learns:
+            self.while_gpu_learns()
         means = (sums / num_updates).tolist()
         return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
 

@@ -6,6 +6,7 @@ rsl-rl-lib 5.5.1.
 
 import math
 import time
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -15,15 +16,20 @@ import torch
 LOG_EVERY_S = 1.0
 
 
-def log_once_a_second(runner: Any) -> None:
-    """Make a runner's logger process all rollouts of a second at once. With RND, which has two rewards, nothing is changed."""
+def log_once_a_second(runner: Any) -> Callable[[], None]:
+    """Make a runner's logger process all rollouts of a second at once. With RND, which has two rewards, nothing is changed.
+
+    Returns:
+        What prints the newest log if it is not printed yet: called while the GPU works.
+    """
     logger: Any = runner.logger
     if runner.cfg["algorithm"].get("rnd_cfg"):
-        return
+        return lambda: None
     log, rewards, dones = logger.log, list[torch.Tensor](), list[torch.Tensor]()
     returns = numpy.zeros(logger.num_envs, dtype=numpy.float32)
     lengths = numpy.zeros(logger.num_envs, dtype=numpy.float32)
     logged_at_s = -math.inf
+    unprinted: Callable[[], None] | None = None
 
     def process_env_step(
         new_rewards: torch.Tensor, new_dones: torch.Tensor, extras: dict, intrinsic_rewards: None = None
@@ -37,22 +43,38 @@ def log_once_a_second(runner: Any) -> None:
 
     @wraps(log)
     def log_rollouts(*arguments: Any, **keywords: Any) -> None:
-        nonlocal logged_at_s
+        nonlocal logged_at_s, unprinted
         if (now_s := time.monotonic()) - logged_at_s < LOG_EVERY_S:
             logger.tot_timesteps += runner.cfg["num_steps_per_env"] * logger.num_envs * logger.gpu_world_size
             logger.tot_time += keywords["collect_time"] + keywords["learn_time"]
             return
         logged_at_s = now_s
-        if rewards:
-            for reward, done in zip(torch.stack(rewards).cpu().numpy(), torch.stack(dones).cpu().numpy(), strict=True):
+        print_log()
+        # Nothing is fetched later: that would wait for the GPU.
+        keywords["action_std"] = keywords["action_std"].cpu()
+        steps = [torch.stack(kept).cpu().numpy() for kept in (rewards, dones) if kept]
+        rewards.clear()
+        dones.clear()
+
+        def print_it() -> None:
+            for reward, done in zip(*steps, strict=True):
                 returns[:] += reward
                 lengths[:] += 1
                 ended = numpy.flatnonzero(done > 0)
                 logger.rewbuffer.extend(returns[ended].tolist())
                 logger.lenbuffer.extend(lengths[ended].tolist())
                 returns[ended] = lengths[ended] = 0
-            rewards.clear()
-            dones.clear()
-        log(*arguments, **keywords)
+            log(*arguments, **keywords)
+
+        unprinted = print_it
+        if torch.device(runner.device).type == "cpu":
+            print_log()  # on a CPU nobody waits for it
+
+    def print_log() -> None:
+        nonlocal unprinted
+        print_it, unprinted = unprinted, None
+        if print_it is not None:
+            print_it()
 
     logger.process_env_step, logger.log = process_env_step, log_rollouts
+    return print_log

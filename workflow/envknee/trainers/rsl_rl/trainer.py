@@ -125,7 +125,9 @@ def train(config: TrialConfig, meter: Meter) -> None:
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
     if meter.request.observations == "lean":
-        log_once_a_second(runner)  # stock keeps RSL-RL's own log, as its users have it
+        log = log_once_a_second(runner)  # stock keeps RSL-RL's own log, as its users have it
+        runner.alg.while_gpu_learns = lambda: (meter.while_gpu_learns(), log())
+        meter.learner_calls_back = True
     runner.save = save_nothing  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
