@@ -10,6 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETDOWN, CARETUP
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
@@ -223,7 +224,8 @@ def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
 
 
 WIDEST = 3.0
-"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude."""
+"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude. A caret says that it goes
+on."""
 
 
 def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:
@@ -234,6 +236,12 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
     if cost.interval_lower is not None and cost.interval_upper is not None:
         lower, upper = max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)
         interval_bar(axes, x, lower / unit, upper / unit, look.colour)
+        for end, drawn, caret in (
+            (cost.interval_lower, lower, CARETDOWN),
+            (cost.interval_upper, upper, CARETUP),
+        ):
+            if end != drawn:
+                axes.plot(x, drawn / unit, color=look.colour, marker=caret, markersize=5)
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
 
 
