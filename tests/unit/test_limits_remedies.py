@@ -111,10 +111,10 @@ def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
     card, *sentences = advice.statement.split(". ")
     assert card.startswith("On 8 GB baseline fits 33 environments (3") and card.endswith("at horizon 16, library batch")
     assert sentences[0].startswith(
-        "First what leaves the task as it is: lean (64 fit where the baseline ran out of memory; "
+        "More fit without changing the task: lean (64 fit where the baseline ran out of memory; "
     )
     assert sentences[0].endswith(" times as many; FPS +20%)")
-    assert sentences[1].startswith("If that is not enough, what changes the task makes room, too: 128-pixels (")
+    assert sentences[1].startswith("Still more fit with a changed task: 128-pixels (")
     assert ", one-camera (" in sentences[1] and sentences[1].endswith("; look whether it still learns")
     assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50%), segments" in sentences[2]
     assert advice.notes == []

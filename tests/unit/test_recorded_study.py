@@ -467,8 +467,11 @@ def test_the_docs_say_how_lean_frames_learned_on_warps_frontend():
     )
     assert of_frames in docs
     assert f"| {seconds.ratio:.2f} {interval}), {of_frames} |" in words_of("docs/results.md")
-    readme = f"{seconds.ratio:.2f} of the time** with `frontend: warp` {interval}; 1,024 environments, {warp_s:.1f} s instead of"
-    assert f"**{readme} {stock_s:.1f}, [two H100]" in words_of("README.md")
+    in_readme = (
+        f"**{seconds.ratio:.2f} of the time** {interval}; 1,024 environments, {warp_s:.1f} s instead of {stock_s:.1f}) and"
+        f" {frames.ratio:.2f} times the frames ({frames.lower:.2f} to {frames.upper:.2f}, [two H100]"
+    )
+    assert in_readme in words_of("README.md")
 
 
 def test_the_docs_say_what_the_first_layer_in_cuda_gains():
@@ -544,7 +547,7 @@ def test_the_docs_say_how_large_a_batch_pays():
     (point,) = arm.noise_scales
     scale = point.scale
     assert (arm.arm, point.num_envs, point.batch_size, scale.samples) == ("data-parallel", 512, 8192, 5)
-    words = f"The gradient noise scale is {scale.transitions:.0f} transitions ({scale.lower:.0f} to {scale.upper:.0f}; five seeds, "
+    words = f"is {scale.transitions:.0f} transitions ({scale.lower:.0f} to {scale.upper:.0f}; five seeds, "
     assert f"{words}two H100)" in words_of("README.md")
     assert f"{words}1,024 environments in all, batches of 8,192, two H100)" in words_of("docs/results.md")
 

@@ -82,10 +82,10 @@ def remedies_advice(
     free = [remedy for remedy in helping if remedy.same_task]
     paid = [remedy for remedy in helping if not remedy.same_task]
     if free:
-        sentences.append(f"First what leaves the task as it is: {_named(free)}.")
+        sentences.append(f"More fit without changing the task: {_named(free)}.")
     if paid:
-        start = "If that is not enough, what" if free else "What"
-        sentences.append(f"{start} changes the task makes room, too: {_named(paid)}; look whether it still learns.")
+        start = "Still more" if free else "More"
+        sentences.append(f"{start} fit with a changed task: {_named(paid)}; look whether it still learns.")
     others = (
         ("Makes less room", [remedy for remedy in remedies if remedy.room == "less"]),
         ("Not shown to make room", [remedy for remedy in remedies if remedy.room == "not shown"]),
