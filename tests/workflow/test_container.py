@@ -121,6 +121,7 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     os.utime(in_place)  # newer than what it is made of: not built again
     sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
+    workspace.prepared()  # newer than the image: prepared in it below
     done = workspace.sweep(study)
     assert done.returncode == 0, done.stdout
     record = measured(workspace.results().trial(0))

@@ -61,7 +61,7 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
 def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     arms = {"stock": {"gpus": 0}, "per-frame": {"gpus": 0, "observations": "per_frame"}}
     overrides = camera(96, frame_stack=6) | {"agent.algorithm.num_learning_epochs": 1}
-    sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 5, "iterations": 3}
+    sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 3}
     workspace.prepared()
     result = workspace.sweep(
         workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
