@@ -79,6 +79,14 @@ class Workspace:
             "--configfile", str(study),
         ]  # fmt: skip
 
+    def verdict_of(self, study: Path) -> str:
+        """Return the target of a sweep that needs no figures, no runs in MLflow and no report: they take as long as a trial."""
+        return f"results/{study.stem}/verdict.json"
+
+    def measure(self, study: Path, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
+        """Run a sweep as far as its verdict."""
+        return self.sweep(study, self.verdict_of(study), timeout_s=timeout_s)
+
     def sweep(self, study: Path, *arguments: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
         """Run a sweep to its end; stdout and stderr come together."""
         return self.run(self.command(study, *arguments), timeout_s)

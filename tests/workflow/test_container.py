@@ -122,7 +122,7 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
     workspace.prepared()  # newer than the image: prepared in it below
-    done = workspace.sweep(study)
+    done = workspace.measure(study)
     assert done.returncode == 0, done.stdout
     record = measured(workspace.results().trial(0))
     where = record.outcome.environment
@@ -130,11 +130,11 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     assert record.outcome.status == "ok" and record.request.runtime == "apptainer"
     assert "snakemake" not in where.packages  # the host has it, the image has not
     assert where.git_commit
-    again = workspace.sweep(study)
+    again = workspace.measure(study)
     assert again.returncode == 0 and "Nothing to be done" in again.stdout
     os.utime(in_place)  # another time, the same content: asked for again, and not measured again
     before = workspace.results().trial(0).outcome.stat().st_mtime_ns
-    assert workspace.sweep(study).returncode == 0
+    assert workspace.measure(study).returncode == 0
     assert workspace.results().trial(0).outcome.stat().st_mtime_ns == before
 
 
@@ -424,7 +424,7 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
     sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(runtime="docker", image=podman, learning=None, throughput=sweep)
-    done = workspace.sweep(study)
+    done = workspace.measure(study)
     assert done.returncode == 0, done.stdout
     record = measured(workspace.results().trial(0))
     where = record.outcome.environment
@@ -435,7 +435,7 @@ def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) 
     ).stdout.strip()  # fmt: skip
     assert (where.image.sif_sha256, where.image.content_sha256) == (None, named)
     assert where.git_commit and "snakemake" not in where.packages
-    again = workspace.sweep(study)
+    again = workspace.measure(study)
     assert again.returncode == 0 and "Nothing to be done" in again.stdout
     missing = workspace.sweep(workspace.study(study="other", runtime="docker", image="no-such-image"), "-n")
     assert missing.returncode != 0 and "image 'no-such-image' is not there" in missing.stdout

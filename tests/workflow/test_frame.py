@@ -63,7 +63,7 @@ def test_compare_catches_another_way_to_the_observation(workspace: Workspace):
     overrides = camera(96, frame_stack=6) | {"agent.algorithm.num_learning_epochs": 1}
     sweep = {"num_envs": 32, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 3}
     workspace.prepared()
-    result = workspace.sweep(
+    result = workspace.measure(
         workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None), timeout_s=500
     )
     assert result.returncode == 0, result.stdout

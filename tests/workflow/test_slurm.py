@@ -246,7 +246,8 @@ def measures(process: int, number: int) -> bool:
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
     # Four blocks side by side, two on each node: two sizes, and the first again. Each stops in its second trial, by its own fault.
     folder = site.prepared()
-    sweep = site.start(site.study(window=4, throughput=THROUGHPUT | {"repeats": 4, "block": "all"}, learning=None))
+    study = site.study(window=4, throughput=THROUGHPUT | {"repeats": 4, "block": "all"}, learning=None)
+    sweep = site.start(study, site.verdict_of(study))
     blocks = range(0, 12, 3)
     hung = dict(zip(blocks, hang(site, folder, 1, 4, 7, 10), strict=True))
     jobs = {block: job for block in blocks if (job := job_of(cluster, block))}
@@ -338,7 +339,7 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
     site.edit_site(retries="1")
     folder = site.prepared()
     study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
-    result = site.sweep(study)
+    result = site.measure(study)
     assert result.returncode != 0
     assert result.stdout.count("has been submitted") == 2, result.stdout
     logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
@@ -365,7 +366,7 @@ def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
     folder = site.results()
     study = site.study(arms={"cpu": {"gpus": 0}}, throughput=THROUGHPUT, learning=None, window=1)
-    sweep = site.start(study)
+    sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: job_of(cluster, 0) is not None, timeout_s=400)
     cluster.ask("scontrol", "update", "PartitionName=gpu", "State=DRAIN")  # what is in it goes on
     try:
@@ -375,7 +376,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
     assert sweep.returncode != 0
     assert re.search("a job of 'trial' failed: SLURM sbatch failed.*partition not available", output), output
     first = folder.trial(0).outcome.read_bytes()
-    again = site.sweep(study)
+    again = site.measure(study)
     assert again.returncode == 0, again.stdout
     assert_whole(folder, 2, cluster, site)
     assert folder.trial(0).outcome.read_bytes() == first
@@ -383,7 +384,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
 
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
     study, folder = site.study(window=2, learning=None), site.prepared()
-    sweep = site.start(study)
+    sweep = site.start(study, site.verdict_of(study))
     hang(site, folder, 0, 1)
     job, other = job_of(cluster, 0), job_of(cluster, 1)
     assert job is not None and other is not None
@@ -401,7 +402,7 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert not list(folder.trials.glob("*/record.json")), output
     cluster.ask("scancel", "--partition=urgent")
 
-    result = site.sweep(study)
+    result = site.measure(study)
     assert result.returncode == 0, result.stdout
     assert_whole(folder, 2, cluster, site)
 

@@ -69,7 +69,7 @@ def test_more_repeats_are_measured_beside_what_is_there(a_copy: Workspace):
     folder = a_copy.results()
     before = {path: path.read_bytes() for path in folder.trials.glob("*/record.json")}
     section = yaml.safe_load(TINY.read_text(encoding="utf-8"))["throughput"]
-    result = a_copy.sweep(a_copy.study(throughput=section | {"more_repeats": 1}))
+    result = a_copy.measure(a_copy.study(throughput=section | {"more_repeats": 1}))
     assert result.returncode == 0, result.stdout
     after = {path: path.read_bytes() for path in folder.trials.glob("*/record.json")}
     assert len(before) == 4 and len(after) == 6 and after.items() >= before.items()
@@ -116,7 +116,7 @@ def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: 
 
 def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     study, folder = workspace.study(learning=None), workspace.prepared()
-    sweep = workspace.start(study)
+    sweep = workspace.start(study, workspace.verdict_of(study))
     wait_for(lambda: folder.trial(0).record.exists() and folder.trial(1).metrics.exists())
     os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
     sweep.wait()
@@ -124,7 +124,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
     measured = folder.trial(0).outcome.read_bytes()
     assert not folder.trial(1).record.exists()
 
-    result = workspace.sweep(study)
+    result = workspace.measure(study)
     assert result.returncode == 0, result.stdout
     assert folder.trial(0).outcome.read_bytes() == measured  # not measured again
     for kept in ("metrics.interrupted-1.jsonl", "trial.interrupted-1.log"):
@@ -141,14 +141,14 @@ def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: W
     sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 3, "iterations": 1}
     study = workspace.study(learning=None, throughput=sweep | {"adaptive": {"trials": 4, "delta": 0.99}})
     workspace.prepared()
-    result = workspace.sweep(study)
+    result = workspace.measure(study)
     assert result.returncode == 0, result.stdout
     records = load_records(workspace.results())
     assert len(records) == 4
     assert {record.outcome.status for record in records} <= {"ok", "skipped"}
     assert sum(record.outcome.status == "ok" for record in records) >= 2
     assert workspace.module("replay", "--verify", str(workspace.results().root)).returncode == 0
-    assert "Nothing to be done" in workspace.sweep(study).stdout
+    assert "Nothing to be done" in workspace.measure(study).stdout
 
 
 def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: Workspace):
@@ -186,11 +186,11 @@ def test_what_a_killed_sweep_left_whole_stays_and_what_follows_is_run(workspace:
 def test_a_preparation_that_outlives_its_sweep_does_not_race_with_the_next(workspace: Workspace):
     point = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study, folder = workspace.study(learning=None, throughput=point), workspace.results()
-    sweep = workspace.start(study)
+    sweep = workspace.start(study, workspace.verdict_of(study))
     wait_for(lambda: (folder.root / "prepare/stock/environment.json").exists())
     sweep.kill()  # Snakemake alone; the preparation goes on
     sweep.wait()
     assert trial_processes(workspace.folder)
-    result = workspace.sweep(study)
+    result = workspace.measure(study)
     assert result.returncode == 0, result.stdout
     assert [record.outcome.status for record in load_records(folder)] == ["ok"]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 from scipy.special import stdtrit
 
 from envknee.study.space import batch_transitions, rollout_size
@@ -149,6 +148,8 @@ def _solve(
     # Columns differ by six orders of magnitude, so they are scaled before solving.
     scale = design[:, columns].max(axis=0)
     solution = np.zeros(design.shape[1])
+    from scipy.optimize import nnls  # takes 0.2 s, which who only shows a verdict need not wait for
+
     contributions = nnls(design[:, columns] / scale / scales[:, None], peaks / scales)[0]
     solution[list(columns)] = np.where(contributions > 1e-6 * peaks.max(), contributions, 0.0) / scale
     return solution

@@ -9,8 +9,7 @@ unknown before it is measured.
 import math
 from typing import NamedTuple
 
-from scipy.special import stdtrit
-from scipy.stats import nct
+from scipy.special import nctdtr, stdtrit
 
 from envknee.study import space
 from envknee.study.model import Study
@@ -63,7 +62,7 @@ def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float
         return 0.0
     degrees = repeats - 1 if paired else 2 * repeats - 2
     shift = (math.log1p(gain) - math.log1p(delta)) / (cv * math.sqrt(2.0 / repeats))
-    return float(nct.cdf(stdtrit(degrees, (1.0 - confidence) / 2), degrees, shift))
+    return float(nctdtr(degrees, shift, stdtrit(degrees, (1.0 - confidence) / 2)))
 
 
 def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str | None:

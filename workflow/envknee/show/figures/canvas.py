@@ -224,8 +224,8 @@ def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
 
 
 WIDEST = 3.0
-"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude. A caret says that it goes
-on."""
+"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude. A caret says
+that it goes on."""
 
 
 def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:

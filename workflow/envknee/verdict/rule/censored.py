@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from scipy.stats import bartlett
 
 from envknee.verdict.rule.contrasts import Contrast, of_levels
 from envknee.verdict.rule.doublings import Level
@@ -80,6 +79,8 @@ class _Noise:
         self.covariance = np.diag([squares / self.free / len(self.logs[size]) for size in self.sizes])
         several = [logs for logs in self.logs.values() if len(set(logs)) > 1]
         if len(several) > 1:
+            from scipy.stats import bartlett  # takes 0.5 s, which other verdicts do not need
+
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self.unequal = float(bartlett(*several).pvalue) <= UNEQUAL
