@@ -84,7 +84,8 @@ def phrases() -> dict[str, list[str]]:
             f"{best.seconds_to_target.value:.0f} s; 2,048 take {longer} longer.",
             f"Run **{headline.num_envs:,}** for frames per second: {headline.fps:,.0f} FPS, "
             f"{headline.fps_share_of_best:.0%} of the best. The next doubling gains {gain.gain:.1%}.",
-            f"**{sooner}** at horizon {best.horizon}. With 2,048 environments, reaching reward 4.5 takes {longer} longer (at least {at_least}, three seeds)",
+            f"**{sooner}** at horizon {best.horizon}. With 2,048 environments, reaching reward 4.5 takes {longer} longer"
+            f" (at least {at_least}, three seeds)",
             f"At horizon 64 it takes {at_64_s:.0f} s instead of {best.seconds_to_target.value:.0f} |",
             f"**{headline.num_envs:,}** give {headline.fps_share_of_best:.0%}. Doubling gains {gain.gain:.1%} "
             f"(95% upper bound {gain.gain_upper_one_sided:.1%}, five repeats, cut-off 10%)",
@@ -152,7 +153,8 @@ NOT_MEASURED = {
         "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "one 80 GB GPU", "--num-envs 512..16384", "memory_cap_gb: 8",
         "`gpus: 2`, `nodes: 2`", "Linux x86-64",
         # Cut-offs and levels that are the defaults (test_config), and what `make prove` promises.
-        "95% unless", "10% more FPS, or 25% of the seconds", "At most 5% of their verdicts name too small a size", "0 pass, 3 worse, 4 inconclusive",
+        "95% unless", "10% more FPS, or 25% of the seconds", "At most 5% of their verdicts name too small a size",
+        "0 pass, 3 worse, 4 inconclusive",
         # Said by hand; the machine decides.
         "about 8 minutes on two", "3 minutes, once kernels", "`undecided (10 more repeats)`",
         # Names.
