@@ -8,7 +8,8 @@ Without a meter it is Isaac Lab's own `isaaclab train` for an arm that this comm
 of envknee's the bare loop of RSL-RL with the same environment and learner (`benchmarks/bare_loop.py`).
 
 Trials run with phases and without. All three run in turns, forwards and backwards, so that what else the machine does meets all
-alike. The clock is the host's, around whole iterations, logging included: no side's own account of its speed is asked.
+alike. The clock is the host's, around whole iterations, logging included: no side's own account of its speed is asked. Kernels are
+compiled before the timed iterations, by whoever comes first.
 """
 
 import argparse
@@ -201,7 +202,6 @@ def main() -> None:
     folder.mkdir(parents=True)
     frames = request.num_envs * request.horizon
 
-    rows_of_trial(request.model_copy(update={"iterations": 1}), TrialFolder(folder / "compile"))  # kernels
     is_isaac_labs = request.observations == "stock" and request.frontend == "torch"
     without = STOCK if is_isaac_labs else BARE
     sides = (without, TRIAL, UNRESOLVED)

@@ -101,7 +101,7 @@ def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_ag
     path.write_bytes(torn)
     read = a_copy.module("limits.verdict", str(folder.root))
     assert_refused(read, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
-    result = a_copy.measure(a_copy.study())
+    result = a_copy.sweep(a_copy.study())
     assert result.returncode == 0, result.stdout
     assert "trials/0001 is measured again: metrics.jsonl is not whole" in result.stdout
     assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").read_bytes() == torn

@@ -63,9 +63,9 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
         task={"id": "cartpole_dual_camera", "overrides": camera(24)}, arms=arms, throughput=sweep, learning=None,
         decide={"baseline": "two-cameras"},
     )  # fmt: skip
+    folder = workspace.prepared()
     result = workspace.sweep(study, timeout_s=600)
     assert result.returncode == 0, result.stdout
-    folder = workspace.results()
     remedies = json.loads(folder.verdict.read_text(encoding="utf-8"))["remedies"]
     assert remedies["baseline"] == "two-cameras" and remedies["quantity"] == "resident set of the process"
     (remedy,) = remedies["remedies"]

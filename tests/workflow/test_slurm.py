@@ -304,8 +304,8 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
     arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
+    folder = site.prepared()
     sweep = site.start(study)
-    folder = site.results()
     rows = folder.trial(1).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
     job = job_of(cluster, 1)
@@ -364,7 +364,7 @@ def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
 
 @pytest.mark.timeout(1200)
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
-    folder = site.results()
+    folder = site.prepared()
     study = site.study(arms={"cpu": {"gpus": 0}}, throughput=THROUGHPUT, learning=None, window=1)
     sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: job_of(cluster, 0) is not None, timeout_s=400)
