@@ -94,7 +94,7 @@ def phrases() -> dict[str, list[str]]:
             f"{times} times the FPS with 4,096 environments on each; {lean_times} times with lean frames (two H100)",
             "With 1,024 in all it does not learn sooner",  # test_recorded_study compares both
             *lean_table()[:-1],
-            "Five repeats, each trial on one of two H100",
+            "This table has five repeats. Each trial ran on one of two H100",
             "Above 424 transitions (the gradient noise scale; 324 to 513; five seeds, two H100)",
             "Far larger ones, like the 8,192 transitions of these studies,",
             "reward 4.5 takes **0.23 of the time** (0.21 to 0.25; 1,024 environments, [two H100]",

@@ -81,7 +81,7 @@ class Workspace:
 
     def verdict_of(self, study: Path) -> str:
         """Return the target of a sweep that needs no figures, no runs in MLflow and no report: they take as long as a trial."""
-        return f"results/{study.stem}/verdict.json"
+        return str(self.results(study.stem).verdict.relative_to(self.folder))
 
     def measure(self, study: Path, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
         """Run a sweep as far as its verdict."""

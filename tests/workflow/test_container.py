@@ -424,7 +424,6 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
     sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(runtime="docker", image=podman, learning=None, throughput=sweep)
-    workspace.prepared()
     done = workspace.measure(study)
     assert done.returncode == 0, done.stdout
     record = measured(workspace.results().trial(0))

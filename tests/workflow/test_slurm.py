@@ -304,7 +304,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
     arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
-    folder = site.prepared()
+    folder = site.results()  # prepared on two nodes, too
     sweep = site.start(study)
     rows = folder.trial(1).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)

@@ -236,10 +236,7 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
     if cost.interval_lower is not None and cost.interval_upper is not None:
         lower, upper = max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)
         interval_bar(axes, x, lower / unit, upper / unit, look.colour)
-        for end, drawn, caret in (
-            (cost.interval_lower, lower, CARETDOWN),
-            (cost.interval_upper, upper, CARETUP),
-        ):
+        for end, drawn, caret in ((cost.interval_lower, lower, CARETDOWN), (cost.interval_upper, upper, CARETUP)):
             if end != drawn:
                 axes.plot(x, drawn / unit, color=look.colour, marker=caret, markersize=5)
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)

@@ -125,9 +125,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
     if meter.request.observations == "lean":
-        log = log_once_a_second(runner)  # stock keeps RSL-RL's own log, as its users have it
-        runner.alg.while_gpu_learns = lambda: (meter.while_gpu_learns(), log())
-        meter.learner_calls_back = True
+        use_waiting_time(runner, meter)
     runner.save = save_nothing  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
@@ -142,6 +140,18 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
     with metered.explaining_errors(meter):
         runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+
+
+def use_waiting_time(runner: Any, meter: Meter) -> None:
+    """Write rows and RSL-RL's log while the GPU learns. Stock keeps RSL-RL's own log, as its users have it."""
+    print_log = log_once_a_second(runner)
+
+    def while_gpu_learns() -> None:
+        meter.while_gpu_learns()
+        print_log()
+
+    runner.alg.while_gpu_learns = while_gpu_learns
+    meter.learner_calls_back = True
 
 
 def save_nothing(path: str, infos: dict | None = None) -> None:
