@@ -99,6 +99,8 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
     if limit.state == "reached" and most is not None:
         bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
+        if saving.saving < 0.0 <= most:
+            bound = f"saves {bound}"
     elif limit.state == "still pays" and limit.still_saves is not None:
         bound = f"at least {percent(limit.still_saves)}, "
     said = (
