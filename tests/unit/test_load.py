@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from envknee.machine.nvml import Gpu
@@ -60,3 +61,45 @@ def test_before_the_first_look_the_driver_is_asked_and_what_it_does_not_tell_is_
     sample = alone.take()
     assert sample.cpu_percent is not None and sample.cpu_percent > 10
     assert (sample.gpu_percent, sample.gpu_power_w) == (None, None)
+
+
+@dataclass(frozen=True)
+class Times:
+    """CPU seconds since boot, named as psutil names them."""
+
+    user: float = 0.0
+    idle: float = 0.0
+    nice: float = 0.0
+    system: float = 0.0
+    irq: float = 0.0
+    softirq: float = 0.0
+    steal: float = 0.0
+    iowait: float = 0.0
+
+
+@dataclass
+class Own:
+    """A process that has used so many CPU seconds."""
+
+    user: float = 0.0
+
+    def cpu_times(self) -> Times:
+        return Times(user=self.user)
+
+
+@pytest.mark.parametrize(
+    ("own", "machine", "percent"),
+    [
+        (1.0, Times(user=2.0), 100.0),  # both cores of two are busy, one of them for others
+        (1.0, Times(user=3.0, idle=29.0), 0.0),  # of 32 cores most are free
+        (0.5, Times(user=0.5, steal=0.75, idle=0.5, iowait=0.25), 0.0),
+        (1.0, Times(user=1.0, steal=1.0), 100.0),
+    ],
+)
+def test_what_others_use_counts_only_where_no_core_is_free(monkeypatch, own, machine, percent):
+    process: Any = Own()
+    monkeypatch.setattr(load.time, "monotonic", iter([0.0, 1.0]).__next__)
+    monkeypatch.setattr(load.psutil, "cpu_times", iter([Times(), machine]).__next__)
+    others = load._OthersCpu(process)
+    process.user = own
+    assert others.percent() == pytest.approx(percent)

@@ -228,7 +228,9 @@ class MemoryWatch:
     def _allocated_gb(self) -> float:
         if self.device.type != "cuda":
             return self._process.memory_info().rss / GB
-        return torch.cuda.memory_allocated(self.device) / GB
+        # `torch.cuda.memory_allocated` flattens and sorts all statistics first.
+        stats = torch.cuda.memory_stats_as_nested_dict(self.device)
+        return stats["allocated_bytes"]["all"]["current"] / GB
 
     def _reserved_gb(self) -> float:
         return torch.cuda.memory_reserved(self.device) / GB if self.device.type == "cuda" else self._allocated_gb()

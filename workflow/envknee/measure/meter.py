@@ -25,6 +25,8 @@ from envknee.measure.watch import Watch
 from envknee.record.build import reward_average
 from envknee.record.schema import (
     Failure,
+    Load,
+    MemoryUse,
     Pipeline,
     RankResult,
     RankRow,
@@ -122,7 +124,12 @@ class Meter:
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
         self.learner_calls_back = False
-        """Whether the learner calls `while_gpu_learns` in each update; the trainer sets it."""
+        """Whether the learner calls `while_gpu_learns` in each update; the trainer sets it. Then the GPU waits for no check before it."""
+        self._largest: list[torch.Tensor] = []
+        """Largest magnitude of the parameters before this iteration's learning, and after it, on the device: only if the learner calls
+        `while_gpu_learns`, because then the rollout is checked after learning."""
+        self._used: tuple[MemoryUse, Load] | None = None
+        """Memory and load of this iteration, if they are taken already."""
         self._unwritten: Callable[[], None] | None = None
         """Writes the row of the newest iteration, if that is still to be done."""
         self._rollouts_returned = 0
@@ -169,13 +176,17 @@ class Meter:
         self.rollout_gb = kept_bytes / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
+        if self.learner_calls_back:
+            self._note_parameters()
         self._start_iteration()
         self._load.start()
         self.timeline.start()
         self._training_started = self._iteration_began = time.perf_counter()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Take the results of an environment step. Waits for the device only at the end of a rollout.
+        """Take the results of an environment step. Waits for the device only at the end of a rollout, to check it.
+
+        If the learner calls `while_gpu_learns`, the check is queued there, and its result is read in `end_iteration`.
 
         Args:
             observations: by group, each [num_envs, ...]
@@ -190,16 +201,17 @@ class Meter:
             self.begin("rollout")
             self._on_first_step()
         self.stage = "rollout"
-        named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
-        self.watch.end_step({name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)})
-        self._newest = named
-        self._episodes.note(rewards, dones)
+        named = {f"observations/{group}": tensor for group, tensor in observations.items()}
+        few = {name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)}
+        self._episodes.note(self.watch.end_step(few, rewards), dones)
+        self._newest = named | {"rewards": rewards}
         self._steps += 1
         self.beat()
         if not (self.learner_calls_back and self._goes_on()):
             self._write_row()
         if self._steps == self.request.horizon:
-            self.check_rollout()
+            if not self.learner_calls_back:
+                self.check_rollout()
             self.stage = "learning"
             self.memory.learning_begins()
 
@@ -207,6 +219,14 @@ class Meter:
         """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
         self._write_row()
         self._episodes.add_up()
+        self.watch.look()
+        self._used = self._use()
+        self._note_parameters()
+
+    def _use(self) -> tuple[MemoryUse, Load]:
+        """End the learning in the memory's accounts, and return memory and load of this iteration."""
+        self.memory.learning_ended()
+        return self.memory.use(), self._load.take()
 
     def end_rollout(self) -> Collected:
         """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
@@ -263,13 +283,15 @@ class Meter:
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.close_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
-        self.memory.learning_ended()
+        if self.learner_calls_back:
+            self.check_rollout()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episodes.take()
         for name, value in losses.items():
             self._end_if_broken(f"losses/{name}", value)
         self._end_if_broken("action_std", action_std)
-        unix_time_s, memory, load = time.time(), before_clearing or self.memory.use(), self._load.take()
+        memory, load = self._used or self._use()
+        unix_time_s, memory = time.time(), before_clearing or memory
         rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs
 
         def write_row() -> None:
@@ -344,9 +366,18 @@ class Meter:
         Raises:
             TrialDone: if a parameter holds NaN, an infinity, or a magnitude above `DIVERGED_ABOVE`.
         """
-        for name, tensor in self.learned().items():
-            if isinstance(tensor, torch.nn.Parameter):  # running statistics may be large: some count transitions
-                self._end_if_broken(f"parameters/{name}", float(tensor.detach().abs().max()), f": {symptom}")
+        for name, tensor in self._parameters().items():
+            self._end_if_broken(f"parameters/{name}", float(tensor.abs().max()), f": {symptom}")
+
+    def _note_parameters(self) -> None:
+        """Queue the largest magnitude of the parameters as they are now."""
+        self._largest.append(torch.nn.utils.get_total_norm(self._parameters().values(), math.inf))
+
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        """Return the learner's parameters by name, without running statistics: some of those count transitions."""
+        return {
+            name: tensor.detach() for name, tensor in self.learned().items() if isinstance(tensor, torch.nn.Parameter)
+        }
 
     def close(self) -> None:
         """Close metrics.jsonl, and stop watching the load."""
@@ -387,7 +418,8 @@ class Meter:
         rank = self.ranks.rank
         dump = self.trial.root / (f"nan_dump-rank-{rank}.npz" if rank else "nan_dump.npz")
         reason, failure = diagnosis.of_rollout(self.watch, broken, iteration, seen, dump)
-        if failure.tensor == "actions":  # broken parameters may be the cause
+        were_fine = bool(self._largest) and float(self._largest[0]) <= diagnosis.DIVERGED_ABOVE
+        if failure.tensor == "actions" and not were_fine:  # broken parameters may be the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
 
@@ -399,6 +431,7 @@ class Meter:
     def _start_iteration(self) -> None:
         self._steps = 0
         self._newest = {}
+        self._largest, self._used = self._largest[-1:], None
         self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:

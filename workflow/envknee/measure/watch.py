@@ -1,7 +1,7 @@
 """Finds the first broken number of a rollout, with its step, its environments and their last good state.
 
-Broken: NaN, infinite, or (actions excepted) beyond `EXPLODED_ABOVE`. Input: the tensors of every environment step. Waits for the
-device only at a rollout's end.
+Broken: NaN, infinite, or (actions excepted) beyond `EXPLODED_ABOVE`. Input: the tensors of every environment step. Only
+`first_broken` waits for the device.
 """
 
 import itertools
@@ -104,28 +104,38 @@ class Watch:
         self._begin_step()["before"] = self._row_of("before", actions | dict(state))
         self._states += 1
 
-    def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
-        """Store the results of a step, each [num_envs, ...]: `rewards`, and `observations/<group>` without images. And the joints.
+    def end_step(self, seen: Mapping[str, torch.Tensor], rewards: torch.Tensor) -> torch.Tensor:
+        """Store the results of a step, and the joints. Return a copy of the rewards, [num_envs].
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
+
+        Args:
+            seen: `observations/<group>` without images, each [num_envs, ...]
+            rewards: [num_envs]
         """
         after = {
             name.replace("joint_state", "joint_state_after_reset", 1): state for name, state in self.joints().items()
         }
         if not self._in_step:
             self._begin_step()
-        self._steps[-1]["after"] = self._row_of("after", after | {name: [tensor] for name, tensor in seen.items()})
+        results = after | {name: [tensor] for name, tensor in seen.items()} | {"rewards": [rewards]}
+        row = self._steps[-1]["after"] = self._row_of("after", results)
         self._in_step = False
         if len(self._steps) >= LOOK_EVERY and self._kept_bytes() >= KEPT_BYTES:
             self._look()
+        return row[:, -1]
 
-    def first_broken(self) -> Broken | None:
-        """Return the first broken tensor of this rollout, an unfinished step included; None if nothing is broken."""
+    def look(self) -> None:
+        """Check the steps that are not checked yet, an unfinished one included. Does not wait for the device."""
         if self._actions is not None:  # the step broke before its state was noted
             self._begin_step()["before"] = self._row_of("before", {"actions": [self._actions]})
             self._actions = None
         if self._steps:
             self._look()
+
+    def first_broken(self) -> Broken | None:
+        """Return the first broken tensor of this rollout, an unfinished step included; None if nothing is broken."""
+        self.look()
         step = int(self._broken_at.amin())
         if self._rows is None or step == NEVER:
             return None

@@ -196,7 +196,7 @@ class Load(Frozen):
     others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = Field(
         default=None, exclude_if=lambda value: value is None
     )
-    """Load of all other processes on the machine: 100 is one core."""
+    """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
 
 class RankIteration(Frozen):

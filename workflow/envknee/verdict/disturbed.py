@@ -15,7 +15,7 @@ WORTH_SAYING_CORES = 0.25
 
 
 def cores_of_others(record: Record) -> float | None:
-    """Return the number of cores that other processes used while a trial was timed; None if not measured."""
+    """Return the number of cores that other processes used beyond free ones while a trial was timed; None if not measured."""
     measured = record.metrics.get("others_cpu_percent")
     return None if measured is None else measured.median / 100
 
