@@ -10,6 +10,9 @@ from envknee.trainers.rsl_rl.trainer import NoWriter
 from rsl_rl.utils.logger import Logger
 
 HORIZON, NUM_ENVS = 3, 4
+REWARDS = torch.zeros(NUM_ENVS)
+"""Those of the newest step: a manager-based environment writes into the same tensor at each."""
+
 CONFIG = {"num_steps_per_env": HORIZON, "algorithm": {}, "run_name": ""}
 
 
@@ -24,7 +27,7 @@ def a_logger(log_dir: str) -> Logger:
 def iterate(logger: Logger, number: int) -> None:
     """Do what a runner does with its logger in an iteration whose episodes end in the environments after each other."""
     for step in range(HORIZON):
-        rewards = torch.arange(NUM_ENVS) * (1.0 + number) + step
+        rewards = REWARDS.copy_(torch.arange(NUM_ENVS) * (1.0 + number) + step)
         logger.process_env_step(
             rewards, torch.arange(NUM_ENVS) == (number + step) % NUM_ENVS, {"log": {"height": step}}, None
         )
@@ -44,7 +47,7 @@ def test_it_says_what_upstream_says_once_the_gpu_has_work(
 ):
     monkeypatch.setattr(console, "LOG_EVERY_S", 0.0)
     upstream, own = a_logger(str(tmp_path)), a_logger(str(tmp_path))
-    print_log = console.log_once_a_second(SimpleNamespace(logger=own, cfg=CONFIG, device=device))
+    print_log = console.log_once_a_second(SimpleNamespace(logger=own, cfg=CONFIG, device=device), REWARDS.clone)
     for number in range(3):
         iterate(upstream, number)
         expected = figures(capsys.readouterr().out)
@@ -59,7 +62,7 @@ def test_it_says_what_upstream_says_once_the_gpu_has_work(
 
 def test_most_iterations_of_a_second_are_counted_and_not_printed(tmp_path, capsys: pytest.CaptureFixture[str]):
     own = a_logger(str(tmp_path))
-    console.log_once_a_second(SimpleNamespace(logger=own, cfg=CONFIG, device="cpu"))
+    console.log_once_a_second(SimpleNamespace(logger=own, cfg=CONFIG, device="cpu"), REWARDS.clone)
     for number in range(3):
         iterate(own, number)
     assert len(re.findall("Learning iteration", capsys.readouterr().out)) == 1

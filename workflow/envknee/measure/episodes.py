@@ -23,10 +23,15 @@ class Episodes:
     def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
         """Store a step's rewards and dones (non-zero where an episode ended), both [num_envs].
 
-        Both are kept without a copy (dones if they are boolean): the caller must not write to them.
+        Rewards are copied. Boolean dones are kept without a copy: the caller must not write to them.
         """
-        self._rewards.append(rewards)
+        self._rewards.append(rewards.detach().clone())
         self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
+
+    @property
+    def newest_rewards(self) -> torch.Tensor:
+        """The copy of the newest step's rewards, [num_envs], until they are added up."""
+        return self._rewards[-1]
 
     def add_up(self) -> None:
         """Add up the steps noted so far, on the device and without waiting for it."""

@@ -201,10 +201,10 @@ class Meter:
             self.begin("rollout")
             self._on_first_step()
         self.stage = "rollout"
-        named = {f"observations/{group}": tensor for group, tensor in observations.items()}
-        few = {name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)}
-        self._episodes.note(self.watch.end_step(few, rewards), dones)
-        self._newest = named | {"rewards": rewards}
+        named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
+        self.watch.end_step({name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)})
+        self._newest = named
+        self._episodes.note(rewards, dones)
         self._steps += 1
         self.beat()
         if not (self.learner_calls_back and self._goes_on()):
@@ -214,6 +214,11 @@ class Meter:
                 self.check_rollout()
             self.stage = "learning"
             self.memory.learning_begins()
+
+    @property
+    def newest_rewards(self) -> torch.Tensor:
+        """A copy of the newest step's rewards, [num_envs]: to be taken before the learner learns from them."""
+        return self._episodes.newest_rewards
 
     def while_gpu_learns(self) -> None:
         """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""

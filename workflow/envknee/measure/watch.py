@@ -57,7 +57,7 @@ class Watch:
         self.settings: Mapping[str, Any] = {}
         """Fields of the environment that affect its stability, by dotted name; the task sets them."""
         self.joints: Callable[[], State] = dict
-        """Returns the joints at a step's end, after resets, by the names of `note_state`; the task sets it."""
+        """Returns the joints at a step's end, after resets, by names such as `joint_state_after_reset/robot`; the task sets it."""
         self._device = device
         self._every = torch.arange(num_envs, device=device)
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -104,26 +104,18 @@ class Watch:
         self._begin_step()["before"] = self._row_of("before", actions | dict(state))
         self._states += 1
 
-    def end_step(self, seen: Mapping[str, torch.Tensor], rewards: torch.Tensor) -> torch.Tensor:
-        """Store the results of a step, and the joints. Return a copy of the rewards, [num_envs].
+    def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
+        """Store the results of a step, each [num_envs, ...]: `rewards`, and `observations/<group>` without images. And the joints.
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
-
-        Args:
-            seen: `observations/<group>` without images, each [num_envs, ...]
-            rewards: [num_envs]
         """
-        after = {
-            name.replace("joint_state", "joint_state_after_reset", 1): state for name, state in self.joints().items()
-        }
         if not self._in_step:
             self._begin_step()
-        results = after | {name: [tensor] for name, tensor in seen.items()} | {"rewards": [rewards]}
-        row = self._steps[-1]["after"] = self._row_of("after", results)
+        results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
+        self._steps[-1]["after"] = self._row_of("after", results)
         self._in_step = False
         if len(self._steps) >= LOOK_EVERY and self._kept_bytes() >= KEPT_BYTES:
             self._look()
-        return row[:, -1]
 
     def look(self) -> None:
         """Check the steps that are not checked yet, an unfinished one included. Does not wait for the device."""

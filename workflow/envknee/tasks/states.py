@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from envknee.measure.watch import Watch
+from envknee.measure.watch import State, Watch
 from envknee.tasks import frontends
 
 STABILITY_FIELDS = (
@@ -21,31 +21,29 @@ STABILITY_FIELDS = (
 
 
 def watch(env: gymnasium.Env, watch: Watch) -> None:
-    """Report to `watch` the actions of every step, all joints and bodies after its physics, and joints after resets."""
+    """Report to `watch` the actions of every step, all joints and bodies after its physics, and joints after resets.
+
+    Of each robot: joints' positions [rad or m] and velocities [rad/s or m/s], each [num_envs, joints], and the poses of all bodies in
+    the world [num_envs, bodies, 7]: position [m] and quaternion. Views, not copies.
+    """
     simulated: Any = env.unwrapped
     watch.settings = {
         f"env.{name}": value for name in STABILITY_FIELDS if (value := _field(simulated.cfg, name)) is not None
     }
-    frontends.around(
-        simulated, "step", before=lambda actions, *_: watch.note_actions(actions, lambda: state(simulated.scene))
-    )
-    frontends.before_dones(simulated, lambda: watch.note_state(state(simulated.scene)))
-    watch.joints = lambda: joints(simulated.scene)
+    robots = [(name, robot.data) for name, robot in simulated.scene.articulations.items()]
+    objects = [(name, body.data) for name, body in simulated.scene.rigid_objects.items()]
 
+    def state() -> State:
+        poses = [(f"body_pose/{name}", [data.body_link_pose_w.torch]) for name, data in robots]
+        poses += [(f"body_pose/{name}", [data.root_link_pose_w.torch]) for name, data in objects]
+        return dict([*joints("joint_state"), *poses])
 
-def joints(scene: Any) -> dict[str, list[torch.Tensor]]:
-    """Return, for each robot, its joints' positions [rad or m] and velocities [rad/s or m/s], each [num_envs, joints]."""
-    return {
-        f"joint_state/{name}": [robot.data.joint_pos.torch, robot.data.joint_vel.torch]
-        for name, robot in scene.articulations.items()
-    }
+    def joints(kind: str) -> list[tuple[str, list[torch.Tensor]]]:
+        return [(f"{kind}/{name}", [data.joint_pos.torch, data.joint_vel.torch]) for name, data in robots]
 
-
-def state(scene: Any) -> dict[str, list[torch.Tensor]]:
-    """Return joints, and the poses of all bodies in the world [num_envs, bodies, 7]: position [m] and quaternion. Views, not copies."""
-    poses = {f"body_pose/{name}": [robot.data.body_link_pose_w.torch] for name, robot in scene.articulations.items()}
-    objects = {f"body_pose/{name}": [body.data.root_link_pose_w.torch] for name, body in scene.rigid_objects.items()}
-    return joints(scene) | poses | objects
+    frontends.around(simulated, "step", before=lambda actions, *_: watch.note_actions(actions, state))
+    frontends.before_dones(simulated, lambda: watch.note_state(state()))
+    watch.joints = lambda: dict(joints("joint_state_after_reset"))
 
 
 def _field(config: Any, name: str) -> Any:

@@ -16,8 +16,12 @@ import torch
 LOG_EVERY_S = 1.0
 
 
-def log_once_a_second(runner: Any) -> Callable[[], None]:
+def log_once_a_second(runner: Any, copy_of_rewards: Callable[[], torch.Tensor]) -> Callable[[], None]:
     """Make a runner's logger process all rollouts of a second at once. With RND, which has two rewards, nothing is changed.
+
+    Args:
+        runner: RSL-RL's
+        copy_of_rewards: returns a copy of the newest step's rewards: manager-based environments write into the same tensor at each step
 
     Returns:
         What prints the newest log if it is not printed yet: called while the GPU works.
@@ -38,7 +42,7 @@ def log_once_a_second(runner: Any) -> Callable[[], None]:
             return
         if episode := extras.get("episode", extras.get("log")):
             logger.ep_extras.append(episode)
-        rewards.append(new_rewards.clone())  # manager-based environments write into the same tensor at each step
+        rewards.append(copy_of_rewards())
         dones.append(new_dones)
 
     @wraps(log)

@@ -144,7 +144,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 def use_waiting_time(runner: Any, meter: Meter) -> None:
     """Write rows and RSL-RL's log while the GPU learns. Stock keeps RSL-RL's own log, as its users have it."""
-    print_log = log_once_a_second(runner)
+    print_log = log_once_a_second(runner, lambda: meter.newest_rewards)
 
     def while_gpu_learns() -> None:
         meter.while_gpu_learns()
