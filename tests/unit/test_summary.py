@@ -35,7 +35,9 @@ def printed(
 
 def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
     text = printed(fps_trials(PLATEAU))
-    assert "demo: 9 of 15 trials; a doubling stops paying below 10%, confidence 95%" in text
+    assert "demo: 9 of 15 trials; a doubling pays if it brings 10% more FPS; confidence 95%" in text
+    learned = printed(learning_trials({16: [30.0, 31.0]}))
+    assert "a doubling pays if it saves 25% of the time to the target; confidence 95%" in learned
     (row,) = [line for line in text.splitlines() if line.startswith("stock  ")]
     assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
         "stock", "32", "191 FPS (98%)", "32", "throughput"

@@ -110,9 +110,13 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     """Print the verdict of a study: a table of answers, then a line for each limit of each arm."""
     if verdict.drill:
         _print(verdict.drill, console)
+    pays = [f"brings {verdict.delta:.0%} more FPS"] * any(arm.throughput for arm in verdict.arms)
+    pays += [f"saves {verdict.delta_learning:.0%} of the time to the target"] * any(
+        arm.learning for arm in verdict.arms
+    )
     _print(
         f"{verdict.study}: {verdict.trials_measured} of {verdict.trials_planned} trials;"
-        f" a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}",
+        f" a doubling pays if it {' or '.join(pays)}; confidence {verdict.confidence:.0%}",
         console,
     )
     console.print(_table(answers_table(verdict, verdict.arms)))

@@ -33,6 +33,7 @@ def canvas(
     columns: int = 1,
     share: bool = True,
     gaps: tuple[float, float] | None = None,
+    below: float = 0.62,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
 
@@ -44,6 +45,7 @@ def canvas(
         columns: number of columns of panels
         share: whether panels of a column share their x axis
         gaps: between columns and between rows, inches; panels of a row then have their own y axes
+        below: room for the x axis, inches
     """
     title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
     subtitle = textwrap.fill(task_and_hardware(verdict), 125)
@@ -53,8 +55,8 @@ def canvas(
         figure = Figure(figsize=(WIDTH_IN, height))
         left = 1.05 / WIDTH_IN
         figure.text(left, 1 - 0.18 / height, title, fontsize=12.5, fontweight="bold", va="top")
-        below = 0.18 + 0.27 * lines
-        figure.text(left, 1 - below / height, subtitle, fontsize=9, color=GREY, va="top")
+        above = 0.18 + 0.27 * lines
+        figure.text(left, 1 - above / height, subtitle, fontsize=9, color=GREY, va="top")
         grid = figure.subplots(
             len(ratios),
             columns,
@@ -66,13 +68,13 @@ def canvas(
         figure.subplots_adjust(
             left=left,
             right=1 - 2.65 / WIDTH_IN,
-            top=1 - (below + 0.42 + 0.16 * more) / height,
-            bottom=0.62 / height,
+            top=1 - (above + 0.42 + 0.16 * more) / height,
+            bottom=below / height,
             hspace=0.12 if share else 0.28,
             wspace=0.14,
         )
         if gaps:
-            within = WIDTH_IN - 1.05 - 2.65, height - below - 0.42 - 0.16 * more - 0.62
+            within = WIDTH_IN - 1.05 - 2.65, height - above - 0.42 - 0.16 * more - below
             figure.subplots_adjust(
                 # Matplotlib's unit is the mean size of a panel without the gaps.
                 wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),

@@ -37,7 +37,12 @@ def draw_target(evidence: Evidence) -> Figure:
         return in_words("Cost of the target", "No learning trial ran.", verdict)
     shown = {limit.series for limit in limits}
     looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
-    figure, (left, right) = canvas(_title(limits), verdict, height=5.4, columns=2, gaps=(0.75, 0.0))
+    sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
+    rotates = len(sizes) > 5
+    more = 0.2 if rotates else 0.0
+    figure, (left, right) = canvas(
+        _title(limits), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
+    )
     on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
     _panel(left, limits, looks, lambda point: point.seconds_to_target)
     _panel(right, limits, looks, lambda point: point.gpu_seconds_to_target if on_gpu else point.frames_to_target)
@@ -47,10 +52,9 @@ def draw_target(evidence: Evidence) -> Figure:
             _seed(right, record, looks, float(gpus_of(record)))
     left.set_ylabel("Wall seconds of training to the target")
     right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
-    sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
     for axes in (left, right):
         sizes_axis(axes, sizes, [])
-        axes.tick_params(axis="x", labelrotation=45 if len(sizes) > 5 else 0)
+        axes.tick_params(axis="x", labelrotation=45 if rotates else 0)
         axes.set_xlabel(num_envs_label(verdict))
         costs_axis(axes)
     for limit in limits:
