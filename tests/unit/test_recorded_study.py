@@ -17,10 +17,12 @@ from envknee.record.schema import Spread
 from envknee.show.terminal import print_summary
 from envknee.study import space
 from envknee.study.load import read_study
+from envknee.study.model import Decide
 from envknee.study.paths import StudyFolder
-from envknee.verdict import memory_cards
+from envknee.verdict import disturbed, memory_cards, throughput
 from envknee.verdict import memory_limit as memory
 from envknee.verdict.learning import best_of
+from envknee.verdict.schema.throughput import Gain, ThroughputLimit, ThroughputPoint
 from published import (
     PUBLISHED,
     ROOT,
@@ -345,27 +347,37 @@ def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
     assert len(overhead["ratios"]["trial / isaaclab train"]) == 5
     assert (overhead["request"]["num_envs"], overhead["request"]["horizon"]) == (4096, 32)
     assert "H200" in overhead["environment"]["device"]["name"]
-    words = "times (quartiles {lower_quartile:.3f} to {upper_quartile:.3f}) |"
+
+
+def test_the_docs_say_what_measuring_lean_frames_costs():
+    docs, ranges, gpus = words_of("docs/measuring.md"), [], set()
     for num_envs in (4096, 1024):
         lean = json.loads((ROOT / f"results-published/overhead-lean-warp-{num_envs}-h100.json").read_text())
-        ratios = lean["ratios"]["trial / bare loop"]
-        of_ratios = spread(ratios)
-        assert of_ratios is not None and len(ratios) == 5
-        assert f"| {num_envs:,} | {of_ratios.median:.2f} {words.format(**of_ratios.model_dump())}" in docs
-        assert (lean["request"]["num_envs"], lean["request"]["horizon"]) == (num_envs, 32)
-        assert "H100" in lean["environment"]["device"]["name"]
-        assert of_ratios.median < 0.99  # "both sizes miss it"
-        of_phases = lean["ratios"]["phases: sampled / off"]
-        if num_envs == 1024:
-            assert f"The five pairs range from {min(ratios):.2f} to {max(ratios):.2f} times" in docs
-            assert f"Trials with phases had {min(of_phases):.2f} to {max(of_phases):.2f} times the FPS" in docs
-        else:
-            cost = spread(of_phases)
-            assert cost is not None
-            assert (
-                f"at 4,096 ({cost.median:.3f} times, quartiles {cost.lower_quartile:.3f} to {cost.upper_quartile:.3f})"
-                in docs
-            )
+        asked, environment = lean["request"], lean["environment"]
+        ratios, phases = lean["ratios"]["trial / bare loop"], lean["ratios"]["phases: sampled / off"]
+        bare, trial, off = (lean["fps"][name] for name in ("bare loop", "trial", "trial with phases: off"))
+        assert ratios == pytest.approx(quotients(trial, bare)) and phases == pytest.approx(quotients(trial, off))
+        of_ratios, of_phases = spread(ratios), spread(phases)
+        assert of_ratios is not None and of_phases is not None and len(ratios) == len(phases) == 5
+        assert of_ratios == Spread.model_validate(lean["spreads"]["trial / bare loop"])
+        words = "{median:.3f} times (quartiles {lower_quartile:.3f} to {upper_quartile:.3f})"
+        of_both = f"{words.format(**of_ratios.model_dump())} | {words.replace('quartiles ', '').format(**of_phases.model_dump())}"
+        assert f"| {num_envs:,} | {of_both} |" in docs
+        assert (asked["num_envs"], asked["horizon"], asked["arm"]) == (num_envs, 32, "lean-warp")
+        command = f"--horizon 32 --warmup {asked['warmup_iterations']} --iterations {asked['iterations']}"
+        assert f'ARGS="--arm lean-warp --num-envs {num_envs} {command}"' in docs
+        assert of_ratios.median < 0.99  # "Both sizes miss it"
+        assert of_phases.lower_quartile < 1 < of_phases.upper_quartile  # "Phases cost nothing that these pairs show"
+        ranges.append(f"from {min(ratios):.3f} to {max(ratios):.3f} with {num_envs:,}")
+        versions = environment["packages"]
+        assert (
+            f"(driver {environment['device']['driver']}, torch {versions['torch']}, Warp {versions['warp-lang']},"
+            f" RSL-RL {versions['rsl-rl-lib']})" in docs
+        )
+        assert "H100" in environment["device"]["name"]
+        gpus.add(environment["device"]["uuid"])
+    assert f"the pairs range {ranges[0]} environments, and {ranges[1]}." in docs
+    assert len(gpus) == 2  # "Two H100 of one host measured a size each"
 
 
 def test_the_docs_say_what_a_second_camera_costs():
@@ -500,6 +512,151 @@ def test_the_docs_say_what_warps_frontend_gains():
             f" | {cells['lean-warp']}: **{times} times** {interval} |" in results
         )
     assert f"| 4,096: memory | {stock_gb:.2f} GB | {gb:.2f} GB | {gb:.2f} GB |" in results
+
+
+def beside_others(name: str, arm: str) -> tuple[ThroughputLimit, ThroughputLimit, int]:
+    """Return an arm's limit, the limit if trials beside busy programs count, too, and how many records have FPS."""
+    own = [record for record in records_of(name) if record.request.arm == arm]
+    settings = read_study(PUBLISHED[name].study).decide
+    (limit,) = throughput.analyse(own, settings)
+    (with_all,) = throughput.analyse([record.model_copy(update={"metrics": {}}) for record in own], settings)
+    return limit, with_all, sum(record.fps_total is not None for record in own)
+
+
+def in_words(gain: Gain) -> str:
+    digits = 0 if (gain.gain_upper or 0) - (gain.gain_lower or 0) > 0.1 else 1
+    assert gain.gain_lower is not None and gain.gain_upper is not None
+    return f"{gain.gain:.{digits}%} ({gain.gain_lower:.{digits}%} to {gain.gain_upper:.{digits}%})"
+
+
+def test_the_docs_say_until_where_fps_grow_on_an_h100():
+    study, results = "cartpole-stock-lean-decided", words_of("docs/results.md")
+    records = records_of(study)
+    (stock, stock_with_all, of_stock), (warp, warp_with_all, of_warp) = (
+        beside_others(study, arm) for arm in ("stock", "lean-warp")
+    )
+    assert len({uuid_of(record) for record in records if record.outcome.environment}) == 1
+    for place, size in enumerate((1024, 2048, 4096, 8192, 16384)):
+        first, second = ("out of memory |", "")
+        if place < len(stock.points):
+            first = f"{stock.points[place].fps:,.0f} FPS | "
+            first += in_words(stock.gains[place]) if place < len(stock.gains) else "does not fit"
+        if place < len(warp.gains):
+            second = f" {in_words(warp.gains[place])}"
+        assert f"| {size:,} | {first} | {warp.points[place].fps:,.0f} FPS |{second} |" in results
+    last, final = stock.gains[-1], warp.gains[-1]
+    reached = f"Doubling gains {final.gain:.1%} (upper bound {final.gain_upper_one_sided:.1%}, four repeats, cut-off"
+    assert (warp.state, warp.threshold_num_envs, final.repeats) == ("reached", 8192, 4)
+    assert (
+        f"**8,192 environments** give {warp.points[3].fps:,.0f} FPS with lean frames" in results and reached in results
+    )
+    words = f"From 4,096 to 8,192 FPS grow by {last.gain:.1%} ({last.gain_lower:.1%} to {last.gain_upper:.1%})"
+    assert stock.state == "undecided" and f"{words}, too near the cut-off to decide" in results
+    remedies = verdict_of(study).remedies
+    assert remedies is not None
+    fps, remedy = remedies.remedies[0].fps, remedies.remedies[0]
+    assert fps is not None and fps.lower is not None and fps.upper is not None and remedy.at_num_envs == 8192
+    gb = f"in {remedy.peak_gb:.2f} GB instead of {remedy.baseline_peak_gb:.2f}"
+    assert (
+        f"That is {1 + fps.value:.2f} times stock's FPS ({1 + fps.lower:.2f} to {1 + fps.upper:.2f}), {gb}" in results
+    )
+    times = (
+        f"{1 + fps.value:.2f} times stock's FPS ({1 + fps.lower:.2f} to {1 + fps.upper:.2f}), and doubling them gains"
+    )
+    assert f"With 8,192 environments lean-warp has {times} {final.gain:.1%}" in words_of("docs/lean.md")
+    assert f"FPS flatten at 8,192, at {1 + fps.value:.2f} times stock's" in results
+
+    # How it was measured, and what else ran on the host.
+    done = [record for record in records if record.outcome.status in ("ok", "oom")]
+    ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in done)
+    minutes = (ended - min(record.outcome.started_unix_s for record in done)) / 60
+    assert f"stock frames had all 8. It took {minutes:.0f} minutes (" in results
+    repeats = {arm: {r.request.repeat for r in done if r.request.arm == arm} for arm in ("stock", "lean-warp")}
+    assert (len(repeats["lean-warp"]), len(repeats["stock"])) == (5, 8)
+    assert "Lean frames were after 5 repeats; stock" in results
+    measured = [record for record in records if disturbed.cores_of_others(record) is not None]
+    busy = median(disturbed.cores_of_others(record) or 0.0 for record in measured)
+    assert f"Other programs kept {busy:.1f} of the host's 32 cores busy" in results
+    left_out = sum(
+        len(disturbed.disturbed([record for record in measured if record.request.arm == arm])) for arm in repeats
+    )
+    assert f"leaves out the {left_out} of {of_stock + of_warp} trials during which they used half a core" in results
+    last, final = stock_with_all.gains[-1], warp_with_all.gains[-1]
+    assert (stock_with_all.state, warp_with_all.state, warp_with_all.threshold_num_envs) == (
+        "undecided",
+        "reached",
+        8192,
+    )
+    bound = f"{final.gain:.1%} (upper bound {final.gain_upper_one_sided:.1%})"
+    assert f"it says the same: {bound} and {last.gain:.1%} ({last.gain_lower:.1%} to {last.gain_upper:.1%})" in results
+
+
+def test_the_docs_say_what_quick_says_on_an_h100_and_the_full_grid_on_h200s():
+    results, records = words_of("docs/results.md"), records_of("quick")
+    quick, with_all, trials = beside_others("quick", "stock")
+    full = next(
+        limit for limit in throughput.analyse(records_of("cartpole-one-gpu-full"), Decide()) if limit.horizon == 16
+    )
+    assert quick.state == full.state == with_all.state == "undecided"
+    assert quick.largest_num_envs == full.largest_num_envs == 16384
+    last, of_full, all_told = quick.gains[-1], full.gains[-1], with_all.gains[-1]
+    assert (last.repeats, of_full.repeats, all_told.repeats) == (2, 1, 3)
+    words = f"The last doubling gained {last.gain:.1%} ({last.gain_lower:.1%} to {last.gain_upper:.1%})"
+    assert f"undecided up to 16,384 environments. {words}, at a cut-off of 10%" in results
+    assert f"About {quick.more_repeats} more would decide." in results
+    assert f"the last doubling gained {of_full.gain:.1%} (one repeat on the same GPU)" in results
+    interval = f"{all_told.gain_lower:.1%} to {all_told.gain_upper:.1%}"
+    assert f"With them it is undecided, too: {all_told.gain:.1%} ({interval}, 3 repeats)" in results
+
+    points = {point.num_envs: point for point in full.points}
+    gains = [{own.num_envs: own for own in limit.gains} for limit in (quick, full)]
+    measured = [
+        [r for r in records_of(name) if r.request.horizon == 16 and r.fps_total is not None]
+        for name in ("quick", "cartpole-one-gpu-full")
+    ]
+    assert [point.num_envs for point in quick.points] == [2048, 4096, 8192, 16384]
+    for point in quick.points:
+        size, other = point.num_envs, points[point.num_envs]
+        cells = [fps_in_words(point), fps_in_words(other)]
+        for column, own in enumerate(gains):
+            digits = 1 if size == 8192 else 0
+            cells[column] += f" | {own[size].gain:.{digits}%} |" if size in own else " | |"
+        assert f"| {size:,} | {cells[0]} {cells[1]} {point.fps / other.fps:.2f} |" in results
+        # "Where both have 95% intervals, these overlap"; "Every measurement of `quick` is below the grid's"
+        assert other.fps_lower is not None and other.fps_upper is not None
+        if point.fps_lower is not None and point.fps_upper is not None:
+            assert point.fps_lower < other.fps_upper and point.fps_upper > other.fps_lower
+        (of_quick, of_grid) = (
+            [r.fps_total.median for r in of if r.fps_total and r.request.num_envs == size] for of in measured
+        )
+        assert max(of_quick) < min(of_grid)
+    assert len({uuid_of(record) for record in measured[0]}) == 1
+
+    limit = verdict_of("quick").arms[0].memory
+    assert limit is not None
+    wall = limit.wall(16, None)
+    assert wall is not None
+    peak = max(record.memory_peak_gb or 0.0 for record in measured[0] if not record.request.again)
+    assert f"({peak:.2f} GB; {wall.largest_num_envs:,} are predicted to fit" in results
+    assert f"{wall.largest_num_envs_lower:,} to {wall.largest_num_envs_upper:,})" in results
+    seconds = [record.outcome.total_s for record in measured[0]]
+    begun = [record.outcome.started_unix_s for record in measured[0]]
+    in_all = max(start + own for start, own in zip(begun, seconds, strict=True)) - min(begun)
+    repeats = len({record.request.repeat for record in measured[0]})
+    assert (
+        f"One H100 measured {trials} trials in {repeats} repeats: {sum(seconds):.0f} s, and {in_all:.0f} s with"
+        in results
+    )
+    left_out = disturbed.disturbed(records)
+    assert left_out == {r.request.number for r in measured[0] if r.request.repeat == 0}
+    cores = [disturbed.cores_of_others(record) or 0.0 for record in records if record.request.number in left_out]
+    words = f"because other programs kept {min(cores):.1f} to {max(cores):.1f} of 32 cores busy then"
+    assert f"leaves out the {len(left_out)} trials of the first repeat, {words}" in results
+
+
+def fps_in_words(point: ThroughputPoint) -> str:
+    interval = "" if point.fps_lower is None else f" ({point.fps_lower:,.0f} to {point.fps_upper:,.0f})"
+    return f"{point.fps:,.0f} FPS{interval}"
 
 
 def test_the_docs_say_what_bounds_lean_frames_with_warps_frontend():
