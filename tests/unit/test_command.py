@@ -8,7 +8,7 @@ import pytest
 from envknee.ask import ask
 from envknee.run import knee
 from envknee.study import presets
-from envknee.study.command import PLACEHOLDERS, Command, placeholders
+from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.reach import reach_of
@@ -43,7 +43,7 @@ def test_placeholders_are_filled_and_other_braces_stay():
     )
     argv = program.arguments(request, Path("/run"), gpus=0)
     assert argv == ["train", "n=16", '{"a": 1}', "{num_envs}", "M=4", f"F={(1 + 5 + 1) * 64}"]
-    assert program.values(request, Path("/run"), gpus=1).keys() == PLACEHOLDERS.keys()
+    assert program.values(request, Path("/run"), gpus=1).keys() == PLACEHOLDERS.keys() - {*OF_A_RULE}
 
 
 def test_a_preset_is_written_out_so_that_it_may_change_later():
@@ -104,12 +104,37 @@ def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str)
             },
             "{batch_size} has no value with batch_size: library",
         ),
+        (
+            {"arm": {"scaling": {"rule": "sqrt_lr", "num_envs": 8, "learning_rate": 1e-3}}},
+            "scaling.learning_rate does not reach this command",
+        ),
+        (
+            {
+                "arm": {"scaling": {"rule": "fixed_updates", "num_envs": 8, "epochs": 4}},
+                "command": {"argv": ["train", "{learning_rate}"]},
+            },
+            "scaling.epochs does not reach this command",
+        ),
+        ({"command": {"argv": ["train", "--lr={learning_rate}"]}}, "{learning_rate} has no value: only a scaling rule"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_runs(changes: dict[str, Any], words: str):
     with pytest.raises(UserError) as raised:
         a_study(**changes)
     assert words in str(raised.value)
+
+
+def test_a_rule_reaches_the_program_by_its_arguments(tmp_path: Path):
+    study = a_study(
+        arm={"scaling": {"rule": "sqrt_lr", "num_envs": 8, "learning_rate": 1e-3}},
+        command={"argv": ["train", "--envs={num_envs}", "--lr={learning_rate}", "--batch={batch_size}"]},
+        throughput={"num_envs": [8, 32], "horizon": 4, "batch_size": 16},
+    )
+    arguments = []
+    for num_envs in (8, 32):
+        request = ask.request_for(study, Slot(0, "mine", "throughput", 0, 0), Point(num_envs, 4, 16), None)
+        arguments.append(program.arguments(request, tmp_path, gpus=0)[1:])
+    assert arguments == [["--envs=8", "--lr=0.001", "--batch=16"], ["--envs=32", "--lr=0.002", "--batch=64"]]
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path):

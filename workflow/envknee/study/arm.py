@@ -6,7 +6,7 @@ from pydantic import Field, create_model, model_validator
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
-from envknee.study.command import Command
+from envknee.study.command import OF_A_RULE, Command
 from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
@@ -121,6 +121,16 @@ class Arm(Strict):
         for key, (is_asked, reason) in cannot.items():
             if is_asked:
                 raise ValueError(f"{key} is not for trainer: command: {reason}. Take {key} out of this arm")
+        stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
+        for name in sorted(stated - self.command.of_a_rule):
+            raise ValueError(
+                f"scaling.{name} does not reach this command, which would keep its own: {{{name}}} is in none of its arguments."
+                f" Add an argument such as `--{name.replace('_', '-')}={{{name}}}` to command.argv, as the program calls it"
+            )
+        for name in sorted(self.command.of_a_rule - stated):
+            raise ValueError(
+                f"{{{name}}} has no value: only a scaling rule gives it one. Add scaling.{name}, or write the number into command.argv"
+            )
         return self
 
     @model_validator(mode="after")

@@ -32,11 +32,16 @@ PLACEHOLDERS = {
     "device": "'cuda:0', or 'cpu'",
     "gpu_ids": "'all', or 'None' on a CPU (mjlab's words)",
     "run_dir": "the folder that the command runs in",
+    "learning_rate": "what the arm's scaling rule makes of scaling.learning_rate",
+    "epochs": "passes over a rollout, by the arm's scaling rule",
 }
 """Placeholders in arguments and environment variables, and their values."""
 
 OF_A_BATCH = frozenset({"batch_size", "batch_envs", "num_mini_batches"})
 """Placeholders without a value under `batch_size: library`."""
+
+OF_A_RULE = ("learning_rate", "epochs")
+"""Placeholders whose values only a scaling rule that states them gives."""
 
 Told = Literal[
     "fps", "fps_env_step", "fps_env_step_inference", "env_step_s", "collect_s", "learn_s",
@@ -195,6 +200,11 @@ class Command(Strict):
     def texts(self) -> list[str]:
         """Everything in which placeholders are filled."""
         return [*self.argv, *self.arguments, *self.batch_arguments, *self.env.values()]
+
+    @property
+    def of_a_rule(self) -> set[str]:
+        """Placeholders of this command with a value under a scaling rule alone."""
+        return placeholders(self.texts) & set(OF_A_RULE)
 
     @property
     def needs_batch_size(self) -> list[str]:

@@ -31,7 +31,7 @@ def iterations(request: Request) -> int:
 
 
 def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
-    """Return the value of each placeholder; placeholders of the batch exist only with a batch size. Pure.
+    """Return the value of each placeholder that has one: those of a batch and of a scaling rule may have none. Pure.
 
     Args:
         request: the trial's request
@@ -59,7 +59,8 @@ def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
         placeholders["num_mini_batches"] = space.num_mini_batches(
             request.num_envs, request.horizon, request.batch_size, request.world_size
         )
-    return {name: str(value) for name, value in placeholders.items()}
+    placeholders |= {"learning_rate": request.learning_rate, "epochs": request.epochs}
+    return {name: str(value) for name, value in placeholders.items() if value is not None}
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
