@@ -44,7 +44,7 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
     words = texts(figure)
     assert "threshold 32" in words
     assert "cut-off 10%" in words
-    assert "Doubling 32 environments gains 1.6% more FPS (horizon 8, batch 128)" in words
+    assert "191 FPS with 32 environments; doubling gains 1.6% (horizon 8, batch 128)" in words
     assert "AMD EPYC (2 cores, 25.3 GB)" in words
     assert upper.get_ylim()[0] == 0.0
 
@@ -64,11 +64,17 @@ def test_gains_are_filled_only_where_they_are_shown_to_be_below_delta():
 
 
 def test_one_repeat_is_said_and_nothing_is_filled():
-    evidence = judged(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
-    figure = draw_throughput(evidence)
+    trials = fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]})
+    figure = draw_throughput(judged(trials))
     assert "one repeat per point" in texts(figure)
     assert "Undecided up to 1,024 environments" in texts(figure)
     assert {line.get_markerfacecolor() for line in figure.axes[1].lines if line.get_marker() == "o"} == {"white"}
+
+
+def test_a_curve_that_memory_ends_says_so():
+    trials = fps_trials({512: [33_900.0], 1024: [40_600.0]})
+    figure = draw_throughput(judged([*trials, a_trial(2048, number=90, status="oom")]))
+    assert "40,600 FPS with 1,024 environments; 2,048 do not fit" in texts(figure)
 
 
 def test_points_that_did_not_fit_are_crosses_at_their_size():
@@ -108,13 +114,13 @@ def test_horizon_and_batch_that_all_arms_share_are_said_once():
     shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
     words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms)))).split())
     assert (
-        "one: doubling 32 environments gains 1.6% more FPS other: doubling 32 environments gains 1.6% more FPS Isaac-Cartpole"
+        "one: 191 FPS with 32 environments; doubling gains 1.6% other: 191 FPS with 32 environments; doubling gains 1.6% Isaac-Cartpole"
         in words
     )
     assert words.count("horizon 8, batch 128") == 1
     differing = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50, horizon=16)]
     words = texts(draw_throughput(judged(differing, a_study(arms=arms))))
-    assert "one: doubling 32 environments gains 1.6% more FPS (horizon 8, batch 128)" in words
+    assert "one: 191 FPS with 32 environments; doubling gains 1.6% (horizon 8, batch 128)" in words
     assert "other:\nhorizon 16, batch 128" in words
 
 

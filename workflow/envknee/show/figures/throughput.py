@@ -200,7 +200,7 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 
 def _throughput_title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
-        """Return the gain of doubling at the arm's limit, with horizon and batch size if arms differ in them."""
+        """Return what the arm's limit gives, with horizon and batch size if arms differ in them."""
         headline = arm.headline
         if headline is None:
             return "nothing measured"
@@ -218,8 +218,12 @@ def _throughput_title(verdict: Verdict) -> str:
 def _finding(limit: ThroughputLimit, of_each: str) -> str:
     gain = next((gain for gain in limit.gains if gain.num_envs == limit.threshold_num_envs), None)
     if gain is not None:
-        less = f"gains {percent(gain.gain)} more FPS" if gain.gain >= 0.0 else f"costs {percent(-gain.gain)} of FPS"
-        return f"doubling {gain.num_envs:,} {of_each} {less}"
+        less = f"gains {percent(gain.gain)}" if gain.gain >= 0.0 else f"costs {percent(-gain.gain)}"
+        return f"{limit.point(gain.num_envs).fps:,.0f} FPS with {gain.num_envs:,} {of_each}; doubling {less}"
+    largest = max(limit.points, key=lambda point: point.num_envs)
+    unfit = min((point.num_envs for point in limit.infeasible if point.num_envs > largest.num_envs), default=None)
     if limit.state == "still pays":
-        return f"doubling still pays at {limit.largest_num_envs:,} {of_each}, the largest size"
+        return f"doubling still pays at {largest.num_envs:,} {of_each}, the largest size{' that fits' if unfit else ''}"
+    if unfit is not None:
+        return f"{largest.fps:,.0f} FPS with {largest.num_envs:,} {of_each}; {unfit:,} do not fit"
     return state_words(limit, of_each)
