@@ -86,14 +86,14 @@ def phrases() -> dict[str, list[str]]:
             f"**{headline.num_envs:,}** give {headline.fps_share_of_best:.0%} of the best FPS. Doubling gains {gain.gain:.1%} "
             f"(at most {gain.gain_upper_one_sided:.1%}, five repeats, cut-off 10%)",
             f"{small} environments on 8 GB, {fits['24 GB']} on 24 GB, {large} on 80 GB. With lean frames {many:,} on 24 GB |",
-            "learning (PPO's updates) takes 80% of the time that each added environment costs",
+            "80% of each added environment's time is learning (PPO's updates)",
             f"Two H100 with 4,096 environments each give {times} times the FPS of one, {lean_times} times with lean frames",
             "With 1,024 in all they do not learn sooner",  # test_recorded_study compares both
             *lean_table()[:-1],
             "This table has five repeats. The arms took turns on two H100, with one GPU per trial",
             "About **424** transitions, the gradient noise scale (324 to 513; five seeds, two H100)",
-            "far larger ones, like the 8,192 that were measured there,",
-            "With 1,024 they reach reward 4.5 in **0.23 of the time** (0.21 to 0.25): 14.2 s instead of 62.1, on [two H100]",
+            "far larger ones (8,192 transitions, same GPUs) cost frames",
+            "With 1,024 they reach reward 4.5 in **0.23 of the time** (0.21 to 0.25): 14.2 s instead of 62.1, on [two H100, one per trial]",
             "1.08 times the frames to that reward (1.03 to 1.13)",
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
             f"{paid[0]:.1%} with 4,096 environments, {paid[1]:.1%} with 1,024 ([more]",
@@ -143,7 +143,7 @@ def decided_on_an_h100() -> dict[str, list[str]]:
             f"at {times:.1f} times those of Isaac Lab's frames, of which 16,384 do not fit",
             f"An 80 GB H100 does not fit 16,384. [Lean frames](docs/lean.md) with Warp's frontend give it {warp.headline.fps:,.0f} FPS "
             f"with {warp.headline.num_envs:,}, **{times:.1f} times** the {stock.headline.fps:,.0f} of Isaac Lab's frames.",
-            "Memory ends stock at 8,192; whether 4,096 are enough is undecided.",
+            "`stock` (Isaac Lab's frames) runs out of memory beyond 8,192; whether 4,096 are enough is undecided.",
             f"An 80 GB H100 does not fit 16,384; there doubling 4,096 gains "
             f"{last.gain:.1%} ({last.gain_lower:.1%} to {last.gain_upper:.1%}), too near the cut-off to decide",
             f"**{of_warp.threshold_num_envs:,}** give {warp.headline.fps_share_of_best:.0%} of the best FPS on an 80 GB H100. "
@@ -195,7 +195,7 @@ NOT_MEASURED = {
         "95% unless", "10% more FPS, or 25% less time to a target", "At most 5% of their verdicts name too small a size",
         "0 pass, 3 worse, 4 inconclusive",
         # Said by hand; the machine decides.
-        "about 8 minutes on two", "about a minute that the 8 include", "3 minutes, once kernels", "`undecided (10 more repeats)`",
+        "about 8 minutes on two", "about a minute of the 8", "3 minutes, once kernels", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "Apache-2.0", "SB3", "python3-venv",
     ],
@@ -240,7 +240,7 @@ def test_the_readme_is_read_at_one_sitting():
 @pytest.mark.parametrize(
     ("page", "before", "study"),
     [
-        (README, "here of [`stock-lean-decided`]", "cartpole-stock-lean-decided"),
+        (README, "longer study's, [`stock-lean-decided`]", "cartpole-stock-lean-decided"),
         (TUTORIAL, "the [study of learning on H200s]", "cartpole-one-gpu-learning"),
     ],
     ids=["README", "tutorial"],
