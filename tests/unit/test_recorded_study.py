@@ -480,9 +480,10 @@ def test_the_docs_say_how_lean_frames_learned_on_warps_frontend():
     assert of_frames in docs
     assert f"| {seconds.ratio:.2f} {interval}), {of_frames} |" in words_of("docs/results.md")
     readme = words_of("README.md")
-    assert f"**{seconds.ratio:.2f} of the time** {interval}; 1,024 environments, [two H100]" in readme
-    assert f"{warp_s:.1f} s instead of {stock_s:.1f}). The price: {frames.ratio:.2f} times the frames" in readme
-    assert f"times the frames ({frames.lower:.2f} to {frames.upper:.2f})" in readme
+    said = f"**{seconds.ratio:.2f} of the time** {interval}): {warp_s:.1f} s instead of {stock_s:.1f}, on [two H100"
+    assert f"With 1,024 they reach reward 4.5 in {said}" in readme
+    said = f"The price: {frames.ratio:.2f} times the frames to that reward ({frames.lower:.2f} to {frames.upper:.2f})"
+    assert said in readme
 
 
 def test_the_docs_say_what_the_first_layer_in_cuda_gains():
@@ -704,9 +705,9 @@ def test_the_docs_say_how_large_a_batch_pays():
     scale = point.scale
     assert (arm.arm, point.num_envs, point.batch_size, scale.samples) == ("data-parallel", 512, 8192, 5)
     interval = f"{scale.lower:.0f} to {scale.upper:.0f}; five seeds, "
-    assert f"Above {scale.transitions:.0f} transitions (the gradient noise scale; {interval}two H100)" in words_of(
-        "README.md"
-    )
+    readme = words_of("README.md")
+    assert f"About **{scale.transitions:.0f}** transitions, the gradient noise scale ({interval}two H100)" in readme
+    assert f"far larger ones ({point.batch_size:,} transitions, same GPUs)" in readme
     words = f"is {scale.transitions:.0f} transitions ({interval}"
     assert f"{words}1,024 environments in all, batches of 8,192, two H100)" in words_of("docs/results.md")
 
