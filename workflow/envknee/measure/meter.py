@@ -124,10 +124,10 @@ class Meter:
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
         self.learner_calls_back = False
-        """Whether the learner calls `while_gpu_learns` in each update; the trainer sets it. Then the GPU waits for no check before it."""
+        """Whether the learner calls `while_gpu_learns` in each update; the trainer sets it."""
         self._largest: list[torch.Tensor] = []
-        """Largest magnitude of the parameters before this iteration's learning, and after it, on the device: only if the learner calls
-        `while_gpu_learns`, because then the rollout is checked after learning."""
+        """Largest magnitude of the parameters before this iteration's learning, and after it, on the device: only if rollouts are checked
+        after learning (`_checks_late`)."""
         self._used: tuple[MemoryUse, Load] | None = None
         """Memory and load of this iteration, if they are taken already."""
         self._unwritten: Callable[[], None] | None = None
@@ -176,7 +176,7 @@ class Meter:
         self.rollout_gb = kept_bytes / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
-        if self.learner_calls_back:
+        if self._checks_late:
             self._note_parameters()
         self._start_iteration()
         self._load.start()
@@ -186,7 +186,7 @@ class Meter:
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, dones: torch.Tensor) -> None:
         """Take the results of an environment step. Waits for the device only at the end of a rollout, to check it.
 
-        If the learner calls `while_gpu_learns`, the check is queued there, and its result is read in `end_iteration`.
+        On one device, if the learner calls `while_gpu_learns`, the check is queued there, and its result is read in `end_iteration`.
 
         Args:
             observations: by group, each [num_envs, ...]
@@ -210,7 +210,7 @@ class Meter:
         if not (self.learner_calls_back and self._goes_on()):
             self._write_row()
         if self._steps == self.request.horizon:
-            if not self.learner_calls_back:
+            if not self._checks_late:
                 self.check_rollout()
             self.stage = "learning"
             self.memory.learning_begins()
@@ -224,9 +224,10 @@ class Meter:
         """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
         self._write_row()
         self._episodes.add_up()
-        self.watch.look()
         self._used = self._use()
-        self._note_parameters()
+        if self._checks_late:
+            self.watch.look()
+            self._note_parameters()
 
     def _use(self) -> tuple[MemoryUse, Load]:
         """End the learning in the memory's accounts, and return memory and load of this iteration."""
@@ -288,7 +289,7 @@ class Meter:
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.close_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
-        if self.learner_calls_back:
+        if self._checks_late:
             self.check_rollout()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         return_sum, length_sum, episodes = self._episodes.take()
@@ -336,6 +337,11 @@ class Meter:
         if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
             self._write_row()
         # Else the GPU gets work first: see `end_step` and `while_gpu_learns`.
+
+    @property
+    def _checks_late(self) -> bool:
+        """Whether a rollout is checked after it was learned from. Among ranks the one that broke must be the first to say so."""
+        return self.learner_calls_back and self.ranks.world_size == 1
 
     def _goes_on(self) -> bool:
         """Tell whether the trial goes on, whatever the row of the newest iteration says."""
