@@ -4,8 +4,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from envknee.machine.nvml import Gpu
 from envknee.measure import load
@@ -63,43 +65,24 @@ def test_before_the_first_look_the_driver_is_asked_and_what_it_does_not_tell_is_
     assert (sample.gpu_percent, sample.gpu_power_w) == (None, None)
 
 
-@dataclass(frozen=True)
-class Times:
-    """CPU seconds since boot, named as psutil names them."""
-
-    user: float = 0.0
-    idle: float = 0.0
-    nice: float = 0.0
-    system: float = 0.0
-    irq: float = 0.0
-    softirq: float = 0.0
-    steal: float = 0.0
-    iowait: float = 0.0
-
-
-@dataclass
-class Own:
-    """A process that has used so many CPU seconds."""
-
-    user: float = 0.0
-
-    def cpu_times(self) -> Times:
-        return Times(user=self.user)
+def times(**seconds: float) -> Any:
+    """Return CPU seconds since boot as psutil does; those that are not named are 0."""
+    now = psutil.cpu_times()
+    return now._replace(**dict.fromkeys(now._fields, 0.0) | seconds)
 
 
 @pytest.mark.parametrize(
     ("own", "machine", "percent"),
     [
-        (1.0, Times(user=2.0), 100.0),  # both cores of two are busy, one of them for others
-        (1.0, Times(user=3.0, idle=29.0), 0.0),  # of 32 cores most are free
-        (0.5, Times(user=0.5, steal=0.75, idle=0.5, iowait=0.25), 0.0),
-        (1.0, Times(user=1.0, steal=1.0), 100.0),
+        (1.0, times(user=2.0), 100.0),  # both cores of two are busy, one of them for others
+        (1.0, times(user=3.0, idle=29.0), 0.0),  # of 32 cores most are free
+        (0.5, times(user=0.5, steal=0.75, idle=0.5, iowait=0.25), 0.0),
+        (1.0, times(user=1.0, steal=1.0), 100.0),
     ],
 )
 def test_what_others_use_counts_only_where_no_core_is_free(monkeypatch, own, machine, percent):
-    process: Any = Own()
+    process: Any = SimpleNamespace(cpu_times=iter([times(), times(user=own)]).__next__)
     monkeypatch.setattr(load.time, "monotonic", iter([0.0, 1.0]).__next__)
-    monkeypatch.setattr(load.psutil, "cpu_times", iter([Times(), machine]).__next__)
+    monkeypatch.setattr(load.psutil, "cpu_times", iter([times(), machine]).__next__)
     others = load._OthersCpu(process)
-    process.user = own
     assert others.percent() == pytest.approx(percent)

@@ -40,7 +40,7 @@ PLACEHOLDERS = {
 OF_A_BATCH = frozenset({"batch_size", "batch_envs", "num_mini_batches"})
 """Placeholders without a value under `batch_size: library`."""
 
-OF_A_RULE = ("learning_rate", "epochs")
+OF_A_RULE = frozenset({"learning_rate", "epochs"})
 """Placeholders whose values only a scaling rule that states them gives."""
 
 Told = Literal[
@@ -204,7 +204,7 @@ class Command(Strict):
     @property
     def of_a_rule(self) -> set[str]:
         """Placeholders of this command with a value under a scaling rule alone."""
-        return placeholders(self.texts) & set(OF_A_RULE)
+        return set(placeholders(self.texts) & OF_A_RULE)
 
     @property
     def needs_batch_size(self) -> list[str]:
