@@ -13,6 +13,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +97,7 @@ def run(trials: Mapping[str, Sequence[TrialFolder]], is_even: bool) -> None:
             for trial in trials[side]:
                 launch.launch(trial)
             continue
-        with Worker(trials[side]) as worker:
+        with closing(Worker(trials[side])) as worker:
             for trial in trials[side]:
                 launch.launch(trial, measure=worker.measure)
 

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, a_trial, camera, trial_processes, wait_for
+from conftest import ENVIRONMENT, a_trial, camera, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import block, launch
@@ -86,7 +86,7 @@ def test_lean_ranks_learn_the_same_weights(tmp_path):
 def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
     changes = [{"num_envs": 4}, {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}}, {"num_envs": 8}, {"num_envs": 4}]
     trials = [a_trial(tmp_path / str(n), **TWO | change, iterations=2) for n, change in enumerate(changes)]
-    with block.Worker(trials) as worker:
+    with closing(block.Worker(trials)) as worker:
         records = [launch.launch(trial, measure=worker.measure) for trial in trials]
     assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok"]
     assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8)]
@@ -102,16 +102,15 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
 
 
 @contextmanager
-def endless(folder: Path) -> Iterator[tuple[Future[Record], dict[int, psutil.Process]]]:
-    """Launch a trial of two ranks that does not end by itself; give its future record and its training processes."""
-    trial = a_trial(folder / "endless", **TWO, iterations=10**6)
+def endless(
+    trial: TrialFolder, measure: launch.Measure | None = None
+) -> Iterator[tuple[Future[Record], dict[int, psutil.Process]]]:
+    """Launch a trial that does not end by itself; give its future record and the process of each rank."""
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(launch.launch, trial)
+        future = pool.submit(launch.launch, trial, None, measure)
         wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
-        processes = [psutil.Process(pid) for pid in trial_processes(Path.cwd())]
-        ranks = {
-            int(p.environ()["RANK"]): p for p in processes if str(trial.root) in p.cmdline() and "RANK" in p.environ()
-        }
+        started = [p for p in psutil.Process().children(recursive=True) if "envknee.run.process" in p.cmdline()]
+        ranks = {int(p.environ()["RANK"]): p for p in started if "RANK" in p.environ()}
         try:
             yield future, ranks
         finally:
@@ -121,7 +120,8 @@ def endless(folder: Path) -> Iterator[tuple[Future[Record], dict[int, psutil.Pro
 
 
 def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_without_a_result(tmp_path):
-    with endless(tmp_path) as (future, ranks):
+    trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
+    with endless(trial) as (future, ranks):
         torchrun = ranks[0].parent()
         assert torchrun is not None
         listening = [c for p in (torchrun, *ranks.values()) for c in p.net_connections("inet") if c.status == "LISTEN"]
@@ -133,19 +133,23 @@ def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_witho
             future.result(timeout=60)
         assert time.monotonic() - killed < 60
         assert not any(process.is_running() for process in ranks.values())
-        assert not (tmp_path / "endless/outcome.json").exists()
+        assert not trial.outcome.exists()
 
 
-def test_a_rank_that_hangs_ends_all_within_a_minute_and_is_named(tmp_path):
-    with endless(tmp_path) as (future, ranks):
-        os.kill(ranks[1].pid, signal.SIGSTOP)
-        stopped = time.monotonic()
-        with pytest.raises(
-            UserError, match=r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
-        ):
-            future.result(timeout=90)
-        assert time.monotonic() - stopped < 60
-        assert not any(process.is_running() for process in ranks.values())
+def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_path):
+    whole, hanging = (a_trial(tmp_path / str(count), **TWO, iterations=count) for count in (1, 10**6))
+    with closing(block.Worker([whole, hanging])) as worker:
+        assert launch.launch(whole, measure=worker.measure).outcome.status == "ok"
+        with endless(hanging, worker.measure) as (future, ranks):
+            os.kill(ranks[1].pid, signal.SIGSTOP)
+            stopped = time.monotonic()
+            with pytest.raises(
+                UserError, match=r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
+            ):
+                future.result(timeout=90)
+            assert time.monotonic() - stopped < 60
+            assert not any(process.is_running() for process in ranks.values())
+    assert whole.record.exists() and not hanging.outcome.exists()
 
 
 def test_memory_that_runs_out_on_the_ranks_is_a_result(tmp_path):

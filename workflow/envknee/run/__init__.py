@@ -7,11 +7,12 @@ launch       the launcher: time limit, exit status, record
 process      the trial's own process: starts ranks, or trains
 training     a trainer with a meter, in that process
 foreign      the process of a trial with `trainer: command`
+supervise    time limit, hanging ranks and kernel kills of running processes
 block        several trials in one process
 prepare      checks before the first trial
 nodes        a trial on several machines
 attempts     attempts at a trial, and what lost ones cost
-ends         outcomes of trials whose process wrote none
+ends         outcomes of trials, and the last words of a process that wrote none
 cost         GPUs, time and energy of a trial
 container/   how a trial enters its image
 knee         `envknee knee`: a study from a command line

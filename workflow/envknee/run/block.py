@@ -6,21 +6,19 @@ time limit and record, as if it had its own process: nothing is lost, and nothin
 
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from envknee.machine import gpus
 from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here
-from envknee.measure.out_of_memory import KernelKills
 from envknee.record.schema import Request
-from envknee.run import attempts, cost, ends, live_line, turns
-from envknee.run.command import command_of_block
+from envknee.run import attempts, cost, live_line, turns
+from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, leave
-from envknee.run.hang_watch import HangWatch, beats_here
+from envknee.run.hang_watch import beats_here
+from envknee.run.supervise import Supervised
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 
@@ -52,13 +50,7 @@ class Worker:
         """Resources of the running process."""
         self._running: _Running | None = None
 
-    def __enter__(self) -> "Worker":
-        """Begin the block."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """End the process, and release the GPUs."""
         self._end()
         self._stack.close()
@@ -83,41 +75,25 @@ class Worker:
     def _measure(
         self, trial: TrialFolder, request: Request, entrance: Entrance | None, alive: Callable[[], None]
     ) -> None:
-        started, started_unix_s = time.monotonic(), time.time()
-        kernel_kills = KernelKills(request.runtime == "docker")
-        for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
-            left.unlink(missing_ok=True)  # of an interrupted attempt
+        supervised = Supervised(trial, request, lambda: beats_here(running.meeting))
         trial.log.touch()
         running = self._running or self._start(trial, request, entrance)
         turn = turns.Turn(number=running.turns, trial=trial.root.resolve(), attempt=attempts.own_number())
         running.turns += 1
         turns.name(running.meeting, turn)
-        are_ranks = request.processes > 1
-        watch = HangWatch(lambda: beats_here(running.meeting), request.processes) if are_ranks else None
-        is_late, ended, hang = False, None, None
-        while ended is None and running.process.poll() is None and not (is_late or hang):
-            hang = watch.look() if watch else None
-            is_late = time.monotonic() - started > request.limit_s
-            alive()
-            live_line.show(trial, request, time.monotonic() - started)
-            time.sleep(POLL_S)
-            ended = turns.ended(running.meeting, turn)
+        supervised.wait(running.process, alive, POLL_S, lambda: turns.ended(running.meeting, turn) is not None)
         live_line.clear()
-        returncode = running.process.poll()
-        killed = returncode is not None and kernel_kills.explain(returncode, trial.log if are_ranks else None)
+        returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
         if ended is None or ended.last_because is not None:
             self._end()
-        attempts.check_newest(trial)
-        if are_ranks:
-            ends.merge_ranks(trial, request, wait_s=0.0)
-        ends.conclude(trial, request, ends.End(returncode, hang, is_late, killed, started, started_unix_s))
+        supervised.conclude(returncode)
 
     def _start(self, trial: TrialFolder, request: Request, entrance: Entrance | None) -> _Running:
         """Start a fresh process. Until its first turn it prints into the log of `trial`."""
         meeting = Path(self._own.enter_context(tempfile.TemporaryDirectory(prefix="envknee-block-")))
         if entrance is not None:
             self._own.callback(leave, entrance, meeting)
-        command, variables = command_of_block(self._trials, request, self._reserved or [], meeting, entrance)
+        command, variables = command_of(self._trials, request, self._reserved or [], meeting, entrance, in_turns=True)
         others = None if request.runtime == "docker" else adopt_orphans()
         with trial.log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(

@@ -12,57 +12,37 @@ from envknee.study.strategies import own_cluster
 
 
 def command_of(
-    trial: TrialFolder,
-    request: Request,
-    gpu_uuids: Sequence[str],
-    meeting: Path,
-    entrance: Entrance | None,
-    shared_meeting: Path | None = None,
-) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs a trial's processes on this machine, and its environment variables.
-
-    Args:
-        trial: the trial's folder
-        request: what it runs
-        gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, where its ranks meet; in an image also for its temporary files
-        entrance: the image; None for the host
-        shared_meeting: a folder that all machines of the trial share; None for one machine
-    """
-    variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    module = "envknee.run.process" if request.command is None else "envknee.run.foreign"
-    command = [sys.executable, "-m", module, str(trial.root)]
-    if request.processes > 1:
-        command += ["--ranks", str(request.ranks_per_node), "--meeting", str(meeting)]
-    if shared_meeting is not None:
-        command += ["--nodes", str(request.nodes), "--shared-meeting", str(shared_meeting)]
-    if not in_cluster(request):
-        variables |= own_cluster(request.strategy, meeting)
-    if entrance is not None:
-        return command_line(entrance, [trial], request, command, variables, meeting)
-    return [*dying_with_parent(), *command], variables
-
-
-def command_of_block(
     trials: Sequence[TrialFolder],
     request: Request,
     gpu_uuids: Sequence[str],
     meeting: Path,
     entrance: Entrance | None,
+    *,
+    in_turns: bool = False,
+    shared_meeting: Path | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs the process of a block, or its ranks, and its environment variables.
+    """Return the command that runs the processes of a trial, or of a block, on this machine, and its environment variables.
 
     Args:
-        trials: the folders of all its trials
-        request: of any of them: they have the same arm
+        trials: the trial's folder, or those of a block's trials
+        request: what it runs; for a block any trial's, because they have the same arm
         gpu_uuids: the GPUs that it may use
-        meeting: an empty folder on this machine's own disk, for `run.turns`
+        meeting: an empty folder on this machine's own disk, where its ranks meet; in an image also for its temporary files
         entrance: the image; None for the host
+        in_turns: whether the trials are a block's, which `run.turns` names one after the other
+        shared_meeting: a folder that all machines of the trial share; None for one machine
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    command = [sys.executable, "-m", "envknee.run.process", "--meeting", str(meeting)]
+    module = "envknee.run.process" if request.command is None or in_turns else "envknee.run.foreign"
+    command = [sys.executable, "-m", module, *([] if in_turns else [str(trials[0].root)])]
+    if in_turns or request.processes > 1:
+        command += ["--meeting", str(meeting)]
     if request.processes > 1:
-        command += ["--ranks", str(request.processes)]
+        command += ["--ranks", str(request.ranks_per_node)]
+    if shared_meeting is not None:
+        command += ["--nodes", str(request.nodes), "--shared-meeting", str(shared_meeting)]
+    if not in_cluster(request):
+        variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)
     return [*dying_with_parent(), *command], variables

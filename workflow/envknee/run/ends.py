@@ -1,18 +1,17 @@
-"""The end of a trial whose own process wrote no outcome.
+"""Outcomes of trials: when it ends in its own process, in several ranks, or in neither.
 
-Input: exit status, time limit, hang, the kernel's kills. Output: outcome.json, or a `UserError`; the trial may then be tried again.
+Input: the files of a trial's processes. Output: outcome.json, or the last words of a process that wrote none.
 """
 
 import shutil
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import Status
-from envknee.run import attempts, progress
-from envknee.study.errors import UserError
+from envknee.run import attempts
 from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
 from envknee.study.paths import TrialFolder
 
@@ -21,43 +20,6 @@ POLL_S = 0.2
 
 FULL_DISK_BYTES = 100_000
 """With less free space, a trial cannot write its rows."""
-
-
-class End(NamedTuple):
-    """The end of a trial's processes, as the launcher saw it."""
-
-    returncode: int | None
-    hang: str | None
-    """Which of several ranks hung, as a sentence."""
-    is_late: bool
-    """Whether `limit_s` was over."""
-    killed: bool
-    """Whether the kernel killed a process because host memory ran out."""
-    started: float
-    """When the trial began, by the monotonic clock."""
-    started_unix_s: float
-
-
-def conclude(trial: TrialFolder, request: Request, end: End) -> None:
-    """Write a trial's outcome from its end, unless its own process wrote one.
-
-    Raises:
-        UserError: when it ended without a result.
-    """
-    if trial.outcome.exists():
-        return
-    if end.hang:
-        raise UserError(f"{progress.parameters(request)}: {end.hang}. All ranks were ended. See {trial.log}")
-    if end.is_late:
-        reason = f"still running after {request.limit_s:g} s (limit_s) and stopped"
-        finish(trial, "timeout", reason, end.started_unix_s, end.started)
-    elif end.killed:
-        reason = "the kernel killed the process: host memory ran out"
-        finish(trial, "oom", reason, end.started_unix_s, end.started)
-    else:
-        raise UserError(
-            f"{progress.parameters(request)}: ended without a result. {last_words(trial, request, end.returncode)}"
-        )
 
 
 def merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:

@@ -20,29 +20,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
 from envknee.machine import gpus, scratch
-from envknee.machine.processes import (
-    GRACE_S,
-    adopt_orphans,
-    end_all,
-    gpus_here,
-    in_cluster,
-    raise_at_signals,
-)
+from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here, in_cluster, raise_at_signals
 from envknee.measure import ranks
-from envknee.measure.out_of_memory import KernelKills
 from envknee.record.read import rebuild_record
-from envknee.record.schema import Image, Outcome, Record, Request
+from envknee.record.schema import Beat, Image, Outcome, Record, Request
 from envknee.run import attempts, block, cost, ends, live_line, nodes, progress
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, entrance_for, leave
-from envknee.run.hang_watch import HangWatch, beats_here
+from envknee.run.hang_watch import beats_here
+from envknee.run.supervise import Supervised
 from envknee.slurm import allocation
 from envknee.study import claim, space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
@@ -155,9 +147,9 @@ def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | Non
     ):
         meeting = Path(folder)
         spent = cost.start(uuids)
-        watch = HangWatch(lambda: beats_here(meeting), request.processes) if request.processes > 1 else None
+        command = command_of([trial], request, uuids, meeting, entrance)
         try:
-            _measure(trial, request, command_of(trial, request, uuids, meeting, entrance), watch, alive, grace_s=0.0)
+            _measure(trial, request, command, lambda: beats_here(meeting), alive, grace_s=0.0)
         finally:
             if entrance is not None:
                 leave(entrance, meeting)
@@ -170,9 +162,9 @@ def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) 
     """Measure a trial on all nodes of this SLURM job, and write its cost on all of them."""
     with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
         spent = cost.start([])
-        watch = HangWatch(lambda: nodes.beats(shared), request.world_size)
+        command = nodes.command_of(trial, request, shared, given)
         # srun passes a SIGTERM to every node; if srun were killed at once, their processes would run on.
-        _measure(trial, request, nodes.command_of(trial, request, shared, given), watch, alive, grace_s=GRACE_S)
+        _measure(trial, request, command, lambda: nodes.beats(shared), alive, grace_s=GRACE_S)
         whole = nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
         write_atomically(trial.cost, canonical_json(whole))
 
@@ -181,7 +173,7 @@ def _measure(
     trial: TrialFolder,
     request: Request,
     started_by: tuple[list[str], dict[str, str]],
-    watch: HangWatch | None,
+    beats: Callable[[], Mapping[int, Beat]],
     alive: Callable[[], None],
     grace_s: float,
 ) -> None:
@@ -191,40 +183,21 @@ def _measure(
         trial: its folder
         request: what it runs
         started_by: command and environment variables
-        watch: finds a rank that hangs; None for one rank
+        beats: returns the newest beat of each rank, if there are several
         alive: called while it runs
         grace_s: how long the processes may take to end if one hangs
     """
     command, variables = started_by
-    started, started_unix_s = time.monotonic(), time.time()
+    supervised = Supervised(trial, request, beats)
     others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
-    # A container of Docker or Podman has its own control group, and so does each step of srun.
-    anywhere = request.runtime == "docker" or request.nodes > 1
-    kernel_kills = KernelKills(anywhere)
-    for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
-        left.unlink(missing_ok=True)  # of an interrupted attempt
-    hang = None
     with trial.log.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
     try:
-        while process.poll() is None:
-            elapsed_s = time.monotonic() - started
-            hang = watch.look() if watch else None
-            if hang or elapsed_s > request.limit_s:
-                break
-            alive()
-            live_line.show(trial, request, elapsed_s)
-            time.sleep(POLL_S)
+        supervised.wait(process, alive, POLL_S)
     finally:
-        end_all(process, grace_s if hang else GRACE_S, others)
+        end_all(process, grace_s if supervised.hang else GRACE_S, others)
         live_line.clear()
-    attempts.check_newest(trial)
-    is_late = time.monotonic() - started > request.limit_s
-    if request.processes > 1:
-        may_show_late = request.nodes > 1 and trial.environment.exists() and not (hang or is_late)
-        ends.merge_ranks(trial, request, wait_s=nodes.LATE_S if may_show_late else 0.0)
-    killed = kernel_kills.explain(process.returncode, trial.log if request.processes > 1 else None)
-    ends.conclude(trial, request, ends.End(process.returncode, hang, is_late, killed, started, started_unix_s))
+    supervised.conclude(process.returncode)
 
 
 def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
@@ -274,7 +247,7 @@ def main() -> int:
     scratch.use_told()
     raise_at_signals(Interrupted)
     status, skipped = 0, list[Record]()
-    with block.Worker(trials) as worker:
+    with closing(block.Worker(trials)) as worker:
         for trial in trials:
             if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)

@@ -40,9 +40,6 @@ RELAY_S = 1.0
 END_S = 5.0
 """Time for a node's processes to end: less than the launcher gives srun."""
 
-LATE_S = 60.0
-"""How late a file of another node may show here: network file systems cache folders."""
-
 
 class Report(BaseModel):
     """A node's report on its ranks."""
@@ -116,7 +113,7 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
         local = Path(folder)
         spent = cost.start(uuids)
-        command, variables = command_here(trial, request, uuids, local, entrance, shared)
+        command, variables = command_here([trial], request, uuids, local, entrance, shared_meeting=shared)
         others = processes.adopt_orphans()
         process = subprocess.Popen(command, env=variables, start_new_session=True)
         try:
