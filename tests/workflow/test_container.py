@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -386,7 +387,7 @@ def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: py
 
 
 @pytest.fixture(scope="session")
-def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the name of the same image in Podman, whose store is a folder of the tests'."""
     if shutil.which("podman") is None or shutil.which("unsquashfs") is None or os.geteuid() != 0:
         pytest.skip("needs podman, unsquashfs and root")
@@ -417,7 +418,9 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     shutil.rmtree(folder / "root")
     if subprocess.run(["podman", "run", "--rm", "--network=none", "envknee-test", "true"], env=ENVIRONMENT).returncode:
         pytest.skip("Podman runs nothing on this machine")
-    return "envknee-test"
+    yield "envknee-test"
+    # Its store is mounted on itself, and such a folder could not be deleted.
+    subprocess.run(["umount", "--lazy", folder / "graph/overlay"], check=False)
 
 
 @pytest.mark.timeout(1800)

@@ -78,6 +78,10 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
     assert "compared with two-cameras" in everything and "on the CPU memory is the process's resident set" in everything
     page = folder.report.read_text(encoding="utf-8")
     assert "Remedies, compared with two-cameras" in page and "presets: one_camera" in page
+    # One repeat shows no difference in FPS; what the arms differ in, and where the time goes, is told all the same.
+    compared = workspace.module("compare", *(f"{folder.root}:{arm}" for arm in arms))
+    assert compared.returncode == 4, compared.stdout
+    assert "presets: " in compared.stdout and "time of an iteration, by phase" in compared.stdout
     rollouts = {arm: set() for arm in arms}
     for number in range(2):
         trial = folder.trial(number)

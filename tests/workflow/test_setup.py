@@ -351,16 +351,6 @@ def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: P
     assert made.run(str(link), "a") == (0, "['a']\n")
 
 
-@pytest.mark.alone
-def test_the_second_set_up_says_nothing_and_is_quick(made: Project) -> None:
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        assert made.run() == (0, "")
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.3
-
-
 def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
     """No network, no Python but .venv's own, no name of an interpreter."""
     write_program(made.bin / "no-python", "python3", "exit 127")
