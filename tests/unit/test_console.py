@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from envknee.trainers.common.metered import NoWriter
 from envknee.trainers.rsl_rl import console
-from envknee.trainers.rsl_rl.trainer import NoWriter
 from rsl_rl.utils.logger import Logger
 
 HORIZON, NUM_ENVS = 3, 4

@@ -15,7 +15,7 @@ from rl_games.algos_torch.a2c_continuous import A2CAgent
 from rl_games.common import a2c_common
 from rl_games.common.algo_observer import IsaacAlgoObserver
 from rl_games.torch_runner import Runner
-from torch import nn
+from tensordict import TensorDict
 
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
@@ -164,7 +164,7 @@ class MeteredAgent(A2CAgent):
         self._meter = meter
         self._phases = ExitStack()
         """Holds the phase that lasts until the loop calls another method."""
-        a2c_common.SummaryWriter = NoWriter  # for the whole process, which runs only this trial
+        a2c_common.SummaryWriter = metered.NoWriter  # for the whole process, which runs only this trial
         with TemporaryDirectory() as folder:
             params["config"] |= {"train_dir": folder, "full_experiment_name": "agent"}
             super().__init__(base_name, params)
@@ -176,7 +176,7 @@ class MeteredAgent(A2CAgent):
         if self.epoch_num == 0:
             meter, kept = self._meter, self.experience_buffer.tensor_dict
             meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
-            meter.memory.learner_made(sum(tensor.nbytes for tensor in tensors_in(kept)), self.model_tensors)
+            meter.memory.learner_made(TensorDict(kept, batch_size=[]).bytes(), self.model_tensors)
             meter.begin("first_step")
             stored = kept["obses"]
             if isinstance(stored, torch.Tensor) and not self.is_rnn:
@@ -222,41 +222,13 @@ class MeteredAgent(A2CAgent):
         yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)
 
     def export_policy(self, path: Path) -> None:
-        """Write the mean action of the policy as TorchScript."""
-        policy = MeanAction(self.network_as_made, self.observation_space, self.env_info["action_space"])
-        save_policy(policy, self.experience_buffer.tensor_dict["obses"][0], path)
+        """Write the policy's mean action as TorchScript, clipped as Isaac Lab's wrapper and RL-Games' player do."""
+        model, space, actions = self.network_as_made, self.observation_space, self.env_info["action_space"]
+        limits = float(space.low.min()), float(space.high.max())
+        low, high = (torch.from_numpy(limit).float() for limit in (actions.low, actions.high))
 
+        def means(observations: torch.Tensor) -> torch.Tensor:
+            inputs = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*limits), "rnn_states": None}
+            return a2c_common.rescale_actions(low, high, model(inputs)["mus"].clamp(-1.0, 1.0))
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of nested dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-
-
-class MeanAction(nn.Module):
-    """The mean action for an observation, clipped as Isaac Lab's wrapper and RL-Games' player do."""
-
-    def __init__(self, model: nn.Module, observations: Any, actions: Any) -> None:
-        """Take `model`; the spaces (Gym's Box) hold the limits of observations and actions."""
-        super().__init__()
-        self.model = model
-        self.limits = (float(observations.low.min()), float(observations.high.max()))
-        self.low, self.high = (torch.from_numpy(limit).float() for limit in (actions.low, actions.high))
-
-    def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return actions [batch, actions] for observations [batch, ...]."""
-        inputs = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*self.limits), "rnn_states": None}
-        return a2c_common.rescale_actions(self.low, self.high, self.model(inputs)["mus"].clamp(-1.0, 1.0))
-
-
-class NoWriter:
-    """Replaces RL-Games' TensorBoard writer and writes nothing: the meter writes the rows."""
-
-    def __init__(self, logdir: str) -> None:
-        """Ignore the folder of RL-Games' logs."""
-
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
-        """Do nothing."""
+        save_policy(model, means, self.experience_buffer.tensor_dict["obses"][0], path)

@@ -91,23 +91,14 @@ def learned(agent: Any) -> dict[str, torch.Tensor]:
     return metered.learned(modules)
 
 
-class MeanActions(torch.nn.Module):
-    """The mean actions of an agent's policy."""
-
-    def __init__(self, agent: Any) -> None:
-        """Take the networks of `agent`."""
-        super().__init__()
-        self.policy = agent.policy
-        self._preprocess = agent._observation_preprocessor
-
-    def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return the mean actions [n, num_actions] for observations [n, ...]."""
-        flat = self._preprocess(observations.flatten(1))
-        means, _ = self.policy.compute({"observations": flat, "states": None}, "policy")
-        return means
-
-
 def export_policy(agent: Any, path: Path) -> None:
-    """Write the policy as TorchScript."""
+    """Write the policy's mean actions as TorchScript."""
     agent.enable_models_training_mode(False)
-    save_policy(MeanActions(agent), kept_observations(agent)["policy"][0], path)
+    policy, preprocess = agent.policy, agent._observation_preprocessor  # which may be a plain function
+    networks = torch.nn.ModuleList(part for part in (policy, preprocess) if isinstance(part, torch.nn.Module))
+
+    def means(observations: torch.Tensor) -> torch.Tensor:
+        flat = preprocess(observations.flatten(1))
+        return policy.compute({"observations": flat, "states": None}, "policy")[0]
+
+    save_policy(networks, means, kept_observations(agent)["policy"][0], path)

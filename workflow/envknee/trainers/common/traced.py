@@ -4,17 +4,26 @@ Input: a network from observations to actions. Output: a file with the call of R
 for camera frames, `policy(numbers)` for vectors.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 
+class Means(torch.nn.Module):
+    """A function of observations, as a module that holds the networks which the function calls."""
+
+    def __init__(self, networks: torch.nn.Module, means: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.networks = networks
+        self.forward = means
+
+
 class OfImages(torch.nn.Module):
     """Takes an empty tensor of numbers and a list of images, as RSL-RL's exported camera policies do."""
 
     def __init__(self, means: torch.nn.Module) -> None:
-        """Take a traced network of one image."""
         super().__init__()
         self.means = means
 
@@ -23,16 +32,22 @@ class OfImages(torch.nn.Module):
         return self.means(images[0])
 
 
-def save_policy(means: torch.nn.Module, observations: torch.Tensor, path: Path) -> None:
+def save_policy(
+    networks: torch.nn.Module,
+    means: Callable[[torch.Tensor], torch.Tensor],
+    observations: torch.Tensor,
+    path: Path,
+) -> None:
     """Write a policy for the CPU. This moves its networks to the CPU, so training cannot go on.
 
     Args:
+        networks: all modules that `means` calls
         means: mean actions [n, num_actions] from observations [n, ...]
         observations: an example
         path: the file to write
     """
     example = observations.cpu()
     with torch.no_grad():
-        traced: Any = torch.jit.trace(means.eval().cpu(), example)
+        traced: Any = torch.jit.trace(Means(networks, means).eval().cpu(), example)
     policy = torch.jit.script(OfImages(traced)) if example.ndim == 4 else traced
     torch.jit.save(policy, str(path))

@@ -15,7 +15,6 @@ from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
-from rsl_rl.utils.log_writer import LogWriter
 from tensordict import TensorDict
 
 from envknee.measure.meter import Meter
@@ -123,10 +122,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
-    runner.cfg["logger"] = {"class_name": NoWriter}
+    runner.cfg["logger"] = {"class_name": metered.NoWriter}
     if meter.request.observations == "lean":
         use_waiting_time(runner, meter)
-    runner.save = save_nothing  # RSL-RL would save the untrained networks of the first iteration
+    runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
     for method, phase in ALGORITHM_PHASES.items():
@@ -152,10 +151,6 @@ def use_waiting_time(runner: Any, meter: Meter) -> None:
 
     runner.alg.while_gpu_learns = while_gpu_learns
     meter.learner_calls_back = True
-
-
-def save_nothing(path: str, infos: dict | None = None) -> None:
-    """Replace `OnPolicyRunner.save`, without saving a checkpoint."""
 
 
 def storage_bytes(storage: RolloutStorage) -> int:
@@ -185,16 +180,6 @@ class RankRunner(OnPolicyRunner):
             "local_rank": self.gpu_local_rank,
             "world_size": self.gpu_world_size,
         }
-
-
-class NoWriter(LogWriter):
-    """Replaces RSL-RL's TensorBoard writer and writes nothing: the meter writes the rows. The console log stays."""
-
-    def __init__(self, log_dir: str) -> None:
-        """Ignore the folder of RSL-RL's logs."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Do nothing."""
 
 
 class GradientWatch:

@@ -5,6 +5,7 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: sta
 device during collection count as the phase `storage`.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
     """Return PPO as Isaac Lab creates it, but without a log."""
-    arguments = process_sb3_cfg(_copied(settings), env.num_envs)
+    arguments = process_sb3_cfg(copy.deepcopy(dict(settings)), env.num_envs)  # Isaac Lab changes them in place
     policy_arguments = arguments.setdefault("policy_kwargs", {})
     if "features_extractor_kwargs" in policy_arguments:
         policy_arguments |= {"features_extractor_class": RslRlFeatures, "normalize_images": False}
@@ -91,16 +92,10 @@ def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
     return algorithm
 
 
-def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of nested settings, because Isaac Lab changes them in place."""
-    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
-
-
 class AtStart(BaseCallback):
     """Calls a function once, after the environment's reset and before the first rollout."""
 
     def __init__(self, start: Callable[[], None]) -> None:
-        """Take the function."""
         super().__init__()
         self._start = start
 
@@ -118,7 +113,6 @@ class RolloutObservations(Mapping[str, torch.Tensor]):
     """
 
     def __init__(self, rollout: RolloutBuffer) -> None:
-        """Take the buffer with the observations."""
         self._rollout = rollout
 
     def __getitem__(self, group: str) -> torch.Tensor:
@@ -179,20 +173,11 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
     algorithm.train = learn_and_report
 
 
-class MeanActions(torch.nn.Module):
-    """The mean actions of a policy."""
-
-    def __init__(self, policy: Any) -> None:
-        """Take an `ActorCriticPolicy`."""
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return the mean actions [n, num_actions] for observations [n, ...]."""
-        features = self.policy.pi_features_extractor(observations)
-        return self.policy.action_net(self.policy.mlp_extractor.forward_actor(features))
-
-
 def export_policy(algorithm: PPO, path: Path) -> None:
-    """Write the policy as TorchScript."""
-    save_policy(MeanActions(algorithm.policy), RolloutObservations(algorithm.rollout_buffer)["policy"][0], path)
+    """Write the policy's mean actions as TorchScript."""
+    policy: Any = algorithm.policy
+
+    def means(observations: torch.Tensor) -> torch.Tensor:
+        return policy.action_net(policy.mlp_extractor.forward_actor(policy.pi_features_extractor(observations)))
+
+    save_policy(policy, means, RolloutObservations(algorithm.rollout_buffer)["policy"][0], path)

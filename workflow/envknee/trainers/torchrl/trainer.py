@@ -163,26 +163,14 @@ def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchR
         loop(learner, rollouts, meter)
 
 
-class Means(torch.nn.Module):
-    """The mean actions of an actor that reads one observation group."""
-
-    def __init__(self, actor: Any) -> None:
-        """Take the networks of `actor`, without its distribution."""
-        super().__init__()
-        self.networks = actor.module[0].module
-
-    def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return mean actions [n, num_actions] for observations [n, ...]."""
-        means, _ = self.networks(observations)
-        return means
-
-
 def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
-    """Write the mean action of `actor` as TorchScript; `observations` [num_envs, ...] are an example.
+    """Write the mean action of `actor`, which reads one group, as TorchScript; `observations` [num_envs, ...] are an example.
 
     The export takes normalized images, even if the actor itself reads uint8 (`observations: lean`).
     """
-    save_policy(Means(actor), normalized(observations) if observations.dtype == torch.uint8 else observations, path)
+    networks = actor.module[0].module  # without the distribution
+    example = normalized(observations) if observations.dtype == torch.uint8 else observations
+    save_policy(networks, lambda observed: networks(observed)[0], example, path)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
