@@ -199,7 +199,7 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
     time.sleep(0.05)  # before the rollout: nobody's
     began = time.perf_counter()
     for meter in collectors:
-        meter.timeline.begin_again()
+        meter.timeline.start()
     with learner.timeline.phase("storage"):
         for reward, meter in zip((2.0, 5.0), collectors, strict=True):
             step(meter, dones=[1] * NUM_ENVS)

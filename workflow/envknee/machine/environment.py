@@ -46,8 +46,9 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
         hint = f"; the driver knows {', '.join(hidden)}" if hidden else ""
         raise too_few(gpus, visible, f", torch {torch.__version__}{hint}", " and a CUDA build of torch")
     if gpus == "auto" and not visible and (sign := unseen_gpu()):
+        built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
         raise UserError(
-            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {_built_for()}), and this machine seems"
+            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {built}), and this machine seems"
             f" to have one: {sign}. Repair the driver until `nvidia-smi -L` lists the GPU (a container is started with --nv or"
             " --gpus), or set up a CUDA build (`make setup TORCH=cuda`); to measure the CPU, say gpus: 0"
         )
@@ -73,12 +74,6 @@ def use(device: str) -> None:
     # Every trainer multiplies float32 matrices as TF32, as `isaaclab train` does with RSL-RL
     # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and PyTorch in convolutions.
     torch.backends.cuda.matmul.allow_tf32 = True
-
-
-def _built_for() -> str:
-    import torch
-
-    return f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
 
 
 def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:
@@ -161,12 +156,10 @@ def image_inside(variables: Mapping[str, str]) -> Image | None:
 
 
 def _gpu_by_nvml(gpu: Gpu) -> Device:
-    # torch leaves out the prefix.
-    uuid = gpu.uuid.removeprefix("GPU-").removeprefix("MIG-")
     return Device(
         type="cuda",
         name=gpu.name(),
-        uuid=uuid,
+        uuid=gpu.uuid.removeprefix("GPU-").removeprefix("MIG-"),  # as torch names it
         memory_gb=gpu.total_gb(),
         compute_capability=gpu.compute_capability(),
         driver=nvml.driver_version()[0],
@@ -177,11 +170,10 @@ def _gpu(device: str) -> Device:
     import torch
 
     properties = torch.cuda.get_device_properties(device)
-    uuid = str(getattr(properties, "uuid", "")) or None
     return Device(
         type="cuda",
         name=properties.name,
-        uuid=uuid,
+        uuid=str(getattr(properties, "uuid", "")) or None,
         memory_gb=properties.total_memory / 1e9,
         compute_capability=f"{properties.major}.{properties.minor}",
         driver=nvml.driver_version()[0],

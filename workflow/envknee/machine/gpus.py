@@ -161,13 +161,9 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
             " `nvidia-smi -L` lists the GPU, and run this again; to measure the CPU, say gpus: 0"
         )
     count = min(most, len(visible)) if asked == "auto" else asked
-    if count == 0:
-        cores = [] if "SLURM_JOB_ID" in os.environ else [cpu_name()]
-        with reserved(len(cores), cores):
-            yield []
-        return
-    with reserved(count, visible) as uuids:
-        yield uuids
+    cores = [] if count or "SLURM_JOB_ID" in os.environ else [cpu_name()]
+    with reserved(count or len(cores), visible if count else cores) as taken:
+        yield taken if count else []
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

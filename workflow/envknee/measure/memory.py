@@ -123,8 +123,7 @@ class MemoryWatch:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
-            with suppress(OSError):  # a sandbox without this file: the learner's part then counts from an earlier peak
-                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
+            reset_peak_rss()
         self._before_learning_gb = self._allocated_gb()
 
     def learning_ended(self) -> None:
@@ -240,6 +239,12 @@ def _warp_pool_peak_gb(device: torch.device) -> float | None:
     """Return the peak use of Warp's pool on a GPU, or None without a pool."""
     warp_device = warp.device_from_torch(device)
     return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
+
+
+def reset_peak_rss() -> None:
+    """Let the largest resident set count from now on (proc(5), clear_refs). A sandbox without that file keeps earlier peaks."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak_rss_gb() -> float:

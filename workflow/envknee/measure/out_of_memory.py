@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from envknee.machine import control_group
@@ -59,20 +58,16 @@ def own_errors_of_ray() -> Iterator[None]:
         raise MemoryError(str(error)) from error
 
 
-@dataclass(frozen=True)
 class KernelKills:
     """Detects that the kernel killed a process because host memory ran out. Create it before the process starts."""
 
-    anywhere: bool
-    """Whether to count kills on the whole machine: needed for processes in control groups of their own."""
-    before: int = field(init=False)
-    """Number of kills before the process started."""
+    def __init__(self, anywhere: bool) -> None:
+        """Count the kills so far: on the whole machine with `anywhere`, for processes in control groups of their own."""
+        self._anywhere = anywhere
+        self._before = control_group.oom_kills(anywhere=anywhere)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "before", control_group.oom_kills(anywhere=self.anywhere))
-
-    def explain(self, returncode: int | None, log_of_ranks: Path | None) -> bool:
-        """Tell whether the process was killed and the kernel has killed a process for memory since `before`.
+    def explain(self, returncode: int, log_of_ranks: Path | None) -> bool:
+        """Tell whether the process was killed, and the kernel has killed a process for memory since it started.
 
         Args:
             returncode: the process's own; Apptainer and Docker return that of the process inside, or a shell's 128 + signal
@@ -81,4 +76,4 @@ class KernelKills:
         killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) or (
             log_of_ranks is not None and "SIGKILL" in log_of_ranks.read_text(encoding="utf-8", errors="replace")
         )
-        return killed and control_group.oom_kills(anywhere=self.anywhere) > self.before
+        return killed and control_group.oom_kills(anywhere=self._anywhere) > self._before

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -41,31 +41,15 @@ class IterationTimes:
     """From the first mark to the last: the sum of the phases."""
 
 
-class Clock(Protocol):
-    """Takes stamps without waiting for the device, and converts them to seconds once all work is done."""
-
-    def stamp(self) -> Any:
-        """Return a stamp at the current place in the device's queue of work."""
-        ...
-
-    def wait_for(self, stamp: Any) -> None:
-        """Wait until the device's queue of work has reached a stamp."""
-        ...
-
-    def seconds(self, stamps: list[Any]) -> list[float]:
-        """Return the seconds between successive stamps, which are all reached, and free them for reuse."""
-        ...
-
-
 class WallClock:
-    """Clock of a CPU, where a call returns when its work is done."""
+    """Clock of a CPU, where a call returns when its work is done. Its stamps are seconds."""
 
     def stamp(self) -> float:
         """Return the time now."""
         return time.perf_counter()
 
     def wait_for(self, stamp: float) -> None:
-        """Do nothing: the work before a stamp is done."""
+        """Wait until the device has done the work before a stamp: on a CPU it has."""
 
     def seconds(self, stamps: list[float]) -> list[float]:
         """Return the seconds between successive stamps."""
@@ -73,7 +57,7 @@ class WallClock:
 
 
 class CudaClock:
-    """CUDA events on PyTorch's stream. Recording an event neither waits for the GPU nor makes it wait.
+    """CUDA events on PyTorch's stream as stamps. Recording an event neither waits for the GPU nor makes it wait.
 
     Events also cover Warp's work: Warp's own stream is a blocking one, so events on PyTorch's default stream are ordered after its
     work (CUDA C++ Programming Guide, "Default Stream"). Resolution: about 0.5 microseconds (cudaEventElapsedTime).
@@ -95,7 +79,7 @@ class CudaClock:
         stamp.synchronize()
 
     def seconds(self, stamps: list[torch.cuda.Event]) -> list[float]:
-        """Return the seconds between successive events."""
+        """Return the seconds between successive events, which are all reached, and free them for reuse."""
         seconds = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
         self._pool.extend(stamps)
         return seconds
@@ -110,7 +94,7 @@ class Timeline:
 
     def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
         """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is resolved into fine phases."""
-        self._clock: Clock = CudaClock(device) if device.type == "cuda" else WallClock()
+        self._clock: Any = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
         self._open = ["other"]
         self._marks: list[tuple[str, bool, Any]] = []
@@ -124,13 +108,7 @@ class Timeline:
         """Functions that undo each `wrap`."""
 
     def start(self) -> None:
-        """Forget all marks and begin with the first iteration."""
-        self._marks.clear()
-        self._iteration = 0
-        self._begin_iteration()
-
-    def begin_again(self) -> None:
-        """Begin the iteration now, and drop the time since the previous one: this process was waiting for others."""
+        """Begin an iteration now, and drop the time since the previous one: this process was starting, or waiting for others."""
         self._marks.clear()
         self._begin_iteration()
 

@@ -12,13 +12,13 @@ import gc
 import os
 import socket
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import torch
 import warp
 
 from envknee.machine.nvml import GB, Gpu
+from envknee.measure.memory import reset_peak_rss
 from envknee.record.schema import Outcome, Request, Shared
 
 MOST_KEPT_GB = 0.15
@@ -35,33 +35,30 @@ MOST_RESIDENT_SHARE = 0.02
 
 
 class SharedProcess:
-    """Watches one process on one device. Create it before the first trial."""
+    """Watches one process, which measures all its trials on one device."""
 
-    def __init__(self, device: str, gpu: Gpu | None, world_size: int = 1) -> None:
-        """Measure the GPU memory in use by other processes."""
-        self._device = torch.device(device)
-        self._gpu = gpu
+    def __init__(self, world_size: int) -> None:
+        """Take the number of ranks that train together."""
         self._most_outside_gb = MOST_LIBRARIES_GB + (MOST_NCCL_GB if world_size > 1 else 0.0)
-        self.before_gb = gpu.used_gb() if gpu else None
-        """GPU memory in use by others before this process had a context there."""
         self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
-        self._measured = 0
+        self.measured = 0
+        """How many trials it has measured."""
+        self.before_gb: float | None = None
+        """GPU memory in use by others before this process had a context there."""
         self._previous: Request | None = None
         self._baseline_resident_gb: float | None = None
         """Resident set after the first trial, on a CPU."""
         self._at_begin: Shared | None = None
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether no trial was measured in it."""
-        return self._measured == 0
-
-    def begin(self) -> None:
-        """Measure the memory left by earlier trials, and reset all peaks."""
+    def begin(self, device: str, gpu: Gpu | None) -> None:
+        """Measure the memory left by earlier trials, and reset all peaks; before the first trial, the memory of other processes."""
+        self._device, self._gpu = torch.device(device), gpu
+        if self.measured == 0:
+            self.before_gb = gpu.used_gb() if gpu else None
         torch_gb = warp_gb = 0.0
         if self._device.type == "cuda":
             outside_gb = 0.0
-            if not self.is_fresh:
+            if self.measured > 0:
                 torch_gb, warp_gb = self._held_gb()
                 outside_gb = self._outside_gb()
                 torch.cuda.reset_peak_memory_stats(self._device)
@@ -70,11 +67,10 @@ class SharedProcess:
             baseline_gb = self._baseline_resident_gb
             outside_gb = 0.0 if baseline_gb is None else self._resident_gb() - baseline_gb
             counts = baseline_gb is None or outside_gb <= MOST_RESIDENT_SHARE * baseline_gb
-            with suppress(OSError):  # a sandbox without this file
-                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
+            reset_peak_rss()
         self._at_begin = Shared(
             process=self._name,
-            position=self._measured,
+            position=self.measured,
             previous_num_envs=self._previous.num_envs if self._previous else None,
             kept_torch_gb=torch_gb,
             kept_warp_gb=warp_gb,
@@ -89,7 +85,7 @@ class SharedProcess:
 
     def end(self, request: Request, outcome: Outcome) -> str | None:
         """Free memory that the trial has left; return why this process must not measure another, or None."""
-        self._measured += 1
+        self.measured += 1
         self._previous = request
         if outcome.status not in ("ok", "target_reached", "timeout"):
             return f"its last trial ended with {outcome.status}"

@@ -62,7 +62,10 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
 
     Yields the lost attempts before it, and a function to call often: it writes a sign of life, and raises as `check_newest` does.
     """
-    before = _ended(_read(trial)) if trial.attempts.exists() else Lost()
+    before = Lost()
+    if trial.attempts.exists():
+        ended = _read(trial)
+        before = Lost(attempts=ended.number, held_s=ended.lost.held_s + ended.lived_s)
     this, began_s = Attempts(began_unix_s=time.time(), lost=before), time.monotonic()
     write_atomically(trial.attempts, canonical_json(this))
     os.environ[TOLD] = str(this.number)
@@ -123,10 +126,6 @@ def forget_torn(trial: TrialFolder) -> str | None:
     if why is not None:
         trial.record.unlink(missing_ok=True)
     return why
-
-
-def _ended(attempt: Attempts) -> Lost:
-    return Lost(attempts=attempt.number, held_s=attempt.lost.held_s + attempt.lived_s)
 
 
 def _read(trial: TrialFolder) -> Attempts:

@@ -6,7 +6,7 @@ reads its own (see `nodes`). Output: a sentence.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -44,32 +44,26 @@ class Pulse:
         return int(self.text.split()[2]) if self.text else 0
 
 
-@dataclass
 class HangWatch:
     """Watches the progress of ranks."""
 
-    read: Callable[[], Mapping[int, Beat]]
-    """Returns the newest beat of each rank that has started."""
-    world_size: int
-    hang_s: float = HANG_S
-    pulses: list[Pulse] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin to watch."""
+    def __init__(self, read: Callable[[], Mapping[int, Beat]], world_size: int) -> None:
+        """Begin to watch. `read` returns the newest beat of each rank that has started."""
+        self._read = read
         now = time.monotonic()
-        self.pulses = [Pulse(rank, changed_s=now, worked_s=now) for rank in range(self.world_size)]
+        self.pulses = [Pulse(rank, changed_s=now, worked_s=now) for rank in range(world_size)]
 
     def look(self) -> str | None:
         """Read every rank's beat; return a sentence about the rank that hangs, or None."""
         now = time.monotonic()
-        beats = self.read()
+        beats = self._read()
         for pulse in self.pulses:
             beat = beats.get(pulse.rank, Beat(text="", busy_s=0.0))
             if beat.text != pulse.text:
                 pulse.text, pulse.changed_s = beat.text, now
             if beat.busy_s >= pulse.busy_s + 0.5:
                 pulse.busy_s, pulse.worked_s = beat.busy_s, now
-        return hanging(self.pulses, now, self.hang_s)
+        return hanging(self.pulses, now, HANG_S)
 
 
 def beats_here(folder: Path) -> dict[int, Beat]:

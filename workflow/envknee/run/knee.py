@@ -133,11 +133,9 @@ def main() -> int:
     parser.add_argument("--target-reward", type=float, help="also measure the time to this reward")
     parser.add_argument("--budget-s", type=float, default=600.0, help="seconds of training for that (default: 600)")
     parser.add_argument("--dry-run", action="store_true", help="write the study and stop")
-    arguments = sys.argv[1:]
-    own, argv = (arguments, []) if "--" not in arguments else (
-        arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :],
-    )  # fmt: skip
-    given = parser.parse_args(own)
+    arguments = [*sys.argv[1:], "--"]  # with none, there is no command
+    place = arguments.index("--")
+    given, argv = parser.parse_args(arguments[:place]), arguments[place + 1 : -1]
     if not argv:
         raise UserError(
             "no command was given. Write it behind `--`: envknee knee --num-envs 512..4096 --preset mjlab -- train TASK"
@@ -157,8 +155,7 @@ def main() -> int:
     if given.dry_run:
         return 0
     own_python_first()
-    result = subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False)
-    return result.returncode
+    return subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False).returncode
 
 
 if __name__ == "__main__":

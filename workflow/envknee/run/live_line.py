@@ -15,7 +15,7 @@ def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
     """Show the progress of a trial."""
     if not sys.stderr.isatty():
         return
-    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _whole_rows(trial), elapsed_s)}"
+    line = f"  ▸ {progress.parameters(request)}: {progress.live(request, _newest_row(trial), elapsed_s)}"
     width = os.get_terminal_size(sys.stderr.fileno()).columns
     print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
 
@@ -26,9 +26,9 @@ def clear() -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _whole_rows(trial: TrialFolder) -> list[Row]:
-    """Return the newest whole row of a running trial, as a list of at most one."""
+def _newest_row(trial: TrialFolder) -> Row | None:
+    """Return the newest whole row of a running trial, or None."""
     if not trial.metrics.exists():
-        return []
+        return None
     *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
-    return [Row.model_validate_json(newest)] if newest else []
+    return Row.model_validate_json(newest) if newest else None

@@ -29,11 +29,10 @@ def parameters(request: Request) -> str:
     return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
 
 
-def live(request: Request, rows: Sequence[Row], elapsed_s: float) -> str:
-    """Return what a running trial does: starting, or its latest iteration."""
-    if not rows:
+def live(request: Request, row: Row | None, elapsed_s: float) -> str:
+    """Return what a running trial does: starting, or the iteration of its newest `row`."""
+    if row is None:
         return f"starting, {elapsed_s:.0f} s"
-    row = rows[-1]
     reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
     if request.iterations is not None:
         position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"

@@ -44,23 +44,23 @@ TOO_SMALL = "Kernel size can't be greater than actual input size"
 `envknee.run.prepare` meets it."""
 
 
-def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[Outcome, Meter]:
+def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) -> tuple[Outcome, Meter]:
     """Run the trial of the request in `trial`, as rank `this`; return how it ended, and its meter.
 
-    In a `block`, the process may have measured other trials before.
+    In a block, the process is `shared` by its trials.
 
     Raises:
         UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
-    is_first = block is None or block.process is None
+    is_first = shared is None or shared.measured == 0
     lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
     device = environment.choose_device(gpus_here(request), this.local_rank)
-    shared = None if block is None else block.on(device)
+    gpu = environment.gpu_of(device)
     if shared is not None:
-        shared.begin()
+        shared.begin(device, gpu)
     if request.deterministic:
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
@@ -68,7 +68,7 @@ def run(trial: TrialFolder, this: Ranks, block: "Block | None" = None) -> tuple[
         write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
     meter = Meter(
-        request, trial, device, environment.gpu_of(device), on_first_step=kernels.done, ranks=this,
+        request, trial, device, gpu, on_first_step=kernels.done, ranks=this,
         began_s=started, before_gb=shared.before_gb if shared else None,
     )  # fmt: skip
     environment.use(device)
@@ -155,21 +155,6 @@ def _apart(meter: Meter) -> str | None:
     return validity.apart(meter.ranks.gather(determinism.digest(parameters), meter.device))
 
 
-class Block:
-    """The process that trials of a block share."""
-
-    def __init__(self, world_size: int) -> None:
-        """Begin before the first trial, as one of `world_size` ranks."""
-        self.process: SharedProcess | None = None
-        self._world_size = world_size
-
-    def on(self, device: str) -> SharedProcess:
-        """Return the watch over this process, which starts with its first trial."""
-        if self.process is None:
-            self.process = SharedProcess(device, environment.gpu_of(device), self._world_size)
-        return self.process
-
-
 def measure_one(trial: TrialFolder) -> NoReturn:
     """Measure one trial, and end this process."""
     _run_and_keep(trial, Ranks.here())
@@ -182,17 +167,16 @@ def measure_block(meeting: Path) -> NoReturn:
     Ranks all stop at the same trial.
     """
     this = Ranks.here()
-    block = Block(this.world_size)
+    shared = SharedProcess(this.world_size)
     for turn in turns.named(meeting):
         trial = TrialFolder(turn.trial)
         turns.write_to(trial.log)
         os.environ[attempts.TOLD] = str(turn.attempt)
-        outcome, meter = _run_and_keep(trial, this, block)
+        outcome, meter = _run_and_keep(trial, this, shared)
         request, device = meter.request, meter.device
         meter.release()
         del meter
-        assert block.process is not None, "a trial ran"
-        why = next(filter(None, this.gather(block.process.end(request, outcome) or "", device)), None)
+        why = next(filter(None, this.gather(shared.end(request, outcome) or "", device)), None)
         if this.rank == 0:
             turns.end(meeting, turn, why)
         if why is not None:
@@ -200,9 +184,9 @@ def measure_block(meeting: Path) -> NoReturn:
     _leave(0)
 
 
-def _run_and_keep(trial: TrialFolder, this: Ranks, block: Block | None = None) -> tuple[Outcome, Meter]:
+def _run_and_keep(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) -> tuple[Outcome, Meter]:
     """Run a trial; write its outcome, and then the files of `keepsakes`. A rank whose trial broke ends here, and so ends the others."""
-    outcome, meter = run(trial, this, block)
+    outcome, meter = run(trial, this, shared)
     attempts.check_newest(trial)
     path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))

@@ -98,7 +98,7 @@ class RemoteCollector(Collector):
         Raises:
             TrialDone: when the simulation broke; names the collector.
         """
-        self.meter.timeline.begin_again()
+        self.meter.timeline.start()
         try:
             with metered.explaining_errors(self.meter):
                 rollout = self._rollouts.collect()
