@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, size_ticks, thousands
-from envknee.show.figures.style import COLOURS, DASHES, GREY, Look, look_at, wrapped
+from envknee.show.figures.style import GREY, Look, dashes_at, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
 
@@ -30,28 +30,25 @@ def draw_batch(evidence: Evidence) -> Figure:
     left, right = _range(laws, sizes)
     for place, (law, look) in enumerate(zip(laws, looks, strict=True)):
         dodge = 2.0 ** (min(0.08, 0.4 / len(laws)) * (place - (len(laws) - 1) / 2))
-        dashes = DASHES[place // len(COLOURS) % len(DASHES)]
         for axes, per_step in ((upper, True), (lower, False)):
-            _points(axes, law, look, dodge, per_step)
-            _curve(axes, law, look, dashes, (left, right), per_step)
+            for point in law.points:
+                unit = point.batch_size if per_step else 1
+                cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
+            _curve(axes, law, look, dashes_at(place), (left, right), per_step)
             _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_xlim(left, right)
-        _room_below(axes)
         _numbers(axes)
     size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
     keys = [
-        line_key(
-            look.label, look.colour, 1.6, marker=look.marker, markersize=6,
-            linestyle=DASHES[place // len(COLOURS) % len(DASHES)],
-        )
+        line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
         for place, look in enumerate(looks)
-    ]  # fmt: skip
+    ]
     legend(upper, [*keys, *_explained(laws, verdict)])
     return figure
 
@@ -82,12 +79,6 @@ def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float
     low, high = float(sizes[0]), float(sizes[-1])
     near = [end for end in ends if low / 8 <= end <= high * 8]
     return min([low, *near]) / 1.4, max([high, *near]) * 1.4
-
-
-def _points(axes: Axes, law: BatchLaw, look: Look, dodge: float, per_step: bool) -> None:
-    for point in law.points:
-        unit = point.batch_size if per_step else 1
-        cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
 
 
 def _curve(
@@ -124,20 +115,15 @@ def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], hei
 
 
 def _numbers(axes: Axes) -> None:
-    """Number a logarithmic axis: several numbers on a short one, not too many on a long one."""
+    """Number a logarithmic axis: several numbers on a short one, not too many on a long one. The bars of B_noise are below all points."""
     low, high = axes.get_ylim()
+    low, high = axes.set_ylim(low / (high / low) ** 0.22, high * (high / low) ** 0.06)
     if high < 3.0 * low:
         axes.yaxis.set_major_locator(MaxNLocator(5))
     else:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _room_below(axes: Axes) -> None:
-    """Leave room for the bars of B_noise below all points."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low / (high / low) ** 0.22, high * (high / low) ** 0.06)
 
 
 def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:

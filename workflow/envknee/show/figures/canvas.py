@@ -58,13 +58,9 @@ def canvas(
         above = 0.18 + 0.27 * lines
         figure.text(left, 1 - above / height, subtitle, fontsize=9, color=GREY, va="top")
         grid = figure.subplots(
-            len(ratios),
-            columns,
-            sharex="col" if share else False,
-            sharey=False if gaps else "row",
-            squeeze=False,
+            len(ratios), columns, sharex="col" if share else False, sharey=False if gaps else "row", squeeze=False,
             height_ratios=ratios,
-        )
+        )  # fmt: skip
         figure.subplots_adjust(
             left=left,
             right=1 - 2.65 / WIDTH_IN,
@@ -105,18 +101,13 @@ def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     figure, (axes,) = canvas(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
     figure.set_label(NOTHING)
-    sentence = "\n".join(lines)
-    axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
+    axes.text(0.0, 0.6, "\n".join(lines), fontsize=11, color=INK, va="center", transform=axes.transAxes)
     return figure
 
 
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG text, the same for the same figure."""
-    stream = io.StringIO()
-    _plain(figure)
-    with mpl.rc_context(STYLE):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
+    return _saved(figure, format="svg", metadata={"Date": None, "Creator": None}).decode()
 
 
 PNG_DPI = 200
@@ -125,19 +116,19 @@ PNG_DPI = 200
 
 def png_of(figure: Figure) -> bytes:
     """Return a figure as a PNG file, the same for the same figure."""
-    stream = io.BytesIO()
-    _plain(figure)
-    with mpl.rc_context(STYLE):
-        figure.savefig(stream, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    return stream.getvalue()
+    return _saved(figure, format="png", dpi=PNG_DPI, metadata={"Software": None})
 
 
-def _plain(figure: Figure) -> None:
-    """Show every text literally: names come from files, and `$` would start a formula."""
+def _saved(figure: Figure, **options: Any) -> bytes:
+    # Every text is shown literally: names come from files, and `$` would start a formula.
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_parse_math(False)
         text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(stream, **options)
+    return stream.getvalue()
 
 
 def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
@@ -184,9 +175,10 @@ def dodge_of(series: Series, looks: dict[Series, Look], octaves: float = 0.10) -
 
 def thousands(value: float, _: object = None) -> str:
     """Return `12k` or `1.5M` for large numbers, else the number."""
-    for size, unit in ((1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else 1e6):g}{unit}"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:g}k"
     return f"{value:,.0f}" if value == round(value) else f"{value:g}"
 
 

@@ -6,6 +6,8 @@ Input: points and labels, in units of 1/72 inch. Output: an offset for each labe
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from matplotlib.transforms import Bbox
+
 FONT_PT = 8.0
 
 CHARACTER, LINE = 0.62, 1.25
@@ -39,21 +41,6 @@ OFFSETS = [
 ]  # fmt: skip
 
 
-class _Box(NamedTuple):
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def touches(self, other: "_Box") -> bool:
-        beside = self.right <= other.left or other.right <= self.left
-        return not (beside or self.top <= other.bottom or other.top <= self.bottom)
-
-    def inside(self, other: "_Box") -> bool:
-        across = other.left <= self.left and self.right <= other.right
-        return across and other.bottom <= self.bottom and self.top <= other.top
-
-
 def places(
     points: Sequence[tuple[float, float]],
     labels: Sequence[str],
@@ -70,9 +57,9 @@ def places(
         marks: boxes (left, bottom, right, top) that labels must not cover
         lines: boxes that labels cover only if there is no other place
     """
-    panel = _Box(0.0, 0.0, *size)
-    taken = [*(_around(x, y, 5.0) for x, y in points), *(_Box(*box) for box in marks)]
-    thin = [_Box(*box) for box in lines]
+    panel = Bbox.from_extents(0.0, 0.0, *size)
+    taken = [*(_around(x, y, 5.0) for x, y in points), *(Bbox.from_extents(*box) for box in marks)]
+    thin = [Bbox.from_extents(*box) for box in lines]
     offsets: list[Offset | None] = []
     for point, label in zip(points, labels, strict=True):
         offset = _free(point, label, panel, [*taken, *thin]) or _free(point, label, panel, taken)
@@ -82,15 +69,16 @@ def places(
     return offsets
 
 
-def _free(point: tuple[float, float], label: str, panel: _Box, taken: Sequence[_Box]) -> Offset | None:
+def _free(point: tuple[float, float], label: str, panel: Bbox, taken: Sequence[Bbox]) -> Offset | None:
     for offset in OFFSETS:
         box, *line = _covers(point, label, offset)
-        if box.inside(panel) and not any(own.touches(other) for own in (box, *line) for other in taken):
+        is_inside = panel.contains(*box.min) and panel.contains(*box.max)
+        if is_inside and not any(own.count_overlaps(taken) for own in (box, *line)):
             return offset
     return None
 
 
-def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[_Box]:
+def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[Bbox]:
     """Return the box of a label, and boxes along its line if it has one."""
     width, height = CHARACTER * FONT_PT * len(label), LINE * FONT_PT
     x, y = point[0] + offset.x, point[1] + offset.y
@@ -98,8 +86,8 @@ def _covers(point: tuple[float, float], label: str, offset: Offset) -> list[_Box
     bottom = {"bottom": y, "top": y - height}[offset.va]
     ways = (0.5, 0.65, 0.8, 0.95) if offset.is_far else ()
     line = [_around(point[0] + way * offset.x, point[1] + way * offset.y, 1.0) for way in ways]
-    return [_Box(left, bottom, left + width, bottom + height), *line]
+    return [Bbox.from_extents(left, bottom, left + width, bottom + height), *line]
 
 
-def _around(x: float, y: float, reach: float) -> _Box:
-    return _Box(x - reach, y - reach, x + reach, y + reach)
+def _around(x: float, y: float, reach: float) -> Bbox:
+    return Bbox.from_extents(x - reach, y - reach, x + reach, y + reach)

@@ -1,7 +1,7 @@
 """Mean episode reward of every learning trial: against frames, against wall seconds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
@@ -10,25 +10,23 @@ from envknee.record.build import reward_averages
 from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import canvas, in_words, key, legend, line_key, note, thousands
-from envknee.show.figures.style import COLOURS, DASHES, GREY, INK, STATUS_MARKERS
+from envknee.show.figures.style import COLOURS, GREY, INK, STATUS_MARKERS, dashes_at
 from envknee.show.words import STATUS_WORDS
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import shown_batch
 
 TARGET_DASHES = (0, (4, 3))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The reward of one learning trial; lists have an entry per iteration with a reward."""
+class Curve(NamedTuple):
+    """The reward of one learning trial."""
 
     record: Record
-    frames: list[int]
-    wall_s: list[float]
+    rows: list[Row]
+    """Iterations with a reward."""
     reward: list[float]
-    """Mean over at least `target_episodes` finished episodes."""
+    """Mean over at least `target_episodes` finished episodes, for each of `rows`."""
 
 
 def draw_learning(evidence: Evidence) -> Figure:
@@ -49,12 +47,12 @@ def draw_learning(evidence: Evidence) -> Figure:
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}
     figure, (by_frames, by_time) = canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
-    dashes = {point: DASHES[place // len(COLOURS) % len(DASHES)] for place, point in enumerate(points)}
+    dashes = {point: dashes_at(place) for place, point in enumerate(points)}
     targets = sorted({c.record.request.target_reward for c in curves if c.record.request.target_reward is not None})
-    for axes, x_of in ((by_frames, lambda curve: curve.frames), (by_time, lambda curve: curve.wall_s)):
+    for axes, quantity in ((by_frames, "frames"), (by_time, "wall_s")):
         for curve in curves:
             point = _point(curve.record)
-            x, status = x_of(curve), curve.record.outcome.status
+            x, status = [getattr(row, quantity) for row in curve.rows], curve.record.outcome.status
             axes.plot(x, curve.reward, color=colours[point], linestyle=dashes[point], linewidth=1.4, alpha=0.85)
             axes.plot(
                 x[-1], curve.reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
@@ -64,14 +62,17 @@ def draw_learning(evidence: Evidence) -> Figure:
             axes.axhline(target, color=INK, linewidth=1.0, linestyle=TARGET_DASHES)
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-    by_frames.set_ylabel(f"Mean episode reward\n(over at least {_episodes(curves)} episodes)")
+    episodes = sorted({curve.record.request.target_episodes or 1 for curve in curves})
+    by_frames.set_ylabel(f"Mean episode reward\n(over at least {' or '.join(map(str, episodes))} episodes)")
     by_frames.set_xlabel("Frames, all environments together")
     by_time.set_xlabel("Wall seconds of training")
     by_time.tick_params(labelleft=False)
-    keys = [
-        line_key(_point_label(point, several, ranks[point[0]]), colours[point], 2, linestyle=dashes[point])
-        for point in points
-    ]
+    keys = []
+    for point in points:
+        arm, num_envs, horizon, batch_size = point
+        label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
+        label = f"{arm}:\n{label}" if several else label
+        keys.append(line_key(label, colours[point], 2, linestyle=dashes[point]))
     keys += [line_key(f"target {target:g}", INK, linestyle=TARGET_DASHES) for target in targets]
     statuses = sorted({curve.record.outcome.status for curve in curves})
     keys += [key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
@@ -85,24 +86,12 @@ def _curve(record: Record, rows: Sequence[Row]) -> Curve:
     """Return the curve of a learning trial, from the iteration on by which enough episodes had ended."""
     averages = reward_averages(rows, record.request.target_episodes or 1)
     known = [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
-    return Curve(
-        record, [row.frames for row, _ in known], [row.wall_s for row, _ in known], [reward for _, reward in known]
-    )
+    return Curve(record, [row for row, _ in known], [reward for _, reward in known])
 
 
 def _point(record: Record) -> tuple[str, int, int, int | None]:
     request = record.request
     return request.arm, request.num_envs, request.horizon, request.batch_size
-
-
-def _point_label(point: tuple[str, int, int, int | None], several_arms: bool, ranks: Ranks) -> str:
-    arm, num_envs, horizon, batch_size = point
-    said = f"{num_envs:,} envs{ranks.each}, T {horizon}, {shown_batch(batch_size)}"
-    return f"{arm}:\n{said}" if several_arms else said
-
-
-def _episodes(curves: Sequence[Curve]) -> str:
-    return " or ".join(str(n) for n in sorted({curve.record.request.target_episodes or 1 for curve in curves}))
 
 
 def _learning_title(verdict: Verdict) -> str:

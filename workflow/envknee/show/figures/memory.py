@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
@@ -44,16 +43,17 @@ def draw_memory(evidence: Evidence) -> Figure:
     figure, (axes,) = canvas(_memory_title(verdict), verdict, height=5.4)
     peaks = [(record, record.memory_peak_gb) for record in measured if record.memory_peak_gb is not None]
     sizes = sorted({record.request.num_envs for record in measured})
-    limits = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
+    limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
+    limits = list(limit_of.values())
     for record, peak_gb in peaks:
         look = looks[series_of(record)]
         x = record.request.num_envs * dodge_of(series_of(record), looks, 0.05)
         axes.plot(x, peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0)
     for series, look in looks.items():
-        _memory_model(axes, limits.get(series.arm), series, look, measured)
-    top = _device_limits(axes, list(limits.values()), max(peak_gb for _, peak_gb in peaks))
+        _memory_model(axes, limit_of.get(series.arm), series, look, measured)
+    top = _device_limits(axes, limits, max(peak_gb for _, peak_gb in peaks))
     axes.set_ylim(0, top)
-    _card_lines(axes, list(limits.values()), top)
+    _card_lines(axes, limits, top)
     for record in failed:
         look = looks[series_of(record)]
         marker = STATUS_MARKERS[record.outcome.status]
@@ -63,12 +63,10 @@ def draw_memory(evidence: Evidence) -> Figure:
         )  # fmt: skip
     sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
     axes.set_xlabel(num_envs_label(verdict))
-    quantities = sorted({limit.quantity for limit in limits.values()})
-    axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(quantities)}")
-    keys = [
-        key("o", GREY, "one trial"),
-        _model_key(list(limits.values())),
-    ]
+    axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(sorted({limit.quantity for limit in limits}))}")
+    errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
+    known = f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
+    keys = [key("o", GREY, "one trial"), line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
     keys += [
         key(STATUS_MARKERS[status], GREY, STATUS_WORDS[status]) for status in sorted({r.outcome.status for r in failed})
     ]
@@ -88,14 +86,6 @@ def _memory_model(
     batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size)
     model = [limit.peak_gb(size, series.horizon, batch if series.batch_size else batch * size) or 0.0 for size in dense]
     axes.plot(dense, model, color=look.colour, linewidth=1.4)
-
-
-def _model_key(limits: Sequence[MemoryLimit]) -> Line2D:
-    errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
-    label = "model v₀ + a·N + b·N·T + c·B" + (
-        f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
-    )
-    return line_key(label, width=1.4)
 
 
 def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:

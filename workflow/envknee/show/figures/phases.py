@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from itertools import zip_longest
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,7 +16,6 @@ from envknee.show.figures.canvas import by_arm, canvas, in_words, legend, line_k
 from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
-from envknee.verdict.series import Ranks
 
 CUT = 6.0
 """Bars are cut off at this multiple of the lowest, with their height above: the knee is where bars are low."""
@@ -65,18 +65,12 @@ def draw_phases(evidence: Evidence) -> Figure:
 
 def _fastest_first(verdict: Verdict) -> list[PhaseLaws]:
     """Return the laws of all series: first the fastest of each arm, then the second, so that no arm is left out."""
+    of_arms = [sorted(arm.phases, key=_best_fps, reverse=True) for arm in verdict.arms]
+    return [laws for of_place in zip_longest(*of_arms) for laws in of_place if laws is not None]
 
-    def fps(laws: PhaseLaws) -> float:
-        return max(
-            point.num_envs * laws.horizon * laws.world_size / sum(point.seconds.values()) for point in laws.points
-        )
 
-    ranked = [
-        (place, order, laws)
-        for order, arm in enumerate(verdict.arms)
-        for place, laws in enumerate(sorted(arm.phases, key=fps, reverse=True))
-    ]
-    return [laws for _, _, laws in sorted(ranked, key=lambda ranks: ranks[:2])]
+def _best_fps(laws: PhaseLaws) -> float:
+    return max(point.num_envs * laws.horizon * laws.world_size / sum(point.seconds.values()) for point in laws.points)
 
 
 def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
@@ -104,8 +98,7 @@ def _is_cut(laws: PhaseLaws) -> bool:
 
 def _floor(laws: PhaseLaws) -> float | None:
     """Return the lower limit of microseconds per frame for many environments; None if the laws are not used."""
-    closely = laws.sets_the_knee is not None and laws.asymptote_fps is not None
-    return 1e6 / laws.asymptote_fps if closely and laws.asymptote_fps else None
+    return 1e6 / laws.asymptote_fps if laws.sets_the_knee is not None and laws.asymptote_fps else None
 
 
 def _shares(axes: Axes, laws: PhaseLaws) -> None:
@@ -135,13 +128,13 @@ def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
 
 def _title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
-        first = next((laws for laws in _fastest_first(verdict) if laws.arm == arm.arm), None)
+        first = max(arm.phases, key=_best_fps, default=None)
         if first is None:
             return "phases unknown"
         if first.sets_the_knee is None:
-            point, ranks = first.points[-1], Ranks(arm.world_size, arm.rank_word)
+            point = first.points[-1]
             phase = max(point.shares, key=lambda phase: point.shares[phase])
-            return f"{phase} takes {point.shares[phase]:.0%} of an iteration at {point.num_envs:,} environments{ranks.each}"
+            return f"{phase} takes {point.shares[phase]:.0%} of an iteration at {point.num_envs:,} environments{arm.ranks.each}"
         share = first.law(first.sets_the_knee).share_of_slope or 0.0
         return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
 

@@ -24,20 +24,15 @@ def draw_rules(evidence: Evidence) -> Figure:
     rules = [rule for rule in verdict.rules.rules if any(p.seeds for p in rule.points)] if verdict.rules else []
     if not rules or verdict.rules is None:
         return in_words("Rules", "No learning trial of an arm under a rule ran.", verdict)
-    series = {
-        r: Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for r, rule in enumerate(rules)
-    }
-    looks = {candidate: look for candidate, look in looks_of(verdict).items() if candidate in series.values()}
+    every = [Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for rule in rules]
+    looks = looks_of(verdict, every)
     figure, (seconds, frames, speeds) = canvas(
         verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
     )
-    for place, rule in enumerate(rules):
-        look, dodge = looks[series[place]], dodge_of(series[place], looks)
-        for axes, costs in (
-            (seconds, [(point.num_envs, point.seconds_to_target) for point in rule.points]),
-            (frames, [(point.num_envs, point.frames_to_target) for point in rule.points]),
-        ):
-            cost_line(axes, [(size * dodge, cost) for size, cost in costs], look)
+    for rule, series in zip(rules, every, strict=True):
+        look, dodge = looks[series], dodge_of(series, looks)
+        cost_line(seconds, [(point.num_envs * dodge, point.seconds_to_target) for point in rule.points], look)
+        cost_line(frames, [(point.num_envs * dodge, point.frames_to_target) for point in rule.points], look)
         speed = [
             (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
         ]

@@ -1,8 +1,5 @@
 """Scaling efficiency of several ranks against num_envs per rank."""
 
-from collections.abc import Sequence
-
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -19,10 +16,10 @@ from envknee.show.figures.canvas import (
     series_legend,
     sizes_axis,
 )
-from envknee.show.figures.style import GREY, INK, Look, looks_of
+from envknee.show.figures.style import GREY, INK, looks_of
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.series import Ranks, Series
+from envknee.verdict.series import Series
 
 
 def draw_scaling(evidence: Evidence) -> Figure:
@@ -34,11 +31,19 @@ def draw_scaling(evidence: Evidence) -> Figure:
             "; ".join([f"{scaling.arm}: {scaling.statement}", *scaling.notes]) + "." for scaling in verdict.scaling
         )
         return in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
-    looks = {series: look for series, look in looks_of(verdict).items() if series in lines}
+    looks = looks_of(verdict, lines)
     figure, (axes,) = canvas(_scaling_title(verdict), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
-        _efficiency_line(axes, line, looks[series], dodge_of(series, looks, 0.05))
+        look, dodge = looks[series], dodge_of(series, looks, 0.05)
+        sizes = [point.num_envs * dodge for point in line]
+        axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
+        for x, point in zip(sizes, line, strict=True):
+            interval_bar(axes, x, point.efficiency_lower, point.efficiency_upper, look.colour)
+            axes.plot(
+                x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
+                markerfacecolor="white" if point.efficiency_lower is None else look.colour,
+            )  # fmt: skip
     whole = axes.axhline(
         1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label="100%: k ranks give\nk times one rank's FPS"
     )
@@ -70,18 +75,6 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
     return lines
 
 
-def _efficiency_line(axes: Axes, line: Sequence[ScalingPoint], look: Look, dodge: float) -> None:
-    """Draw the efficiencies of a series with their intervals; a hollow mark has one repeat and no interval."""
-    sizes = [point.num_envs * dodge for point in line]
-    axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
-    for x, point in zip(sizes, line, strict=True):
-        interval_bar(axes, x, point.efficiency_lower, point.efficiency_upper, look.colour)
-        axes.plot(
-            x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
-            markerfacecolor="white" if point.efficiency_lower is None else look.colour,
-        )  # fmt: skip
-
-
 def _scaling_title(verdict: Verdict) -> str:
     """Return a title with the speed-up at the fastest point of each arm."""
 
@@ -89,7 +82,7 @@ def _scaling_title(verdict: Verdict) -> str:
         fastest = scaling.fastest
         if fastest is None:
             return scaling.statement
-        ranks = Ranks(scaling.world_size, arms[scaling.arm].rank_word)
+        ranks = arms[scaling.arm].ranks
         return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
 
     arms = {arm.arm: arm for arm in verdict.arms}

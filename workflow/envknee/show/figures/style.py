@@ -1,6 +1,7 @@
 """Colours and marks, which mean the same in all figures."""
 
 import textwrap
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +80,8 @@ class Look:
     label: str
 
 
-def looks_of(verdict: Verdict) -> dict[Series, Look]:
-    """Return a look for each series, the same in every figure of a study."""
+def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[Series, Look]:
+    """Return a look for each series (of `shown`, if given), the same in every figure of a study."""
     timed = [limit.series for arm in verdict.arms for limit in arm.throughput]
     others = [limit.series for arm in verdict.arms for limit in arm.learning]
     shared = shared_series(verdict)
@@ -91,12 +92,18 @@ def looks_of(verdict: Verdict) -> dict[Series, Look]:
         return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
 
     every = dict.fromkeys([*timed, *others])
-    return {series: look_at(place, label(series)) for place, series in enumerate(every)}
+    looks = {series: look_at(place, label(series)) for place, series in enumerate(every)}
+    return {series: look for series, look in looks.items() if shown is None or series in shown}
 
 
 def look_at(place: int, label: str) -> Look:
     """Return the look of the series at a place in the legend. Colours and markers repeat with different periods."""
     return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
+
+
+def dashes_at(place: int) -> tuple[float, tuple[float, ...]]:
+    """Return the dashes of the line at a place in the legend: dashed once all colours were solid."""
+    return DASHES[place // len(COLOURS) % len(DASHES)]
 
 
 def wrapped(text: str) -> str:

@@ -35,8 +35,7 @@ def draw_target(evidence: Evidence) -> Figure:
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
         return in_words("Cost of the target", "No learning trial ran.", verdict)
-    shown = {limit.series for limit in limits}
-    looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
+    looks = looks_of(verdict, {limit.series for limit in limits})
     sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0

@@ -47,8 +47,7 @@ def draw_throughput(evidence: Evidence) -> Figure:
             f"All {failed} trials ran out of memory or were refused." if failed else "No throughput trial has run yet."
         )
         return in_words("Throughput", why, verdict)
-    shown = {limit.series for limit in limits}
-    looks = {series: look for series, look in looks_of(verdict).items() if series in shown}
+    looks = looks_of(verdict, {limit.series for limit in limits})
     if any(limit.gains for limit in limits):
         figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
         _gains_panel(lower, limits, looks, verdict)
@@ -134,9 +133,16 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
 
 
 def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
-    """Draw the gain of each doubling, and delta."""
+    """Draw the gain of each doubling at its smaller num_envs, and delta; a filled mark is shown to be below delta."""
     for limit in limits:
-        _gains(axes, limit, looks[limit.series], dodge_of(limit.series, looks))
+        look, dodge = looks[limit.series], dodge_of(limit.series, looks)
+        for gain in limit.gains:
+            x = gain.num_envs * dodge
+            interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
+            axes.plot(
+                x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
+                markerfacecolor=look.colour if gain.shown_below_delta else "white",
+            )  # fmt: skip
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.axhline(0.0, color=GREY, linewidth=0.8)
@@ -148,34 +154,11 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
         va="center",
         fontsize=9,
     )
-    axes.set_ylim(*_gain_range(limits, verdict.delta))
-    legend(
-        axes,
-        [
-            key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})"),
-            key("o", GREY, "not shown", hollow=True),
-        ],
-    )
-
-
-def _gains(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
-    """Draw the gain of each doubling at its smaller num_envs; a filled mark is shown to be below delta."""
-    for gain in limit.gains:
-        x = gain.num_envs * dodge
-        interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
-        axes.plot(
-            x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
-            markerfacecolor=look.colour if gain.shown_below_delta else "white",
-        )  # fmt: skip
-
-
-def _gain_range(limits: Sequence[ThroughputLimit], delta: float) -> tuple[float, float]:
-    """Return the ends of an axis with every gain, and as much of the intervals as leaves the gains readable."""
-    gains = [gain.gain for limit in limits for gain in limit.gains]
-    bounds = [
-        b for limit in limits for gain in limit.gains for b in (gain.gain_lower, gain.gain_upper) if b is not None
-    ]
-    return readable([*gains, -0.05, 3 * delta], bounds)
+    gains = [gain for limit in limits for gain in limit.gains]
+    bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper) if bound is not None]
+    axes.set_ylim(*readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
+    shown = key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
+    legend(axes, [shown, key("o", GREY, "not shown", hollow=True)])
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
