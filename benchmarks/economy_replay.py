@@ -60,8 +60,7 @@ class Replay:
 def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
     """Ask for every trial of one kind by another sampler, and answer with what was measured."""
     repeats = min(map(len, answers.values()))
-    sweep = study.sweep(kind)
-    assert sweep is not None, "its records were found"
+    sweep = study.sections[kind]
     changes: dict[str, Any] = {"sampler": sampler, "repeats": repeats, "points": None}
     if sampler == "adaptive":
         every = repeats * space.points_asked(sweep, study.world_sizes)
@@ -93,7 +92,7 @@ def answers_of(study: Study, kind: Kind, records: Iterable[Record]) -> Answers:
     Raises:
         UserError: when a point was measured less than twice.
     """
-    sweep = study.sweep(kind)
+    sweep = study.sections.get(kind)
     if sweep is None:
         raise UserError(f"study {study.study} has no {kind} trials. Name another --kind or study")
     ordered = sorted(without_skipped(records), key=lambda record: record.request.number)

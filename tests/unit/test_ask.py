@@ -152,10 +152,7 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
         "a trial's seed is that of its kind, repeat and point"
     )
     assert len({min(of_point) for of_point in seeds.values()}) == len(seeds), "and of no other"
-    for kind in ("throughput", "learning"):
-        sweep = study.sweep(kind)
-        if sweep is None:
-            continue
+    for kind, sweep in study.sections.items():
         for arm in study.arms:
             first = block(requests, arm, kind)
             assert len(set(first)) == len(first) == space.points_asked(sweep, {1})
@@ -305,8 +302,7 @@ def large_proposals(study: Study, kind: Kind, value: float, memory_excess: float
         value: what num_envs is multiplied with, or divided by when it is negative
         memory_excess: of every trial with 1024 environments or more
     """
-    sweep = study.sweep(kind)
-    assert sweep is not None
+    sweep = study.sections[kind]
     points = [point for point in space.legal_points(sweep) if point.batch_size in (2048, 16384)]
     history = [
         Observation(
@@ -341,8 +337,7 @@ def test_more_fps_and_fewer_seconds_are_better(sampler: str) -> None:
 
 
 def told(study: Study, trials: Sequence[Trial | None], kind: Kind = "throughput") -> list[Observation]:
-    sweep = study.sweep(kind)
-    assert sweep is not None
+    sweep = study.sections[kind]
     requests = [trial.request if trial else a_trial(16, number=n, kind=kind).request for n, trial in enumerate(trials)]
     return observations.observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
 

@@ -61,8 +61,8 @@ def test_a_study_needs_a_name_and_one_section() -> None:
     study = parse_study(plain())
     assert (study.study, study.seed, study.window, study.slots) == ("s", 1, 2, 1)
     assert list(study.arms) == ["stock"]
-    assert study.sweep("learning") is None
-    assert study.sweep("throughput") is study.throughput
+    assert "learning" not in study.sections
+    assert study.sections["throughput"] is study.throughput
 
 
 @pytest.mark.parametrize(

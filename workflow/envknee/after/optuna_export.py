@@ -76,7 +76,7 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
 def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
     """Return Optuna's trials of one (arm, kind), in the order of their requests."""
     requests = [record.request for record in records]
-    observations = observe(study.section(kind), requests, {record.request.number: record for record in records})
+    observations = observe(study.sections[kind], requests, {record.request.number: record for record in records})
     spans = {name: {getattr(request, name) for request in requests} - {None} for name in AXES}
     return [_trial(record, seen, spans) for record, seen in zip(records, observations, strict=True)]
 

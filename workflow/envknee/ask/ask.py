@@ -89,7 +89,7 @@ def request_for(
     study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None, confirms: bool = False
 ) -> Request:
     """Return the request that follows from the study, the slot and the point."""
-    sweep, arm = study.section(slot.kind), study.arms[slot.arm]
+    sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
     return Request(
@@ -193,7 +193,7 @@ def first_unknowns(study: Study) -> list[int]:
     return _unknowns(study.model_dump_json())
 
 
-def _skips(sweep: Sweep | None) -> bool:
+def _skips(sweep: Sweep) -> bool:
     """Tell whether other arms' records may make a trial of a section needless."""
     return isinstance(sweep, Learning) and sweep.skip_decided
 
@@ -201,7 +201,7 @@ def _skips(sweep: Sweep | None) -> bool:
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Return what in a request does not follow from the study, whatever its point; None if all does."""
     point = point_of(request)
-    sweep = study.section(slot.kind)
+    sweep = study.sections[slot.kind]
     if sweep.chooses_trials:
         slot = replace(slot, repeat=request.repeat)
     expected = request_for(study, slot, point, request.refusal, request.skip, request.confirms)
@@ -239,7 +239,7 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     records = {
         request.number: load_record(folder.trial(request.number))
         for request in _known_to(study, folder, number, requests)
-        if request.arm == slot.arm or _skips(study.sweep(slot.kind))
+        if request.arm == slot.arm or _skips(study.sections[slot.kind])
     }
     request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)

@@ -22,7 +22,7 @@ def point(study: Study, slot: Slot) -> Point:
 
 def chunks(study: Study, kind: Kind) -> list[list[Point]]:
     """Return the points of each part of a repeat, series by series."""
-    sweep = study.section(kind)
+    sweep = study.sections[kind]
     order = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, kind)
     chosen = sorted(
         order[: space.points_asked(sweep, study.world_sizes)],

@@ -34,14 +34,13 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
     """
     slots = space.plan(study)
     lines = [f"Study {study.study}: {counted(len(slots), 'trial')} at most, {_arms(study)}"]
-    for kind in ("throughput", "learning"):
-        if sweep := study.sweep(kind):
-            own = [slot for slot in slots if slot.kind == kind]
-            again = sum(slot.again for slot in own)
-            alone = " (in the first repeat alone, with time_limit_s)" if sweep.time_limit_s else ""
-            once_more = f" + {counted(again, 'first point')} once more, which show drift{alone}" if again else ""
-            lines.append(f"{kind}: {counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
-            lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
+    for kind, sweep in study.sections.items():
+        own = [slot for slot in slots if slot.kind == kind]
+        again = sum(slot.again for slot in own)
+        alone = " (in the first repeat alone, with time_limit_s)" if sweep.time_limit_s else ""
+        once_more = f" + {counted(again, 'first point')} once more, which show drift{alone}" if again else ""
+        lines.append(f"{kind}: {counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
+        lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")

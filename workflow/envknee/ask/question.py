@@ -30,7 +30,7 @@ class Question:
     @property
     def sweep(self) -> Sweep:
         """The trial's section of the study."""
-        return self.study.section(self.slot.kind)
+        return self.study.sections[self.slot.kind]
 
     @cached_property
     def points(self) -> list[Point]:

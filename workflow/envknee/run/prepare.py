@@ -70,12 +70,11 @@ def _resolved_command(request: Request) -> dict[str, Any]:
 def smallest_requests(study: Study, arm: str) -> list[Request]:
     """Return a request at the smallest legal point of each kind of trial."""
     requests = []
-    for kind in ("throughput", "learning"):
-        if sweep := study.sweep(kind):
-            points = legal_points(sweep, study.world_sizes)
-            smallest = min(points, key=lambda point: (point.num_envs * point.horizon, point))
-            slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
-            requests.append(ask.request_for(study, slot, smallest, refusal=None))
+    for kind, sweep in study.sections.items():
+        points = legal_points(sweep, study.world_sizes)
+        smallest = min(points, key=lambda point: (point.num_envs * point.horizon, point))
+        slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
+        requests.append(ask.request_for(study, slot, smallest, refusal=None))
     return requests
 
 
@@ -87,9 +86,9 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, enum.Enum):
         return value.name
-    if isinstance(value, str | int | float | bool | None):
-        return str(value) if isinstance(value, str) else value
-    if callable(value) or isinstance(value, type) or not hasattr(value, "__dict__"):
+    if isinstance(value, int | float | None):
+        return value
+    if isinstance(value, str) or callable(value) or not hasattr(value, "__dict__"):
         return str(value)
     return {key: _plain(item) for key, item in vars(value).items() if not key.startswith("_")}
 

@@ -83,10 +83,7 @@ def _states(site: Site, cluster: Cluster) -> Iterable[str]:
 
 def _times(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
     limits = {name: cluster.partitions[name].max_minutes for name in site.partition.split(",")}
-    for kind in ("throughput", "learning"):
-        sweep = study.sweep(kind)
-        if sweep is None:
-            continue
+    for kind, sweep in study.sections.items():
         minutes = jobs.job_of(jobs.Shape(0), sweep.limit_s, site).minutes
         for name, limit in limits.items():
             if limit is not None and minutes > limit:

@@ -119,7 +119,7 @@ def block_job(
     study: Study, block: Sequence[Slot], site: Site, attempt: int = 1, most_minutes: int | None = None
 ) -> Job:
     """Return the job of trials of one arm that run one after the other, with the time of all of them."""
-    seconds = study.section(block[0].kind).limit_s * len(block)
+    seconds = study.sections[block[0].kind].limit_s * len(block)
     return job_of(shape_of(study, block[0].arm), seconds, site, attempt, most_minutes)
 
 

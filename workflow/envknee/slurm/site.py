@@ -17,7 +17,7 @@ from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import OneOfEach, explain
 from envknee.study.model import Strict
-from envknee.study.rules import Positive
+from envknee.study.rules import NotNegative, Positive
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
 """Names of partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
@@ -97,8 +97,8 @@ class Site(Strict):
     constraint: Annotated[Annotated[str, BeforeValidator(_constraint)] | None, Slurm("constraint")] = None
     slurm_extra: Annotated[Annotated[str, BeforeValidator(_extra)] | None, Slurm(EXTRA)] = None
     scratch: str | None = None
-    margin_minutes: Annotated[int, Field(ge=0)] = 5
-    retries: Annotated[int, Field(ge=0)] = 3
+    margin_minutes: NotNegative = 5
+    retries: NotNegative = 3
 
     @classmethod
     def slurm_names(cls) -> dict[str, str]:

@@ -8,7 +8,7 @@ from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
 from envknee.study.off_policy import OFF_POLICY
-from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
+from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import StrategyName, unfit, world_size
 
@@ -25,10 +25,9 @@ class Arm(Strict):
     trainer: Annotated[str, NameIn("trainers")] = Field(
         default="rsl_rl", description="The training library; 'command': a program of your own."
     )
-    command: Command | None = Field(
+    command: Command | None = newer(
         default=None,
         description="With trainer: command, the program to measure and the source of its rows (docs/commands.md).",
-        exclude_if=lambda value: value is None,
     )
     gpus: Gpus = Field(
         default="auto",
@@ -37,53 +36,45 @@ class Arm(Strict):
     cpu_ranks: Positive = Field(
         default=1, description="With gpus: 0, ranks that train together on the CPU: a rehearsal of several GPUs."
     )
-    nodes: Positive = Field(
+    nodes: Positive = newer(
         default=1,
         description="Machines of a SLURM cluster that train together, each with the arm's number of GPUs (or cpu_ranks).",
-        exclude_if=lambda value: value == 1,
     )
-    observations: Observations = Field(
+    observations: Observations = newer(
         default="stock",
         description="How camera frames become observations. 'stock': as in Isaac Lab; 'lean': uint8 until the network"
         " reads them, each frame stored once; 'per_frame': each frame normalized to float32 and then stacked, as in an"
         " earlier Isaac Lab.",
-        exclude_if=lambda value: value == "stock",
     )
-    frontend: Frontend = Field(
+    frontend: Frontend = newer(
         default="torch",
         description="Isaac Lab's frontend that steps environments: 'torch', or 'warp': steps without PyTorch's kernels,"
         " captured on a GPU, and resets without waiting. Only for tasks with a Warp version.",
-        exclude_if=lambda value: value == "torch",
     )
-    deterministic: bool = Field(
+    deterministic: bool = newer(
         default=False,
         description="The same request gives the same training, bit for bit. Slower, and with one thread on a CPU.",
-        exclude_if=lambda value: not value,
     )
-    strategy: StrategyName = Field(
+    strategy: StrategyName = newer(
         default="in_turns",
         description="'in_turns': a rollout, then learning. 'async2' (trainer: torchrl): one GPU collects the next"
         " rollout while another learns from the last one; gpus: auto takes two GPUs if available, else one device for"
         " both. 'ray' (trainer: torchrl): Ray's processes collect rollouts, one per GPU (or cpu_ranks), and the trial's"
         " own process learns.",
-        exclude_if=lambda value: value == "in_turns",
     )
-    sync_every: Positive = Field(
+    sync_every: Positive = newer(
         default=1,
         description="With strategy: async2, copy the learned weights to the acting policy after this many updates.",
-        exclude_if=lambda value: value == 1,
     )
-    scaling: Scaling | None = Field(
+    scaling: Scaling | None = newer(
         default=None,
         description="Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without"
         " it, none change.",
-        exclude_if=lambda value: value is None,
     )
-    staggered: bool | None = Field(
+    staggered: bool | None = newer(
         default=None,
         description="true: first episodes start at different steps; false: all at step 0. Without it, the library"
         " decides: RSL-RL and TorchRL spread them, the others do not.",
-        exclude_if=lambda value: value is None,
     )
     overrides: Overrides = Field(
         default={}, description="Like the task's overrides, for this arm only, and with priority."

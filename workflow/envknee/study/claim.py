@@ -37,9 +37,9 @@ def check(study: Study, folder: StudyFolder) -> None:
     before = _asked_before(folder)
     if before is None:
         return
-    for kind in ("throughput", "learning"):
-        asked, asks = before.sweep(kind), study.sweep(kind)
-        if asked and asks and asks.more_repeats < asked.more_repeats:
+    for kind, asks in study.sections.items():
+        asked = before.sections.get(kind)
+        if asked and asks.more_repeats < asked.more_repeats:
             raise UserError(
                 f"{kind}.more_repeats: {asks.more_repeats}, and this study was measured with {asked.more_repeats}: put that back, or raise"
                 " it. Trials that are there are not taken away"

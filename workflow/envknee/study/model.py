@@ -9,13 +9,18 @@ from envknee.study.arm import Arm, Memory
 from envknee.study.errors import nearest
 from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import (
+    KINDS,
     STUDY_NAME,
     Architecture,
+    Confidence,
     Kind,
+    NotNegative,
     PhaseSwitch,
     Positive,
     Runtime,
+    Share,
     Strict,
+    newer,
     number,
     phase_switch,
     study_name,
@@ -33,23 +38,18 @@ __all__ = [
 class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
-    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
-        default=0.10, description="A doubling that gains less than this no longer pays."
-    )
-    delta_learning: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+    delta: Share = Field(default=0.10, description="A doubling that gains less than this no longer pays.")
+    delta_learning: Share = Field(
         default=0.25,
         description="The same for seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
     )
-    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Confidence of every interval and one-sided bound."
-    )
+    confidence: Confidence = Field(default=0.95, description="Confidence of every interval and one-sided bound.")
     memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = Field(
         default=0.05, description="Share of the memory to keep free."
     )
-    baseline: str | None = Field(
+    baseline: str | None = newer(
         default=None,
         description="An arm with which the others are compared, in environments that fit and in FPS.",
-        exclude_if=lambda value: value is None,
     )
 
 
@@ -97,7 +97,7 @@ class Study(Strict):
     study: Annotated[str, BeforeValidator(study_name)] = Field(
         description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
     )
-    seed: Annotated[int, Field(ge=0)] = Field(default=1, description="Every other seed is derived from this one.")
+    seed: NotNegative = Field(default=1, description="Every other seed is derived from this one.")
     window: Positive = Field(default=2, description="Request n may use the records of trials up to n - window.")
     slots: Positive = Field(
         default=1, description="Trials that run at the same time (locally: at most one per GPU, or one on a CPU)."
@@ -106,34 +106,28 @@ class Study(Strict):
         default="sampled",
         description="Resolve one environment step in four into physics, render and observation; 'off': none.",
     )
-    # A field that is newer than the first results is left out of study.json at its default, so that old files stay the same.
-    runtime: Runtime = Field(
+    runtime: Runtime = newer(
         default="host",
         description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
-        exclude_if=lambda value: value == "host",
     )
-    image: str | None = Field(
+    image: str | None = newer(
         default=None,
         min_length=1,
         description="With runtime: apptainer, the file of an existing image; without it, containers/isaaclab.sif is"
         " built. With runtime: docker, the name of an image that docker or podman has.",
-        exclude_if=lambda value: value is None,
     )
-    architectures: list[Architecture] | None = Field(
+    architectures: list[Architecture] | None = newer(
         default=None,
         description="GPU architectures whose kernels are compiled into the image, such as 90 for sm_90 (H100); without"
         " it 80, 86, 89, 90, 100 and 120, or none for an image without CUDA. Other GPUs compile them in each trial.",
-        exclude_if=lambda value: value is None,
     )
-    replay: Replay | None = Field(
+    replay: Replay | None = newer(
         default=None,
         description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
-        exclude_if=lambda value: value is None,
     )
-    raised: list[Raise] = Field(
+    raised: list[Raise] = newer(
         default=[],
         description="Further repeats in the order in which more_repeats were raised. A sweep writes this.",
-        exclude_if=lambda value: not value,
     )
     task: Annotated[Task, BeforeValidator(task_of, json_schema_input_type=str | Task)] = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
@@ -170,7 +164,7 @@ class Study(Strict):
                     f"arm {name!r}: a learning study needs the reward, and command.rows.names has none."
                     " Add `reward: NAME`, or take the learning section out"
                 )
-            for sweep in filter(None, (self.throughput, self.learning)):
+            for sweep in self.sections.values():
                 if sweep.batch_size == "library" and command.needs_batch_size:
                     raise ValueError(
                         f"arm {name!r}: {{{command.needs_batch_size[0]}}} has no value with batch_size: library."
@@ -187,7 +181,7 @@ class Study(Strict):
     def _something_to_do(self) -> "Study":
         if self.throughput is None and self.learning is None:
             raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
-        for sweep in filter(None, (self.throughput, self.learning)):
+        for sweep in self.sections.values():
             batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
             trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
@@ -232,7 +226,7 @@ class Study(Strict):
     @model_validator(mode="after")
     def _rules_start_from_a_stated_base(self) -> "Study":
         for name, arm in self.arms.items():
-            for sweep in filter(None, (self.throughput, self.learning)) if arm.scaling else ():
+            for sweep in self.sections.values() if arm.scaling else ():
                 if sweep.batch_size == "library":
                     raise ValueError(
                         f"arm {name!r}: a rule starts from a stated batch_size, and batch_size is library. Name the batch size at"
@@ -249,15 +243,10 @@ class Study(Strict):
                 )
         return self
 
-    def sweep(self, kind: Kind) -> Sweep | None:
-        """Return the section of one kind of trial, or None."""
-        return self.throughput if kind == "throughput" else self.learning
-
-    def section(self, kind: Kind) -> Sweep:
-        """Return the section of a trial of the plan, which there is."""
-        sweep = self.sweep(kind)
-        assert sweep is not None, f"the plan has {kind} trials only where the study has a {kind} section"
-        return sweep
+    @property
+    def sections(self) -> dict[Kind, Sweep]:
+        """The sections of this study, by kind of trial."""
+        return {kind: sweep for kind in KINDS if (sweep := getattr(self, kind)) is not None}
 
     @property
     def world_sizes(self) -> frozenset[int]:
@@ -270,14 +259,9 @@ class Study(Strict):
 
         `more_repeats` is not in it, because it only adds trials after the others, nor is `raised`, which is their order.
         """
-        later = {"more_repeats": True}
-        return self.model_dump(
-            mode="json",
-            exclude={
-                **dict.fromkeys(("decide", "tracking", "slots", "image", "architectures", "raised"), True),
-                **{kind: later for kind in ("throughput", "learning") if self.sweep(kind) is not None},
-            },
-        )
+        left_out: dict[str, Any] = {kind: {"more_repeats"} for kind in self.sections}
+        left_out |= dict.fromkeys(("decide", "tracking", "slots", "image", "architectures", "raised"), True)
+        return self.model_dump(mode="json", exclude=left_out)
 
     def shareable(self) -> "Study":
         """Return the study for copies that leave this machine: without the tracking address, which may hold a password."""

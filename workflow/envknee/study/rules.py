@@ -19,6 +19,14 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+def newer(default: Any, **field: Any) -> Any:
+    """Return the `Field` of a key that is newer than the first results.
+
+    It is left out of files where it has its default, so that those of earlier versions stay the same, byte for byte.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default, **field)
+
+
 def number(value: Any) -> Any:
     """Read 3e-4 as a number: YAML 1.1 (PyYAML, also inside Snakemake) reads it as a string."""
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
@@ -136,13 +144,16 @@ SIZES_SCHEMA = {
 BATCH_SIZES_SCHEMA = {"anyOf": [{"const": "library"}, *SIZES_SCHEMA["anyOf"]]}
 
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[int, Field(ge=0)]
 Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes), WithJsonSchema(SIZES_SCHEMA)]
 BatchSizes = Annotated[
     Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes), WithJsonSchema(BATCH_SIZES_SCHEMA)
 ]
 Number = Annotated[float, BeforeValidator(number)]
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(number)]
-
+PositiveNumber = Annotated[float, Field(gt=0), BeforeValidator(number)]
+Seconds = PositiveNumber
+Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)]
+Confidence = Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)]
 
 GPUS_SCHEMA = {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0}]}
 Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus), WithJsonSchema(GPUS_SCHEMA)]

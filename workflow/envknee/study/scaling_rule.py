@@ -15,11 +15,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from envknee.study.rules import Positive, Strict, number
+from envknee.study.rules import Positive, PositiveNumber, Strict
 
 RuleName = Literal["library", "fixed_batch", "fixed_updates", "sqrt_lr", "linear_lr", "fixed_frames"]
 
@@ -36,7 +36,7 @@ class Scaling(Strict):
         " fixed_frames: fixed horizon x num_envs."
     )
     num_envs: Positive = Field(description="num_envs of the base, at which the rule changes nothing.")
-    learning_rate: Annotated[float, Field(gt=0), BeforeValidator(number)] | None = Field(
+    learning_rate: PositiveNumber | None = Field(
         default=None, description="Learning rate of the base; without it, the task's. sqrt_lr and linear_lr need it."
     )
     epochs: Positive | None = Field(

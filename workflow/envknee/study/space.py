@@ -10,7 +10,7 @@ from typing import Literal
 
 from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
-from envknee.study.rules import KINDS, Kind
+from envknee.study.rules import Kind
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
 
@@ -101,9 +101,8 @@ def _every_point(sweep: Sweep) -> list[Point]:
 def left_out(study: Study) -> list[str]:
     """Return a sentence for each section of a study that lists illegal points, which are not measured."""
     sentences = []
-    for kind in ("throughput", "learning"):
-        sweep = study.sweep(kind)
-        every = _every_point(sweep) if sweep else []
+    for kind, sweep in study.sections.items():
+        every = _every_point(sweep)
         illegal = [point for point in every if not is_legal(point, study.world_sizes)]
         if illegal:
             named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
@@ -173,7 +172,7 @@ def _check_rules(study: Study) -> None:
         UserError: names the arm, the point, what is wrong, and the nearest legal value.
     """
     for name, arm in study.arms.items():
-        for sweep in filter(None, (study.throughput, study.learning)) if arm.scaling else ():
+        for sweep in study.sections.values() if arm.scaling else ():
             for point in legal_points(sweep, study.world_sizes):
                 try:
                     as_run(arm, point)
@@ -192,22 +191,20 @@ def plan(study: Study) -> list[Slot]:
     """
     _check_rules(study)
     slots: list[Slot] = []
-    for kind in KINDS:
-        if (sweep := study.sweep(kind)) is not None:
-            slots += _slots(study, kind, sweep, range(sweep.repeats), len(slots))
+    for kind, sweep in study.sections.items():
+        slots += _slots(study, kind, range(sweep.repeats), len(slots))
     # These come last, in the order in which they were asked for, so that measured trials keep their numbers.
-    measured: dict[Kind, int] = {kind: 0 for kind in KINDS}
+    measured = {kind: sweep.repeats for kind, sweep in study.sections.items()}
     for later in later_repeats(study):
-        sweep = study.section(later.section)
-        first = sweep.repeats + measured[later.section]
-        slots += _slots(study, later.section, sweep, range(first, first + later.repeats), len(slots))
+        first = measured[later.section]
         measured[later.section] += later.repeats
+        slots += _slots(study, later.section, range(first, measured[later.section]), len(slots))
     return slots if study.replay is None else slots[: study.replay.trials]
 
 
 def later_repeats(study: Study) -> list[Raise]:
     """Return further repeats in the order of their trials: as `raised` says, then what it does not name."""
-    left: dict[Kind, int] = {kind: sweep.more_repeats for kind in KINDS if (sweep := study.sweep(kind)) is not None}
+    left: dict[Kind, int] = {kind: sweep.more_repeats for kind, sweep in study.sections.items()}
     order: list[Raise] = []
     asked_for: list[tuple[Kind, int]] = [(later.section, later.repeats) for later in study.raised]
     for kind, asked in (*asked_for, *left.items()):
@@ -221,8 +218,9 @@ def later_repeats(study: Study) -> list[Raise]:
     return order
 
 
-def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -> list[Slot]:
+def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     """Return the slots of some repeats of a section; the first has number `first`."""
+    sweep = study.sections[kind]
     points = points_asked(sweep, study.world_sizes)
     if points == 0:
         ranks = [size for size in sorted(study.world_sizes) if size > 1]
@@ -233,7 +231,7 @@ def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
     if sweep.block != 1:
-        return _in_blocks(study, kind, sweep, points, repeats, first)
+        return _in_blocks(study, kind, chunk_sizes(points, sweep.block), repeats, first)
     indices = range(points * repeats.start, points * repeats.stop)
     if sweep.chooses_trials and repeats:
         indices = range(trials_asked(sweep, study.world_sizes))
@@ -243,11 +241,10 @@ def _slots(study: Study, kind: Kind, sweep: Sweep, repeats: range, first: int) -
     ]
 
 
-def _in_blocks(study: Study, kind: Kind, sweep: Sweep, points: int, repeats: range, first: int) -> list[Slot]:
-    """Return the slots of a section with `block:`, block by block, arms taking turns."""
+def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, first: int) -> list[Slot]:
+    """Return the slots of a section with blocks of these sizes, block by block, arms taking turns."""
     slots: list[Slot] = []
-    sizes = chunk_sizes(points, sweep.block)
-    shares = {arm: can_share(study.arms[arm]) for arm in study.arms}
+    shares = {name: can_share(arm) for name, arm in study.arms.items()}
     # A learning trial takes too long to be measured again for its drift.
     again = {arm: shares[arm] and kind == "throughput" for arm in study.arms}
     indices = {arm: repeats.start * sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}

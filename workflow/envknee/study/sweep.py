@@ -10,11 +10,15 @@ from envknee.study.rules import (
     POINT_SAMPLERS,
     TRIAL_SAMPLERS,
     BatchSizes,
+    Confidence,
+    NotNegative,
     Number,
     Positive,
     Seconds,
+    Share,
     Sizes,
     Strict,
+    newer,
     number,
 )
 
@@ -28,23 +32,20 @@ class Adaptive(Strict):
     It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
-    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+    delta: Share = Field(
         default=0.10, description="Stop when two successive doublings are shown to gain less than this."
     )
-    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Confidence of these decisions."
-    )
+    confidence: Confidence = Field(default=0.95, description="Confidence of these decisions.")
     within: Annotated[float, Field(ge=1), BeforeValidator(number)] = Field(
         default=2.0, description="Learning: also stop when the threshold's interval spans at most this factor."
     )
-    probes: Annotated[int, Field(ge=0)] = Field(
+    probes: NotNegative = Field(
         default=0,
         description="After all decisions, at most this many trials per horizon and batch size between the largest"
         " num_envs that fitted the memory and the smallest that did not.",
     )
-    confirm: Annotated[int, Field(ge=0)] = Field(
+    confirm: NotNegative = newer(
         default=3,
-        exclude_if=lambda value: value == 3,
         description="Throughput: fresh repeats of both ends of the doubling found. Only they give its gain, because the"
         " repeats that stop a search understate it.",
     )
@@ -61,12 +62,10 @@ class UntilDecided(Strict):
     Like `Adaptive`, it has its own delta and confidence.
     """
 
-    delta: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] = Field(
+    delta: Share = Field(
         default=0.10, description="A series is decided when its limit is reached, or still pays, at this delta."
     )
-    confidence: Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)] = Field(
-        default=0.95, description="Confidence of that decision."
-    )
+    confidence: Confidence = Field(default=0.95, description="Confidence of that decision.")
 
 
 def _block(value: Any) -> Any:
@@ -89,43 +88,36 @@ class Sweep(Strict):
         description="Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive':"
         " only doublings that decide the verdict, until it is decided.",
     )
-    adaptive: Adaptive = Field(
+    adaptive: Adaptive = newer(
         default=Adaptive(),
         description="With sampler: adaptive, when to stop.",
-        exclude_if=lambda value: value == Adaptive(),
     )
     points: Positive | None = Field(
         default=None, description="Number of different points; without it, every legal one."
     )
     repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
-    more_repeats: Annotated[int, Field(ge=0)] = Field(
+    more_repeats: NotNegative = newer(
         default=0,
         description="Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing"
         " is measured again.",
-        exclude_if=lambda value: value == 0,
     )
-    warmup_iterations: Annotated[int, Field(ge=0)] = Field(
-        default=1, description="First iterations left out of the FPS figures."
-    )
+    warmup_iterations: NotNegative = Field(default=1, description="First iterations left out of the FPS figures.")
     limit_s: Seconds = Field(
         description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
     )
-    block: Annotated[int | Literal["all"], BeforeValidator(_block)] = Field(
+    block: Annotated[int | Literal["all"], BeforeValidator(_block)] = newer(
         default=1,
         description="Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the"
         " reference): a fresh process for each trial, which spends two thirds of its time on starting.",
-        exclude_if=lambda value: value == 1,
     )
-    until_decided: UntilDecided | None = Field(
+    until_decided: UntilDecided | None = newer(
         default=None,
         description="Stop before `repeats` if every series is decided. Checked after 3, 5, 8 and 13 repeats.",
-        exclude_if=lambda value: value is None,
     )
-    time_limit_s: Seconds | None = Field(
+    time_limit_s: Seconds | None = newer(
         default=None,
         description="Begin no further repeat once an arm's trials have taken this many seconds in total. Undecided"
         " limits are reported as such. more_repeats ignore this limit.",
-        exclude_if=lambda value: value is None,
     )
 
     @property
@@ -173,10 +165,9 @@ class Throughput(Sweep):
 
     repeats: Positive = 3
     iterations: Positive = Field(default=5, description="Most timed iterations after the warm-up.")
-    precision: Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)] | None = Field(
+    precision: Share | None = newer(
         default=None,
         description="End a trial once the standard error of its median FPS is below this share, after two timed iterations or more.",
-        exclude_if=lambda value: value is None,
     )
     limit_s: Seconds = 600.0
 
@@ -191,11 +182,10 @@ class Learning(Sweep):
     )
     budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
     limit_s: Seconds = 3600.0
-    skip_decided: bool = Field(
+    skip_decided: bool = newer(
         default=False,
         description="A size gets no more seeds once three or more show it slower than another size of any arm (95%"
         " intervals do not overlap).",
-        exclude_if=lambda value: not value,
     )
 
     @model_validator(mode="after")

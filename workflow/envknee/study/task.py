@@ -1,10 +1,10 @@
 """The simulated task and, for drills, what breaks in it on purpose."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from envknee.study.rules import Overrides, Positive, Strict
+from envknee.study.rules import NotNegative, Overrides, Positive, Strict, newer
 
 
 class Inject(Strict):
@@ -14,9 +14,7 @@ class Inject(Strict):
         description="'huge_actions': actions far beyond the limits of the robot's joints; 'invalid_reset': an episode"
         " that restarts with NaN joint positions.",
     )
-    at_step: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="Environment step of the training, counted from 0."
-    )
+    at_step: NotNegative = Field(default=0, description="Environment step of the training, counted from 0.")
     envs: Positive = Field(default=1, description="Number of environments; they are 0, 1, ...")
 
     @property
@@ -40,19 +38,17 @@ class Task(Strict):
         " overrides (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': the task's"
         " own files, from NVIDIA's server.",
     )
-    asset_root: str | None = Field(
+    asset_root: str | None = newer(
         default=None,
         description="A copy of NVIDIA's asset server (Isaac/IsaacLab/Robots/...). The task's files come from this"
         " folder, and none is downloaded. With 'asset: nucleus' this includes the cart-pole and the ground.",
-        exclude_if=lambda value: value is None,
     )
     overrides: Overrides = Field(
         default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."
     )
-    inject: Inject | None = Field(
+    inject: Inject | None = newer(
         default=None,
         description="Break the simulation on purpose, to test the diagnosis. Its trials are no results.",
-        exclude_if=lambda value: value is None,
     )
 
 

@@ -24,8 +24,7 @@ class Remedy:
     type: Any
     """Type of the key's values."""
     field: Any
-    """Default and description (pydantic's `Field`). A new key needs `exclude_if` for its default: requests of earlier versions then
-    stay the same, byte for byte."""
+    """Default and description (pydantic's `Field`). A new key needs `study.rules.newer`."""
     environment: Callable[[Any], Mapping[str, str]] | None = None
     """Returns environment variables of a trial's processes, from the key's value."""
     agent: Mapping[str, Mapping[str, OverrideValue]] | None = None

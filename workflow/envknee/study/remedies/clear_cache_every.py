@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from envknee.study.remedies import Remedy
-from envknee.study.rules import Positive
+from envknee.study.rules import Positive, newer
 
 
 def _clear(every: int, meter: Any) -> Any:
@@ -20,10 +18,9 @@ def _clear(every: int, meter: Any) -> Any:
 
 REMEDY = Remedy(
     type=Positive | None,
-    field=Field(
+    field=newer(
         default=None,
         description="Return PyTorch's cached memory to the GPU after every this many iterations (torch.cuda.empty_cache).",
-        exclude_if=lambda value: value is None,
     ),
     after_learning=_clear,
 )

@@ -8,4 +8,4 @@ from envknee.study.space import Point
 
 def order(study: Study, kind: Kind, sampler: str = "grid") -> list[Point]:
     """Return all legal points of one kind in the order in which they are measured."""
-    return designs.shuffled(space.legal_points(study.section(kind), study.world_sizes), study.seed, sampler, kind)
+    return designs.shuffled(space.legal_points(study.sections[kind], study.world_sizes), study.seed, sampler, kind)

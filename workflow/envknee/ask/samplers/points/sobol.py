@@ -13,7 +13,7 @@ MAX_DRAWS_LOG2 = 16
 
 def order(study: Study, kind: Kind) -> list[Point]:
     """Return all legal points of one kind in Sobol order."""
-    sweep = study.section(kind)
+    sweep = study.sections[kind]
     points = space.legal_points(sweep, study.world_sizes)
     axes = space.axes(sweep)
     ranks = _ranks(tuple(len(axis) for axis in axes), designs.derived_seed(study.seed, "sobol", kind))
