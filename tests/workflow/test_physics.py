@@ -82,7 +82,7 @@ def test_an_image_reads_that_folder_and_no_wider_one(tmp_path):
 def test_the_page_of_tasks_is_what_the_command_prints():
     rows = {line.split(" | ")[0]: line for line in (ROOT / "docs/tasks.md").read_text().splitlines() if " | " in line}
     names = [row.removeprefix("| ") for row in rows if re.match(r"\| (Isaac|Envknee)", row)]
-    code = "import os; from envknee.tasks import table; print(*table.registered(), flush=True); os._exit(0)"
+    code = "import os; from envknee import tasks; print(*tasks.registered(), flush=True); os._exit(0)"
     known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert known.splitlines()[-1].split() == names
     some = names[::12]  # all of them take a minute

@@ -60,19 +60,9 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     Raises:
         UserError: when the task or preset does not exist, or the task has no configuration for the trainer.
     """
-    import isaaclab_tasks  # noqa: F401  registers the tasks
     from isaaclab_tasks.utils.hydra import resolve_task_config
 
-    module, _, name = task_id.rpartition(":")
-    if module:
-        _register(module)
-    registered = sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
-    if name not in (gymnasium.registry if module else registered):
-        cameras = ", ".join(name for name in registered if "Camera" in name)
-        raise UserError(
-            f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, registered)}. Camera tasks: {cameras}"
-        )
-    known = gymnasium.registry[name].kwargs
+    known = registration(task_id)
     if agent_entry_point is not None and agent_entry_point not in known:
         trainers = sorted(key.removesuffix(AGENT) for key in known if key.endswith(AGENT) and key != f"env{AGENT}")
         raise UserError(
@@ -86,7 +76,9 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return resolve_task_config(
-                name, agent_entry_point, overrides=[] if presets is None else [f"presets={presets}"]
+                task_id.rpartition(":")[2],
+                agent_entry_point,
+                overrides=[] if presets is None else [f"presets={presets}"],
             )
     except ValueError as error:
         raise UserError(f"task.id: {task_id!r} cannot be trained this way: {error}") from error
@@ -95,6 +87,33 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
             f"task.id: {task_id!r} needs a package that is not installed: {error}. Install it where trials run, or take"
             " another task"
         ) from error
+
+
+def registered() -> list[str]:
+    """Return the names of Isaac Lab's tasks and envknee's own."""
+    import isaaclab_tasks  # noqa: F401  registers the tasks
+
+    return sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
+
+
+def registration(task_id: str) -> dict[str, Any]:
+    """Return the kwargs with which a task is registered, after importing its module if `task_id` names one.
+
+    Raises:
+        UserError: when the task or its module does not exist.
+    """
+    import isaaclab_tasks  # noqa: F401  before the module, which may need its tasks
+
+    module, _, name = task_id.rpartition(":")
+    if module:
+        _register(module)
+    known = registered()
+    if name not in (gymnasium.registry if module else known):
+        cameras = ", ".join(name for name in known if "Camera" in name)
+        raise UserError(
+            f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, known)}. Camera tasks: {cameras}"
+        )
+    return gymnasium.registry[name].kwargs
 
 
 def _register(module: str) -> None:

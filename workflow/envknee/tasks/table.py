@@ -46,13 +46,6 @@ class TaskRow:
     """Files of NVIDIA's asset server that the task needs, by their paths inside `task.asset_root`."""
 
 
-def registered() -> list[str]:
-    """Return the names of Isaac Lab's tasks and envknee's own."""
-    import isaaclab_tasks  # noqa: F401  registers the tasks
-
-    return sorted(name for name in gymnasium.registry if name.startswith(("Isaac", "Envknee")))
-
-
 def inspect_task(name: str) -> TaskRow:
     """Return a task's line, from its configuration alone: nothing is simulated or downloaded."""
     kwargs = gymnasium.registry[name].kwargs
@@ -123,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Print every registered task as a table in Markdown.")
     parser.add_argument("task", nargs="*", help="only these (default: all)")
     arguments = parser.parse_args()
-    known = registered()
+    known = tasks.registered()
     for name in arguments.task:
         if name not in known:
             raise UserError(f"{name!r} is no registered task. `envknee tasks` lists all of them")

@@ -27,9 +27,6 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, determinism, metered
 from envknee.trainers.common.traced import save_policy
 
-UNREACHABLE_EPOCHS = 1_000_000_000
-"""Keeps RL-Games from saving checkpoints: the meter ends a trial."""
-
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 """The key under which tasks register their configuration for RL-Games."""
 
@@ -81,7 +78,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         "multi_gpu": False,
         "max_epochs": -1,
         "save_frequency": 0,
-        "save_best_after": UNREACHABLE_EPOCHS,
+        "save_best_after": metered.UNREACHABLE,
     }
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 

@@ -17,6 +17,9 @@ from envknee.study.rules import Overrides, OverrideValue
 from envknee.study.scaling_rule import RATE_GROWS
 from envknee.tasks import frontends
 
+RSL_RL = "rsl_rl_cfg_entry_point"
+"""The key under which tasks register their configuration for RSL-RL; other trainers convert it for tasks without one of theirs."""
+
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
     """Return (complete environment configuration, agent configuration as registered, overrides of the agent).
@@ -153,7 +156,15 @@ def isaaclab_train(
         library: the library's name for --rl_library
         agent_entry_point: the key under which tasks register their configuration for the library
         agent: more fields of the agent, by full names
+
+    Raises:
+        UserError: when the task has no configuration for the library, which the command needs.
     """
+    if agent_entry_point not in tasks.registration(request.task_id):
+        raise UserError(
+            f"`isaaclab train --rl_library {library}` cannot train {request.task_id}, which registers no {agent_entry_point}."
+            " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
+        )
     registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
     local = tasks.use_local_files(registered, request.asset, request.asset_root)
     fields = {

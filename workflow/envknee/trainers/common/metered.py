@@ -16,6 +16,9 @@ from envknee.measure.meter import Meter
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism
 
+UNREACHABLE = 1_000_000_000
+"""A number of iterations, epochs or steps that keeps a library from ending a trial or saving checkpoints: the meter ends it."""
+
 
 def start(config: TrialConfig, meter: Meter) -> Any:
     """Start the simulation of a trial; begin the meter's stages `environment` and `learner`.

@@ -20,9 +20,6 @@ from envknee.trainers.common.traced import save_policy
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
 """The key under which tasks register their configuration for skrl."""
 
-UNREACHABLE_STEPS = 1_000_000_000
-"""The meter ends a trial, never skrl's own number of timesteps."""
-
 AGENT_PHASES: dict[str, Phase] = {"act": "inference", "record_transition": "storage", "update": "learning"}
 """Methods of the agent that skrl's trainer calls, and their phases."""
 
@@ -38,7 +35,7 @@ def set_common(agent_cfg: dict[str, Any], seed: int) -> None:
     agent_cfg["seed"] = seed
     agent_cfg["agent"]["experiment"] |= {"write_interval": 0, "checkpoint_interval": 0}  # the meter writes the rows
     agent_cfg["trainer"] |= {
-        "timesteps": UNREACHABLE_STEPS,
+        "timesteps": metered.UNREACHABLE,
         "disable_progressbar": True,
         "close_environment_at_exit": False,
     }

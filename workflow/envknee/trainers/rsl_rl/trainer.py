@@ -31,12 +31,6 @@ from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
-UNREACHABLE_ITERATIONS = 1_000_000_000
-"""Keeps RSL-RL from ending a trial or saving checkpoints: the meter ends it."""
-
-AGENT_ENTRY_POINT = "rsl_rl_cfg_entry_point"
-"""The key under which tasks register their configuration for RSL-RL."""
-
 RULE_FIELDS = {"learning_rate": "algorithm.learning_rate", "epochs": "algorithm.num_learning_epochs"}
 """Agent fields that a scaling rule may set."""
 
@@ -55,7 +49,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     Raises:
         UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
     """
-    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
+    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, configure.RSL_RL, device, rank)
 
     agent_cfg: Any = handle_deprecated_rsl_rl_cfg(
         agent_cfg, version("rsl-rl-lib")
@@ -63,7 +57,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     agent_cfg.device = device
     agent_cfg.seed = request.seed + rank
     agent_cfg.num_steps_per_env = request.horizon
-    agent_cfg.save_interval = UNREACHABLE_ITERATIONS
+    agent_cfg.save_interval = metered.UNREACHABLE
     agent_cfg.check_for_nan = False  # the meter's check also finds infinities, and names their tensor and step
     configure.use_remedies(request, agent_cfg)
     if request.observations == "lean":
@@ -106,7 +100,7 @@ def command_line(request: Request, device: str) -> list[str]:
         **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
         **({} if request.staggered is None else {"agent.init_at_random_ep_len": request.staggered}),
     }
-    return configure.isaaclab_train(request, device, "rsl_rl", AGENT_ENTRY_POINT, fields)
+    return configure.isaaclab_train(request, device, "rsl_rl", configure.RSL_RL, fields)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
@@ -138,7 +132,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
     with metered.explaining_errors(meter):
-        runner.learn(UNREACHABLE_ITERATIONS, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+        runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
 def use_waiting_time(runner: Any, meter: Meter) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-import gymnasium
-import isaaclab_tasks  # noqa: F401  registers the tasks
 from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl.utils import handle_deprecated_rsl_rl_cfg
 
+from envknee import tasks
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -22,9 +21,6 @@ from envknee.trainers.common import configure
 
 AGENT_ENTRY_POINT = "sb3_cfg_entry_point"
 """The key under which tasks register their configuration for Stable-Baselines3. Camera tasks have none."""
-
-RSL_RL_ENTRY_POINT = "rsl_rl_cfg_entry_point"
-"""The key of the configuration that is converted for tasks without one for Stable-Baselines3."""
 
 UNSUPPORTED = {
     "ranks": "it trains in one process",
@@ -47,9 +43,10 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             the rollout.
     """
     configure.refuse(request, UNSUPPORTED)
-    entry_point = agent_entry_point(request.task_id)
+    is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL
     env_cfg, registered, overrides = configure.resolve_task(request, entry_point, device, rank)
-    settings: dict[str, Any] = dict(registered) if entry_point == AGENT_ENTRY_POINT else like_rsl_rl(registered)
+    settings: dict[str, Any] = dict(registered) if is_registered else like_rsl_rl(registered)
     batch_size = _batch_size(request, settings)
     for field in REPLACED:
         settings.pop(field, None)
@@ -64,12 +61,6 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         "device": device,
     }
     return TrialConfig(request.task_id, env_cfg, settings)
-
-
-def agent_entry_point(task_id: str) -> str:
-    """Return the key of a task's configuration to use: the one for this library, else RSL-RL's."""
-    spec = gymnasium.registry.get(task_id)
-    return AGENT_ENTRY_POINT if spec and AGENT_ENTRY_POINT in spec.kwargs else RSL_RL_ENTRY_POINT
 
 
 def like_rsl_rl(registered: Any) -> dict[str, Any]:
@@ -152,17 +143,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training.
-
-    Raises:
-        UserError: as `resolve` does, and when the task has no configuration for this library, which the command needs.
-    """
-    settings = resolve(request, device).agent
-    if agent_entry_point(request.task_id) != AGENT_ENTRY_POINT:
-        raise UserError(
-            f"`isaaclab train --rl_library sb3` cannot train {request.task_id}, which registers no {AGENT_ENTRY_POINT}."
-            " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
-        )
-    fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": settings["batch_size"]}
+    """Return Isaac Lab's own command for the same training."""
+    batch_size = resolve(request, device).agent["batch_size"]
+    fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": batch_size}
     fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
     return configure.isaaclab_train(request, device, "sb3", AGENT_ENTRY_POINT, fields)

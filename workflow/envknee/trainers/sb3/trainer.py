@@ -28,9 +28,6 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism, metered
 from envknee.trainers.common.traced import save_policy
 
-UNREACHABLE_STEPS = 1_000_000_000_000
-"""Keeps the library from ending a trial: the meter does."""
-
 WRAPPER_FIELDS = ("normalize_input", "normalize_value", "clip_obs")
 """Fields of Isaac Lab's normalizing wrapper, not arguments of PPO. `normalize_input: true`, which adds the wrapper, is refused."""
 
@@ -76,7 +73,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
     with metered.explaining_errors(meter):
-        algorithm.learn(UNREACHABLE_STEPS, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
+        algorithm.learn(1000 * metered.UNREACHABLE, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
 from torchrl.modules import IndependentNormal
 
+from envknee import tasks
 from envknee.lean import normalized
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
@@ -26,7 +26,6 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.common.traced import save_policy
-from envknee.trainers.rsl_rl import trainer
 from envknee.trainers.torchrl import async2, collectors
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
@@ -52,8 +51,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             requested option.
     """
     refuse_what_it_cannot(request)
-    is_registered = has_own_configuration(request.task_id)
-    entry_point = AGENT_ENTRY_POINT if is_registered else trainer.AGENT_ENTRY_POINT
+    is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL
     env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, entry_point, device, rank)
     cfg: TorchRlPpoCfg = agent_cfg if is_registered else like_rsl_rl(agent_cfg)
     cfg.device = device
@@ -93,25 +92,8 @@ def refuse_what_it_cannot(request: Request) -> None:
         )
 
 
-def has_own_configuration(task_id: str) -> bool:
-    """Whether a task registers a configuration for TorchRL."""
-    import isaaclab_tasks  # noqa: F401  registers the tasks
-
-    task = gymnasium.registry.get(task_id)
-    return task is not None and AGENT_ENTRY_POINT in task.kwargs
-
-
 def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training.
-
-    Raises:
-        UserError: as `resolve` does, and for tasks that Isaac Lab's command cannot train with TorchRL.
-    """
-    if not has_own_configuration(request.task_id):
-        raise UserError(
-            f"task.id: {request.task_id} registers no {AGENT_ENTRY_POINT}, so `isaaclab train --rl_library torchrl` cannot"
-            " train it for comparison. Use trainer: rsl_rl, or a task such as Isaac-Cartpole-Direct"
-        )
+    """Return Isaac Lab's own command for the same training."""
     fields = {
         "agent.num_steps_per_env": request.horizon,
         "agent.num_mini_batches": resolve(request, device).agent.num_mini_batches,
