@@ -75,14 +75,17 @@ def soonest(arm: ArmVerdict, best: BestPoint) -> str:
 
 
 def threshold_interval(limit: Headline | ThroughputLimit | LearningLimit) -> str:
-    """Return `512 to 2,048`, `512 alone` or `512 or more`."""
+    """Return the interval of a threshold in words."""
     if limit.threshold_lowest is None:
         return "no doubling measured"
-    if limit.threshold_highest is None:
-        return f"{limit.threshold_lowest:,} or more"
-    if limit.threshold_highest == limit.threshold_lowest:
-        return f"{limit.threshold_lowest:,} alone"
-    return f"{limit.threshold_lowest:,} to {limit.threshold_highest:,}"
+    return sizes_between(limit.threshold_lowest, limit.threshold_highest)
+
+
+def sizes_between(lowest: int, highest: int | None) -> str:
+    """Return `512 to 2,048`, `512 alone` or `512 or more`."""
+    if highest is None:
+        return f"{lowest:,} or more"
+    return f"{lowest:,} alone" if highest == lowest else f"{lowest:,} to {highest:,}"
 
 
 def with_interval(value: float, lower: float | None, upper: float | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from envknee.after.csv.formats import Understood, as_csv, scaled, understand
 from envknee.study.errors import UserError, nearest
@@ -57,7 +57,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("budget_s", False, SMALLEST, False, True, "seconds after which such a training was ended"),
 )
 
-NAMES = tuple(column.name for column in COLUMNS)
+BY_NAME = {column.name: column for column in COLUMNS}
+NAMES = tuple(BY_NAME)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TableRow:
     line: int
     """Its line in the file, for messages."""
     num_envs: int
-    fps: float | None
+    fps: float | None = None
     """None: out of memory."""
     repeat: int = 0
     vram_gb: float | None = None
@@ -188,7 +189,7 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
             )
     if "budget_s" in names and "seconds_to_target" not in names:
         raise UserError(
-            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({_column('seconds_to_target').meaning};"
+            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({BY_NAME['seconds_to_target'].meaning};"
             " empty where the budget was spent first). Add it, or leave budget_s out."
         )
     not_read = tuple(f"column {given!r} is not read{nearest(name, set(NAMES) - set(names))}" for given, name in others)
@@ -218,40 +219,25 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
     no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
     if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
         named["vram_gb"] = ""
-    values = {
-        name: None if name == "fps" and no_memory else _number(text, _column(name), f"{source}, line {line}")
-        for name, text in named.items()
+    if no_memory:
+        del named["fps"]
+    values: dict[str, Any] = {
+        name: _number(text, BY_NAME[name], f"{source}, line {line}") for name, text in named.items()
     }
-
-    def whole(name: str) -> int | None:
-        value = values.get(name)
-        return None if value is None else int(value)
-
-    row = TableRow(
-        line=line,
-        num_envs=whole("num_envs") or 0,
-        fps=values["fps"],
-        repeat=whole("repeat") or 0,
-        vram_gb=values.get("vram_gb"),
-        horizon=whole("horizon"),
-        batch_size=whole("batch_size"),
-        seconds_to_target=values.get("seconds_to_target"),
-        budget_s=values.get("budget_s"),
-    )
+    row = TableRow(line, **values)
     _refuse_contradictions(row, f"{source}, line {line}")
     return row
 
 
-def _number(text: str, column: Column, where: str) -> float | None:
-    """Return the number in a cell, or None for an empty cell that may be empty.
+def _number(text: str, column: Column, where: str) -> float | int | None:
+    """Return the number in a cell, an integer in a column of whole numbers, or None for an empty cell that may be empty.
 
     Raises:
         UserError: for any other cell.
     """
-    kind = "a whole number" if column.whole else "a number"
     largest = LARGEST_WHOLE if column.whole else LARGEST
-    least = f"of at least {column.least:g}" if column.whole else "above 0"
-    expected = f"expected {kind} {least}, {column.meaning}"
+    number = f"a whole number of at least {column.least:g}" if column.whole else "a number above 0"
+    expected = f"expected {number}, {column.meaning}"
     if not text:
         if column.may_be_empty:
             return None
@@ -268,15 +254,10 @@ def _number(text: str, column: Column, where: str) -> float | None:
     if column.whole and value != math.floor(value):
         raise UserError(f"{where}: column {column.name!r} is {text}; {expected}. Round it, or mend the column.")
     if value < column.least or value > largest:
-        raise UserError(
-            f"{where}: column {column.name!r} is {text}; {expected}, at most {largest:.0e}."
-            + (
-                f" If that point ran out of memory, write {OUT_OF_MEMORY}."
-                if column.name == "fps"
-                else " Mend the cell."
-            )
-        )
-    return value
+        is_fps = column.name == "fps"
+        mend = f"If that point ran out of memory, write {OUT_OF_MEMORY}." if is_fps else "Mend the cell."
+        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}, at most {largest:.0e}. {mend}")
+    return int(value) if column.whole else value
 
 
 def _refuse_contradictions(row: TableRow, where: str) -> None:
@@ -297,11 +278,8 @@ def _refuse_duplicates(rows: Sequence[TableRow], has_repeat: bool, source: str) 
     for row in rows:
         first = seen.setdefault((row.point, row.repeat), row)
         if first is not row:
-            what = f"num_envs {row.num_envs}" + "".join(
-                f", {name} {value}"
-                for name, value in (("horizon", row.horizon), ("batch_size", row.batch_size))
-                if value is not None
-            )
+            point = zip(("num_envs", "horizon", "batch_size"), row.point, strict=True)
+            what = ", ".join(f"{name} {value}" for name, value in point if value is not None)
             advice = (
                 f"repeat {row.repeat}. Number repeats of a point 0, 1, 2, ..., or remove one of the rows."
                 if has_repeat
@@ -309,7 +287,3 @@ def _refuse_duplicates(rows: Sequence[TableRow], has_repeat: bool, source: str) 
                 " else remove one of the rows."
             )
             raise UserError(f"{source}, line {row.line}: the same point as line {first.line}: {what}, {advice}")
-
-
-def _column(name: str) -> Column:
-    return next(column for column in COLUMNS if column.name == name)

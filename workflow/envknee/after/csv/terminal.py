@@ -9,7 +9,7 @@ from rich.table import Table
 
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
-from envknee.show.words import threshold_interval
+from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
 from envknee.verdict.schema.throughput import Gain, Law, ThroughputPoint
@@ -31,15 +31,14 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
         print_lines(_answer(series, verdict), console)
     for series in verdict.series:
         console.print(f"\n{series.label}" if series.label else "", soft_wrap=True)
-        console.print(
-            _points(series, verdict.confidence)
-            if series.estimate is None
-            else _steps(series, series.estimate, verdict.confidence)
-        )
+        estimate, confidence = series.estimate, verdict.confidence
+        console.print(_steps(series, estimate, confidence) if estimate else _points(series, confidence))
         print_lines(_limits(series), console)
     read = f"{verdict.source}: {counted(verdict.rows, 'row')}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
-    print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in _notes(verdict))], console)
+    of_memory = verdict.memory.notes if verdict.memory else []
+    notes = [f"memory: {note}" for note in of_memory if not note.startswith("not identifiable")] + verdict.notes
+    print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in notes)], console)
 
 
 def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str]]:
@@ -68,11 +67,9 @@ def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Tabl
     rows: dict[int, list[str]] = {point.num_envs: ["out of memory"] for point in series.throughput.infeasible}
     for point in series.throughput.points:
         size, step = point.num_envs, steps.get(point.num_envs)
-        cells = (
-            ["", ""]
-            if step is None
-            else [_signed(step.gain), f"{_signed(step.gain_lower)} to {_signed(step.gain_upper)}"]
-        )
+        cells = ["", ""]
+        if step is not None:
+            cells = [_signed(step.gain), f"{_signed(step.gain_lower)} to {_signed(step.gain_upper)}"]
         marks = [
             "estimate" if size == estimate.num_envs else "",
             f"to {step.to_num_envs:,}" if step is not None and step.to_num_envs != 2 * size else "",
@@ -80,12 +77,8 @@ def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Tabl
             "jump" if size in estimate.jumps else "",
             "FPS fall" if step is not None and step.gain_upper < 0.0 else "",
         ]
-        rows[size] = [
-            _fps(point.fps),
-            *[str(len(point.fps_repeats))] * repeated,
-            *cells,
-            ", ".join(mark for mark in marks if mark),
-        ]
+        repeats = [str(len(point.fps_repeats))] * repeated
+        rows[size] = [_fps(point.fps), *repeats, *cells, ", ".join(filter(None, marks))]
     for size, cells in sorted(rows.items()):
         table.add_row(f"{size:,}", *[""] * (len(table.columns) - 1 - len(cells)), *cells)
     return table
@@ -105,11 +98,8 @@ def _points(series: SeriesVerdict, confidence: float) -> Table:
 
 
 def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> list[str]:
-    interval = (
-        ""
-        if point.fps_lower is None or point.fps_upper is None
-        else f"{_fps(point.fps_lower)} to {_fps(point.fps_upper)}"
-    )
+    lower, upper = point.fps_lower, point.fps_upper
+    interval = "" if lower is None or upper is None else f"{_fps(lower)} to {_fps(upper)}"
     cells = [f"{point.num_envs:,}", _fps(point.fps), interval, str(len(point.fps_repeats))]
     if gain is None:
         return [*cells, "", "", f"{point.failed} more out of memory" if point.failed else ""]
@@ -126,16 +116,11 @@ def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> 
 def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
     """Return the interval of the limit, the law, and notes."""
     limit = series.throughput
-    lines = []
-    notes = list(limit.notes)
+    lines, notes = [], list(limit.notes)
     if series.estimate is not None:
         lines += _estimated(series.estimate)
         # An estimate uses steps between any two sizes, so notes about missing doublings do not apply.
-        few = (
-            "one repeat per point"
-            if len(limit.points) == sum(len(p.fps_repeats) for p in limit.points)
-            else "too few repeats"
-        )
+        few = "one repeat per point" if all(len(p.fps_repeats) == 1 for p in limit.points) else "too few repeats"
         notes = [f"{few}: an estimate, not a verdict"] + [n for n in notes if n.startswith("infeasible")]
     elif limit.gains:
         lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
@@ -146,10 +131,7 @@ def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
 
 def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
     """Return the interval of an estimated limit, and notes on FPS that no saturating curve has."""
-    where = "no measured size" if estimate.lowest is None else f"{estimate.lowest:,} or more"
-    if estimate.lowest is not None and estimate.highest is not None:
-        same = estimate.lowest == estimate.highest
-        where = f"{estimate.lowest:,} alone" if same else f"{estimate.lowest:,} to {estimate.highest:,}"
+    where = "no measured size" if estimate.lowest is None else sizes_between(estimate.lowest, estimate.highest)
     by_law = "" if estimate.by_law is None else f"; the law puts it at {estimate.by_law:,.0f}"
     lines = [("interval", f"the limit is {where}, with {estimate.noise}{by_law}")]
     gains = {step.num_envs: step for step in estimate.steps}
@@ -200,13 +182,6 @@ def _memory(limit: MemoryLimit | None) -> str:
 def _term(term: MemoryTerm) -> str:
     unit, scale = ("GB", 1.0) if term.gb >= 0.1 else ("MB", 1e3) if term.gb >= 1e-4 else ("kB", 1e6)
     return f"{term.gb * scale:.3g} {unit}{UNITS[term.name]}"
-
-
-def _notes(verdict: TableVerdict) -> list[str]:
-    ours = [
-        note for note in (verdict.memory.notes if verdict.memory else []) if not note.startswith("not identifiable")
-    ]
-    return [*(f"memory: {note}" for note in ours), *verdict.notes]
 
 
 def _between(lower: float | None, upper: float | None) -> str:

@@ -8,7 +8,8 @@ or ranks, and the verdict says nothing about them.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 
 from envknee.after.csv.table import Table, TableRow
 from envknee.record.schema import Frozen
@@ -83,7 +84,8 @@ def decide(
     """
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
-        grouped.setdefault(_series(row, source), []).append(row)
+        series = Series(source, row.horizon or NO_HORIZON, row.batch_size)
+        grouped.setdefault(series, []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
     verdicts = [_series_verdict(series, grouped[series], table, settings, cv) for series in ordered]
     return TableVerdict(
@@ -154,10 +156,6 @@ def _partner(num_envs: int, failed: int | None) -> str:
     return f"{2 * num_envs:,} environments (twice {num_envs:,})"
 
 
-def _series(row: TableRow, source: str) -> Series:
-    return Series(source, row.horizon or NO_HORIZON, row.batch_size)
-
-
 def _label(series: Series, columns: frozenset[str]) -> str:
     parts = [f"horizon {series.horizon}"] if "horizon" in columns else []
     return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
@@ -201,13 +199,12 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
     if not learned:
         return None
-    seconds = {
-        num_envs: Seeds(
-            tuple(row.seconds_to_target for row in of_size if row.seconds_to_target is not None),
-            tuple(row.budget_s for row in of_size if row.seconds_to_target is None and row.budget_s is not None),
-        )
-        for num_envs, of_size in _by_size(learned).items()
-    }
+    seconds = {}
+    for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs):
+        ends = [(row.seconds_to_target, row.budget_s) for row in of_size]
+        reached = tuple(target_s for target_s, _ in ends if target_s is not None)
+        censored = tuple(budget_s for target_s, budget_s in ends if target_s is None and budget_s is not None)
+        seconds[num_envs] = Seeds(reached, censored)
     failed = Counter(row.num_envs for row in rows if row.fps is None)
     points = [
         learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
@@ -215,13 +212,6 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     ]
     budgets = {row.budget_s for row in learned}
     return learning.limit_of(series, points, seconds, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
-
-
-def _by_size(rows: Sequence[TableRow]) -> Mapping[int, list[TableRow]]:
-    grouped: dict[int, list[TableRow]] = {}
-    for row in rows:
-        grouped.setdefault(row.num_envs, []).append(row)
-    return grouped
 
 
 def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
@@ -257,16 +247,11 @@ def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
     for sample in samples:
         batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, None, 1)
         modelled = limit.peak_gb(sample.num_envs, sample.horizon, batch)
-        if (
-            sample.whole
-            and sample.peak_gb
-            and modelled is not None
-            and abs(modelled / sample.peak_gb - 1.0) > NOT_LINEAR
-        ):
+        if sample.whole and sample.peak_gb and modelled is not None:
             missed.append((abs(modelled / sample.peak_gb - 1.0), sample.num_envs))
-    if not missed:
+    share, num_envs = max(missed, default=(0.0, 0))
+    if share <= NOT_LINEAR:
         return []
-    share, num_envs = max(missed)
     return [
         f"not linear in num_envs: the best line misses {num_envs:,} environments by {share:.0%}, so what fits beyond is a guess"
     ]
@@ -282,11 +267,10 @@ def _notes(table: Table, has_law: bool) -> list[str]:
             f"every fps is a multiple of {table.fps_step:,g}: repeats may hide what was rounded away, and it counts as noise."
             " Give more digits where there are more"
         )
-    learned = [row for row in table.rows if row.seconds_to_target is not None]
     unknown = [
         row for row in table.rows if row.fps is not None and row.seconds_to_target is None and row.budget_s is None
     ]
-    if learned and unknown:
+    if unknown and any(row.seconds_to_target is not None for row in table.rows):
         sizes = listed(sorted({row.num_envs for row in unknown}))
         rows = f"{counted(len(unknown), 'row')} (at {sizes} environments)"
         notes.append(
