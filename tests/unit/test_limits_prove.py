@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
-from envknee.verdict.rule import doublings, residuals, union
-from numpy.typing import NDArray
+from envknee.verdict.rule import affine, doublings, union
 from scipy.stats import binom
 
 from benchmarks import prove
@@ -112,14 +111,10 @@ def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyPatch):
-    whole, draws = doublings.half_width, residuals.draws
+    whole, widening = doublings.half_width, affine.widening
     for module in (doublings, union):
         monkeypatch.setattr(module, "half_width", lambda *given: 0.5 * whole(*given))
-
-    def half(*given: object, **named: object) -> NDArray:
-        return 0.5 * draws(*given, **named)  # pyright: ignore[reportArgumentType]
-
-    monkeypatch.setattr(residuals, "draws", half)
+    monkeypatch.setattr(affine, "widening", lambda *given: 0.5 * widening(*given))
     reach = memory_fit.Fit.reach
     monkeypatch.setattr(memory_fit.Fit, "reach", lambda fit, confidence: 0.3 * reach(fit, confidence))
     assert {"gain", "half_saturation", "asymptote"} <= set(prove.prove_throughput(THROUGHPUT[0], 5, 100, seed=1).missed)

@@ -2,7 +2,7 @@
 
 In: records and the study. Out: verdict.json and records.csv. May use: `study`, `record`.
 
-rule/         the decision rule (doublings), laws through noisy points (affine, residuals)
+rule/         the decision rule (doublings), lines through noisy points (affine)
 series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
 throughput_law                          the law that explains why FPS saturate

@@ -25,14 +25,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning_cost, learning_trials
-from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
@@ -54,8 +52,8 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
 def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line:
     """Fit E(B) = E_min + S_min B, with draws of seeds. Works without records.
 
-    Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and their spread is itself an estimate. So they are
-    scaled by Student's t over the normal quantile, as in `residuals`. A batch size with one seed gets the others' deviations.
+    Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and are widened (`affine.widening`). A batch size with one
+    seed gets the others' deviations.
 
     Args:
         frames: batch size -> frames to target of each seed; at least three batch sizes
@@ -68,8 +66,7 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     free = sum(len(seeds) - 1 for seeds in logs)
     if not free:
         return affine.Line(float(fixed), float(slope), np.empty((0, 2)))
-    tail = (1.0 - confidence) / 2
-    widening = float(stdtrit(free, tail) / ndtri(tail))
+    widening = affine.widening(free, confidence)
     deviations = [(seeds - seeds.mean()) * math.sqrt(len(seeds) / max(len(seeds) - 1, 1)) for seeds in logs]
     pool = np.concatenate([own for own in deviations if len(own) > 1])
     generator = np.random.default_rng(0)
@@ -178,10 +175,7 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
 
 
 def _point(batch_size: int, records: Sequence[Record], confidence: float) -> BatchPoint:
-    seeds = Seeds(
-        tuple(float(record.frames_to_target) for record in records if record.frames_to_target is not None),
-        tuple(float(max(record.frames, 1)) for record in records if record.frames_to_target is None),
-    )
+    seeds = learning_trials.frames_of(records)
     frames = learning_cost.cost(seeds, confidence)
     return BatchPoint(
         batch_size=batch_size,

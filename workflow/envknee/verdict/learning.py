@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, saving_of
-from envknee.verdict.learning_trials import floor_s, gpus_of, seconds_of, seeds_by, that_ran
+from envknee.verdict.learning_trials import frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
@@ -35,16 +35,19 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
 
 
 def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
-    """Return the point with the fewest seconds to the target, or None.
-
-    A point at which some trials lacked memory comes behind all others.
-    """
+    """Return the best point by `BestPoint.order`, or None."""
     return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
-    points = [_point(num_envs, records, settings.confidence) for num_envs, records in by_size.items()]
-    seconds = {point.num_envs: seconds_of(by_size[point.num_envs]) for point in points if point.seeds}
+    points: list[LearningPoint] = []
+    seconds: dict[int, Seeds] = {}
+    for num_envs, records in by_size.items():
+        own, gpu_seconds, frames = seconds_of(records), gpu_seconds_of(records), frames_of(records)
+        statuses = Counter(record.outcome.status for record in records)
+        points.append(_point(num_envs, own, gpu_seconds, frames, statuses, len(records), settings.confidence))
+        if own.count:
+            seconds[num_envs] = own
     first = next(iter(by_size.values()))[0].request
     limit = limit_of(
         series, points, seconds, settings,
@@ -92,17 +95,14 @@ def limit_of(
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)
-    state = decision.state if ran else "no data"
     savings = [saving_of(doubling) for doubling in decision.doublings]
     return LearningLimit(
-        arm=series.arm,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
+        **series._asdict(),
         target_reward=target_reward,
         budget_s=budget_s,
         delta=settings.delta_learning,
         confidence=settings.confidence,
-        state=state,
+        state=decision.state if ran else "no data",
         threshold_num_envs=decision.threshold,
         threshold_lowest=decision.lowest,
         threshold_highest=decision.highest,
@@ -119,51 +119,34 @@ def limit_of(
     )
 
 
-def _point(num_envs: int, records: Sequence[Record], confidence: float) -> LearningPoint:
-    statuses = Counter(record.outcome.status for record in records)
-    seconds = seconds_of(records)
-    ran = len(seconds.values)
-    on_gpu = [record for record in that_ran(records) if gpus_of(record)]
-    gpu_seconds = seeds_by(
-        on_gpu, [record.gpu_seconds_to_target for record in on_gpu], [gpus_of(r) * floor_s(r) for r in on_gpu]
-    )
-    frames = seeds_by(
-        that_ran(records),
-        [record.frames_to_target for record in that_ran(records)],
-        [max(r.frames, 1) for r in that_ran(records)],
-    )
+def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
+    """Return a point from the seconds of its seeds, and the number that ran out of memory."""
+    statuses = Counter(timeout=len(seconds.censored), oom=oom)
+    return _point(num_envs, seconds, Seeds(()), Seeds(()), statuses, seconds.count + oom, confidence)
+
+
+def _point(
+    num_envs: int,
+    seconds: Seeds,
+    gpu_seconds: Seeds,
+    frames: Seeds,
+    statuses: Counter[str],
+    trials: int,
+    confidence: float,
+) -> LearningPoint:
     return LearningPoint(
         num_envs=num_envs,
-        seeds=ran,
+        seeds=seconds.count,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / len(records) if ran else None,
+        share_reached=len(seconds.reached) / trials if seconds.count else None,
         timeout=statuses["timeout"],
         failed=statuses["nan"] + statuses["diverged"],
         oom=statuses["oom"],
         refused=statuses["refused"],
-        seconds_to_target=cost(seconds, confidence) if ran else None,
+        seconds_to_target=cost(seconds, confidence) if seconds.count else None,
         expected_running_time_s=seconds.expected,
-        gpu_seconds_to_target=cost(gpu_seconds, confidence) if on_gpu else None,
-        frames_to_target=cost(frames, confidence) if ran else None,
-    )
-
-
-def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
-    """Return a point from the seconds of its seeds, and the number that ran out of memory."""
-    ran = len(seconds.values)
-    return LearningPoint(
-        num_envs=num_envs,
-        seeds=ran,
-        reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / (ran + oom) if ran else None,
-        timeout=len(seconds.censored),
-        failed=0,
-        oom=oom,
-        refused=0,
-        seconds_to_target=cost(seconds, confidence) if ran else None,
-        expected_running_time_s=seconds.expected,
-        gpu_seconds_to_target=None,
-        frames_to_target=None,
+        gpu_seconds_to_target=cost(gpu_seconds, confidence) if gpu_seconds.count else None,
+        frames_to_target=cost(frames, confidence) if frames.count else None,
     )
 
 

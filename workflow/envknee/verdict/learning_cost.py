@@ -27,6 +27,11 @@ class Seeds:
     """Lower bounds of seeds that did not reach the target."""
 
     @property
+    def count(self) -> int:
+        """Number of seeds."""
+        return len(self.reached) + len(self.censored)
+
+    @property
     def values(self) -> NDArray[np.float64]:
         """Every seed's cost or lower bound, ascending, shape (seeds,)."""
         return np.sort(np.array(self.reached + self.censored))

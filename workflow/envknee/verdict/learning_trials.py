@@ -1,6 +1,6 @@
 """Costs of seeds, from learning trials. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
@@ -14,19 +14,30 @@ def that_ran(records: Sequence[Record]) -> list[Record]:
 
 def seconds_of(records: Sequence[Record]) -> Seeds:
     """Return the wall seconds to the target of the trials that ran, or lower bounds if they did not reach it."""
-    ran = that_ran(records)
-    return seeds_by(ran, [record.seconds_to_target for record in ran], [floor_s(record) for record in ran])
+    return _seeds((record.seconds_to_target, _floor_s(record)) for record in that_ran(records))
 
 
-def seeds_by(records: Sequence[Record], costs: Sequence[float | None], floors: Sequence[float]) -> Seeds:
-    """Split `records` into costs of seeds that reached the target, and lower bounds of the others."""
-    reached = tuple(float(cost) for cost in costs if cost is not None)
-    censored = tuple(float(floor) for cost, floor in zip(costs, floors, strict=True) if cost is None)
-    assert len(reached) + len(censored) == len(records)
-    return Seeds(reached, censored)
+def gpu_seconds_of(records: Sequence[Record]) -> Seeds:
+    """Return the same times the number of GPUs, of the trials that held any."""
+    on_gpu = [record for record in that_ran(records) if gpus_of(record)]
+    return _seeds((record.gpu_seconds_to_target, gpus_of(record) * _floor_s(record)) for record in on_gpu)
 
 
-def floor_s(record: Record) -> float:
+def frames_of(records: Sequence[Record]) -> Seeds:
+    """Return the frames to the target of the trials that ran, or lower bounds if they did not reach it."""
+    return _seeds((record.frames_to_target, max(record.frames, 1)) for record in that_ran(records))
+
+
+def _seeds(costs_and_floors: Iterable[tuple[float | None, float]]) -> Seeds:
+    """Split trials into costs of seeds that reached the target, and lower bounds of the others."""
+    pairs = list(costs_and_floors)
+    return Seeds(
+        tuple(float(cost) for cost, _ in pairs if cost is not None),
+        tuple(float(floor) for cost, floor in pairs if cost is None),
+    )
+
+
+def _floor_s(record: Record) -> float:
     """Return a lower bound of the seconds to the target, for a seed that did not reach it."""
     if record.outcome.status == "timeout":
         return max(record.train_s, 1e-9)

@@ -112,20 +112,17 @@ def _remedy(
         fits = ratio(walls[0], walls[1])
         more, less = shown_at(own, other, series), shown_at(other, own, series)
     grouped = by_series(records, "throughput")
+    places = (series._replace(arm=arm), series)
     timed, base = (
         {size: values for size, group in grouped.get(place, {}).items() if (values := measured_fps(group))}
-        for place in (series._replace(arm=arm), series)
+        for place in places
     )
     common = max(set(timed) & set(base), default=None)
-    fps = None
+    fps, peaks = None, [None, None]
     if common is not None:
-        levels = [doublings.Level.of(common, values[common]) for values in (base, timed)]
-        value, *ends = doublings.difference(levels[0], levels[1], settings.confidence)
-        lower, upper = (None if end is None else doublings.expm1(end) for end in ends)
-        fps = Change(value=math.expm1(value), lower=lower, upper=upper)
-    peaks = [
-        None if common is None else _peak_gb(records, place, common) for place in (series._replace(arm=arm), series)
-    ]
+        before, after = (doublings.Level.of(common, values[common]) for values in (base, timed))
+        fps = Change.between(before, after, settings.confidence)
+        peaks = [_peak_gb(records, place, common) for place in places]
     differing = differences(settings_of_arm, baseline)
     remedy = Remedy(
         arm=arm,

@@ -12,6 +12,7 @@ With several ranks, num_envs is per rank, and FPS are of all ranks.
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain, compress
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
@@ -41,7 +42,7 @@ def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps
 
 def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
     """Return the FPS of each record that was timed to its end: the median over its timed iterations."""
-    return [_fps(record, measure) for record in records if _is_timed(record, measure)]
+    return [getattr(record, measure).median for record in records if _is_timed(record, measure)]
 
 
 def decision_of(
@@ -66,7 +67,7 @@ def decision_of(
 def _contrasts(
     fps: Mapping[int, Sequence[float]], step: float, blocks: Mapping[int, Sequence[Hashable]] | None
 ) -> list[Contrast]:
-    logs = {num_envs: by_block(values, (blocks or {}).get(num_envs)) for num_envs, values in sorted(fps.items())}
+    logs = {size: by_block(values, blocks[size] if blocks else None) for size, values in sorted(fps.items())}
     return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
 
 
@@ -86,16 +87,9 @@ def confirmed(
         confidence: of each interval
         blocks: as in `decision_of`
     """
-    fresh = {size: [value for value, own in zip(fps[size], confirms[size], strict=True) if own] for size in fps}
-    of_fresh = {
-        size: [
-            block
-            for block, own in zip((blocks or {}).get(size, [None] * len(fps[size])), confirms[size], strict=True)
-            if own
-        ]
-        for size in fps
-    }
-    return union.retold(decision, _contrasts({n: own for n, own in fresh.items() if own}, 0.0, of_fresh), confidence)
+    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
+    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
+    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
 
 
 def limit_of(
@@ -136,9 +130,7 @@ def limit_of(
         if failed.total() and num_envs not in fps
     ]
     return ThroughputLimit(
-        arm=series.arm,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
+        **series._asdict(),
         world_size=ranks.world_size,
         measure=measure,
         delta=settings.delta,
@@ -152,10 +144,8 @@ def limit_of(
         more_repeats=decision.more_repeats,
         resumes_at=list(decision.resumes_at),
         points=[
-            _point(
-                num_envs, values, own[num_envs], failures.get(num_envs, Counter()).total(), settings.confidence, step
-            )
-            for num_envs, values in fps.items()
+            _point(n, values, own[n], failures.get(n, Counter()).total(), settings.confidence, step)
+            for n, values in fps.items()
         ],
         infeasible=infeasible,
         not_counted=not_counted,
@@ -170,29 +160,21 @@ def limit_of(
 def _limit(
     series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure
 ) -> ThroughputLimit:
-    out = disturbed.disturbed([record for records in by_size.values() for record in records])
-    said = disturbed.note([record for records in by_size.values() for record in records])
-    by_size = {
-        size: kept
-        for size, records in by_size.items()
-        if (kept := [record for record in records if record.request.number not in out])
-    }
-    fps: dict[int, list[float]] = {}
+    every = list(chain.from_iterable(by_size.values()))
+    out, said = disturbed.disturbed(every), disturbed.note(every)
     timed: dict[int, list[Record]] = {}
     failures: dict[int, Counter[str]] = {}
     not_counted: Counter[str] = Counter()
     for num_envs, records in by_size.items():
-        statuses = Counter(record.outcome.status for record in records)
+        kept = [record for record in records if record.request.number not in out]
+        statuses = Counter(record.outcome.status for record in kept)
         failures[num_envs] = Counter({status: statuses[status] for status in DID_NOT_FIT})
         not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", *DID_NOT_FIT)})
-        values = measured_fps(records, measure)
-        if values:
-            fps[num_envs] = values
-            timed[num_envs] = [record for record in records if _is_timed(record, measure)]
-    ranks = Ranks.of(next(iter(by_size.values()))[0].request)
+        if own := [record for record in kept if _is_timed(record, measure)]:
+            timed[num_envs] = own
     limit = limit_of(
-        series, fps, failures, settings,
-        not_counted=not_counted, ranks=ranks, measure=measure, blocks=blocks_of(timed),
+        series, {size: measured_fps(group, measure) for size, group in timed.items()}, failures, settings,
+        not_counted=not_counted, ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
     return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
@@ -202,12 +184,6 @@ def _is_timed(record: Record, measure: Measure) -> bool:
     """Tell whether a trial was timed to its end. A foreign command may not log every kind of FPS."""
     is_told = record.request.command is None or getattr(record, measure) is not None
     return record.outcome.status == "ok" and is_told
-
-
-def _fps(record: Record, measure: Measure) -> float:
-    spread = getattr(record, measure)
-    assert spread is not None, f"trial {record.request.number} has status ok but no {measure}"
-    return spread.median
 
 
 def _point(

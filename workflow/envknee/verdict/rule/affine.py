@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from envknee.verdict.rule import residuals
+from scipy.special import ndtri, stdtrit
 
 ERROR_LIMIT = 0.10
 """A line with a larger relative error at any point is shown, but not used."""
@@ -74,10 +73,19 @@ def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
     fixed, slope = (float(value) for value in estimate[0])
     fitted = fixed + slope * sizes
     errors = np.log(times / fitted)
-    drawn = residuals.draws(errors, 2, confidence, (RESAMPLES, len(pairs)), centred=False)
+    drawn = _draws(errors, confidence)
     # A factor of twenty either way: two residuals can leave draws of any size.
     resampled = _robust(sizes, fitted * np.exp(np.clip(drawn, -3.0, 3.0)), estimate, _scale(errors[None]))
     return Line(fixed, slope, resampled)
+
+
+def widening(free: int, confidence: float) -> float:
+    """Return the factor by which percentile intervals of resampled deviations are too narrow, with `free` degrees of freedom.
+
+    The spread of few deviations is itself an estimate, which a percentile interval ignores: hence Student's t over the normal quantile.
+    """
+    tail = (1.0 - confidence) / 2
+    return float(stdtrit(free, tail) / ndtri(tail))
 
 
 def interval(draws: NDArray[np.float64], confidence: float) -> tuple[float | None, float | None]:
@@ -104,6 +112,26 @@ def solve(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.
         shape (fits, 2)
     """
     return _weighted(1.0 / times, sizes / times, np.ones_like(times))
+
+
+def _draws(errors: NDArray[np.float64], confidence: float) -> NDArray[np.float64]:
+    """Return errors of a fit, drawn with replacement and scaled so that percentile intervals also hold for few of them.
+
+    They are too small by sqrt((n - 2) / n), because the fit followed the noise. Without `widening`, intervals of the law of the iteration
+    time covered 88 to 92% instead of 95% (8 to 12 trials); with it, 94 to 95%. Their mean is not subtracted: after a robust fit it comes
+    from outliers, and would shift every draw (with one straggler, intervals of the law covered 79 to 83%).
+
+    Args:
+        errors: shape (trials,), of more than two trials
+        confidence: of the intervals from these draws
+
+    Returns:
+        shape (RESAMPLES, trials)
+    """
+    trials = len(errors)
+    # A fixed seed: the same records give the same verdict, byte for byte.
+    drawn = np.random.default_rng(0).integers(0, trials, size=(RESAMPLES, trials))
+    return (errors * (math.sqrt(trials / (trials - 2)) * widening(trials - 2, confidence)))[drawn]
 
 
 def _robust(

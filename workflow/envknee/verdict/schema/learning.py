@@ -88,18 +88,16 @@ class BestPoint(Frozen):
 
     @property
     def order(self) -> tuple[bool, float]:
-        """Sort key of points, the best first."""
+        """Sort key: the fewest seconds first, and points at which some trials lacked memory behind all others."""
         return self.without_memory > 0, self.seconds_to_target.value
 
     @property
     def caveat(self) -> str:
         """Words after the seconds; "" if every trial of the point ran."""
+        if not self.without_memory:
+            return ""
         trials = self.seconds_to_target.seeds + self.without_memory
-        return (
-            f" (though {self.without_memory} of {trials} trials there ran out of memory or were refused)"
-            if self.without_memory
-            else ""
-        )
+        return f" (though {self.without_memory} of {trials} trials there ran out of memory or were refused)"
 
 
 class LearningLimit(SeriesLimit):

@@ -1,8 +1,10 @@
 """Settings besides num_envs, as frozen models."""
 
+import math
 from typing import Literal
 
 from envknee.record.schema import Frozen
+from envknee.verdict.rule import doublings
 
 
 class Change(Frozen):
@@ -11,6 +13,13 @@ class Change(Frozen):
     value: float
     lower: float | None
     upper: float | None
+
+    @classmethod
+    def between(cls, before: doublings.Level, after: doublings.Level, confidence: float) -> "Change":
+        """Return the change from one level to another, with Welch's interval."""
+        log_ratio, *ends = doublings.difference(before, after, confidence)
+        lower, upper = (None if end is None else doublings.expm1(end) for end in ends)
+        return cls(value=math.expm1(log_ratio), lower=lower, upper=upper)
 
 
 class Lever(Frozen):
