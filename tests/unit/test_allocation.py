@@ -122,9 +122,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFol
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(folder: StudyFolder):
-    closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0])
-    closing = Closing(folder, "7", 300.0, closed.set, lambda _: next(lefts))
+def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
+):
+    closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0, 120.0])
+    monkeypatch.setattr(allocation, "left_s", lambda _: next(lefts))
+    closing = Closing(folder, "7", 300.0, closed.set)
     folder.closing.write_text("7", encoding="ascii")  # left by a sweep before, in the same allocation
     closing.start()
     assert closing.why is None and not allocation.is_closing(folder)
@@ -133,14 +136,15 @@ def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(fold
     folder.closing.write_text("6", encoding="ascii")
     assert not allocation.is_closing(folder)  # of another allocation
     with pytest.raises(UserError, match=r"job 7 ends in 2 minutes.*Ask for an allocation that lasts longer"):
-        Closing(folder, "7", 300.0, closed.set, lambda _: 120.0).start()
+        Closing(folder, "7", 300.0, closed.set).start()
 
 
 def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(
     folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     closed = threading.Event()
-    closing = Closing(folder, "7", 300.0, closed.set, lambda _: None)
+    monkeypatch.setattr(allocation, "left_s", lambda _: None)
+    closing = Closing(folder, "7", 300.0, closed.set)
     closing.start()
     os.kill(os.getpid(), signal.SIGUSR1)
     assert closed.wait(20)

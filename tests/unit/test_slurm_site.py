@@ -102,7 +102,7 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
     }  # fmt: skip
     assert "gres" not in asked["cpu", "learning"].resources(mine)
     assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.resource_names())
-    assert jobs.gres(2, Site(partition="gpu")) == "gpu:2"
+    assert jobs.Job(2, 8, 64000, 16).resources(Site(partition="gpu"))["gres"] == "gpu:2"
     assert jobs.prepare_job(study, mine) == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=55)  # three arms
 
 

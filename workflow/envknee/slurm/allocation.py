@@ -74,18 +74,8 @@ class Allocation:
         if shape.nodes > 1:
             return shlex.join(["env", f"{OPTIONS}={shlex.join(options)}"])
         # Without --disable-status, the first Ctrl-C makes srun only print the state of its step.
-        return shlex.join(
-            [
-                "srun",
-                f"--jobid={self.job_id}",
-                "--nodes=1",
-                "--ntasks=1",
-                "--disable-status",
-                "--input=none",
-                "--quiet",
-                *options,
-            ]
-        )
+        step = ["--nodes=1", "--ntasks=1", "--disable-status", "--input=none", "--quiet"]
+        return shlex.join(["srun", f"--jobid={self.job_id}", *step, *options])
 
 
 def _devices(node: Node) -> int:
@@ -163,16 +153,12 @@ class Closing:
     From then on no trial begins, here or in a block; running trials go on.
     """
 
-    def __init__(
-        self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None],
-        left: Callable[[str], float | None] = left_s,
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None]) -> None:
         """Take `close`, which a thread calls once when the time has come."""
         self._folder = folder
         self._job_id = job_id
         self._margin_s = margin_s
         self._close = close
-        self._left = left
         self._is_told = False
         self.why: str | None = None
         """Why no further trial begins; None while trials may begin."""
@@ -184,7 +170,7 @@ class Closing:
             UserError: when too little time is left for any trial.
         """
         self._folder.closing.unlink(missing_ok=True)
-        left = self._left(self._job_id)
+        left = left_s(self._job_id)
         if left is not None and left <= self._margin_s:
             raise UserError(
                 f"{self._ends_in(left)}. Ask for an allocation that lasts longer, and start this again there"
@@ -200,7 +186,7 @@ class Closing:
             look_s = time.monotonic() + (POLL_S if left is None else min(POLL_S, left - self._margin_s))
             while not self._is_told and time.monotonic() < look_s:
                 time.sleep(SIGNAL_POLL_S)
-            left = self._left(self._job_id)
+            left = left_s(self._job_id)
             if self._is_told:
                 self.why = f"SLURM sent a signal (USR1): job {self._job_id} ends soon, and no further trial begins"
             elif left is not None and left <= self._margin_s:

@@ -15,7 +15,7 @@ from envknee.study.model import Study
 
 def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
     """Return why a study's jobs cannot run; nothing if they can be submitted."""
-    unknown = [name for name in site.partition.split(",") if name not in cluster.partitions]
+    unknown = [name for name in site.partitions if name not in cluster.partitions]
     if unknown:
         return [
             f"partition {unknown[0]!r} does not exist on this cluster{nearest(unknown[0], cluster.partitions)};"
@@ -38,7 +38,7 @@ def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
     return (
         f"partition {name} ends preempted jobs (PreemptMode {cluster.partitions[name].preempt_mode}) and does not start them again:"
         " a sweep would wait for such a job; stop it with Ctrl-C then, and start it again"
-        for name in site.partition.split(",")
+        for name in site.partitions
         if cluster.partitions[name].preempt_mode.startswith("CANCEL")
     )
 
@@ -51,7 +51,7 @@ def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
         longest[kind] = max(longest.get(kind, []), block, key=len)
     for kind, block in longest.items():
         minutes = jobs.block_job(study, block, site).minutes
-        for name in site.partition.split(","):
+        for name in site.partitions:
             limit = cluster.partitions[name].max_minutes
             if len(block) > 1 and limit is not None and minutes > limit:
                 yield (
@@ -76,13 +76,13 @@ def _accounts(site: Site, cluster: Cluster) -> Iterable[str]:
 
 
 def _states(site: Site, cluster: Cluster) -> Iterable[str]:
-    for name in site.partition.split(","):
+    for name in site.partitions:
         if not cluster.partitions[name].is_up:
             yield f"partition {name!r} takes no jobs now (`scontrol show partition {name}` tells its state). Wait, or choose another"
 
 
 def _times(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
-    limits = {name: cluster.partitions[name].max_minutes for name in site.partition.split(",")}
+    limits = {name: cluster.partitions[name].max_minutes for name in site.partitions}
     for kind, sweep in study.sections.items():
         minutes = jobs.job_of(jobs.Shape(0), sweep.limit_s, site).minutes
         for name, limit in limits.items():

@@ -63,24 +63,14 @@ class Job:
 
     def resources(self, site: Site) -> dict[str, int | str]:
         """Return the executor plugin's resources (names as in snakemake-executor-plugin-slurm 2.8.0, further.md)."""
-        asked: dict[str, int | str | None] = {
-            "gres": gres(self.gpus, site),
-            "nodes": self.nodes,
-            "cpus_per_task": self.cpus,
-            "mem_mb": self.mem_mb,
-            "runtime": self.minutes,
-        }
+        asked = site.asked()
+        asked |= {"nodes": self.nodes, "cpus_per_task": self.cpus, "mem_mb": self.mem_mb, "runtime": self.minutes}
+        if self.gpus:  # per node: with `--gpus`, SLURM could spread them over several nodes
+            asked["gres"] = f"gpu:{site.gpu_type}:{self.gpus}" if site.gpu_type else f"gpu:{self.gpus}"
         if self.nodes > 1:
             # The launcher itself starts a task on each node (see run.nodes). 0: `tasks` is not per GPU.
             asked |= {"mpi": "srun", "tasks": self.nodes, "tasks_per_gpu": 0}
-        return site.asked() | {name: value for name, value in asked.items() if value is not None}
-
-
-def gres(gpus: int, site: Site) -> str | None:
-    """Return the generic resources of a job, per node: with `--gpus`, SLURM could spread them over several nodes."""
-    if gpus == 0:
-        return None
-    return f"gpu:{site.gpu_type}:{gpus}" if site.gpu_type else f"gpu:{gpus}"
+        return asked
 
 
 def shape_of(study: Study, arm: str) -> Shape:

@@ -10,6 +10,7 @@ import tempfile
 
 from envknee.machine import nvml
 from envknee.machine.gpus import visible_uuids
+from envknee.slurm.jobs import Shape
 
 GIVEN = "SLURM_GPUS_ON_NODE"
 """Number of GPUs that SLURM gave this job on this node; not set without GPUs or without SLURM."""
@@ -29,7 +30,7 @@ def missing_gpus() -> str | None:
     if seen >= given:
         return None
     return (
-        f"SLURM gave this job {_counted(given)} on {socket.gethostname()}, and CUDA shows {seen or 'none'}: trials with `gpus: auto`"
+        f"SLURM gave this job {Shape(given)} on {socket.gethostname()}, and CUDA shows {seen or 'none'}: trials with `gpus: auto`"
         " run on the CPU. Say `gpus: 0` if you mean that; else ask the cluster's administrators about that node's driver"
     )
 
@@ -40,8 +41,4 @@ def _gpus(uuids: list[str]) -> str:
     devices = [nvml.Gpu.named(uuid) for uuid in uuids]
     kinds = sorted({f"{device.name()} {device.total_gb():.0f} GB" for device in devices if device})
     version, cuda = nvml.driver_version()
-    return f"{_counted(len(uuids))} ({', '.join([*kinds, f'driver {version}'])}, CUDA {cuda[0]}.{cuda[1]})"
-
-
-def _counted(gpus: int) -> str:
-    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+    return f"{Shape(len(uuids))} ({', '.join([*kinds, f'driver {version}'])}, CUDA {cuda[0]}.{cuda[1]})"

@@ -19,14 +19,6 @@ from envknee.study.load import OneOfEach, explain
 from envknee.study.model import Strict
 from envknee.study.rules import NotNegative, Positive
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*")
-"""Names of partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
-
-GPU_TYPE = re.compile(r"[A-Za-z0-9_.]+")
-"""Kinds of GPUs that the executor plugin accepts in `gres` (snakemake-executor-plugin-slurm 2.8.0, utils.py)."""
-
-CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=&|,*\[\]()-]+")
-
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
 
 MANAGED = {
@@ -38,22 +30,15 @@ MANAGED = {
 """Options of sbatch that other lines, the study or the executor plugin decide (its validation.py refuses most)."""
 
 
-def _name(value: Any) -> Any:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise ValueError("expected a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)")
-    return value
+def _text(pattern: str, expected: str) -> BeforeValidator:
+    """Return a check that a value is a text which matches `pattern` as a whole."""
 
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ValueError(f"expected {expected}")
+        return value
 
-def _gpu_type(value: Any) -> Any:
-    if not isinstance(value, str) or not GPU_TYPE.fullmatch(value):
-        raise ValueError("expected a kind of GPU as `sinfo --format=%G` names it, such as h100 in gpu:h100:4")
-    return value
-
-
-def _constraint(value: Any) -> Any:
-    if not isinstance(value, str) or not CONSTRAINT.fullmatch(value):
-        raise ValueError("expected features as sbatch's --constraint takes them, such as a100&nvlink")
-    return value
+    return BeforeValidator(check)
 
 
 def _extra(value: Any) -> Any:
@@ -81,7 +66,23 @@ class Slurm:
 EXTRA = "slurm_extra"
 """The executor plugin's resource for other options of sbatch."""
 
-Name = Annotated[str, BeforeValidator(_name)]
+Name = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9][A-Za-z0-9_.,@-]*",
+        "a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)",
+    ),
+]
+"""Partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
+
+GpuType = Annotated[
+    str, _text(r"[A-Za-z0-9_.]+", "a kind of GPU as `sinfo --format=%G` names it, such as h100 in gpu:h100:4")
+]
+"""What the executor plugin accepts in `gres` (snakemake-executor-plugin-slurm 2.8.0, utils.py)."""
+
+Features = Annotated[
+    str, _text(r"[A-Za-z0-9_.:=&|,*\[\]()-]+", "features as sbatch's --constraint takes them, such as a100&nvlink")
+]
 
 
 class Site(Strict):
@@ -90,25 +91,26 @@ class Site(Strict):
     partition: Annotated[Name, Slurm("slurm_partition")]
     account: Annotated[Name | None, Slurm("slurm_account")] = None
     qos: Annotated[Name | None, Slurm("qos")] = None
-    gpu_type: Annotated[str, BeforeValidator(_gpu_type)] | None = None
+    gpu_type: GpuType | None = None
     max_gpus: Positive = 8
     cpus_per_gpu: Positive = 8
     mem_gb_per_gpu: Annotated[float, Field(gt=0)] = 64.0
-    constraint: Annotated[Annotated[str, BeforeValidator(_constraint)] | None, Slurm("constraint")] = None
+    constraint: Annotated[Features | None, Slurm("constraint")] = None
     slurm_extra: Annotated[Annotated[str, BeforeValidator(_extra)] | None, Slurm(EXTRA)] = None
     scratch: str | None = None
     margin_minutes: NotNegative = 5
     retries: NotNegative = 3
 
+    @property
+    def partitions(self) -> list[str]:
+        """The names in `partition`."""
+        return self.partition.split(",")
+
     @classmethod
     def slurm_names(cls) -> dict[str, str]:
         """Return key -> SLURM's name, for the lines that are passed on unchanged."""
-        return {
-            key: mark.name
-            for key, field in cls.model_fields.items()
-            for mark in field.metadata
-            if isinstance(mark, Slurm)
-        }
+        marks = ((key, mark) for key, field in cls.model_fields.items() for mark in field.metadata)
+        return {key: mark.name for key, mark in marks if isinstance(mark, Slurm)}
 
     @classmethod
     def resources(cls) -> tuple[str, ...]:
