@@ -100,20 +100,20 @@ def is_warp(simulated: Any) -> bool:
 def before_dones(simulated: Any, call: Callable[[], None]) -> None:
     """Call `call` in every step after the physics, before episodes end."""
     if is_warp(simulated):
-        _around_part(simulated, DONES, before=call)
+        around(*_parts(simulated), before=_in_part(DONES, call))
         return
     managed = getattr(simulated, "termination_manager", None)
     owner, method = (simulated, "_get_dones") if managed is None else (managed, "compute")
-    around(owner, method, before=lambda *_: call())
+    around(owner, method, before=lambda *_, **__: call())
 
 
 def after_resets(simulated: Any, call: Callable[[], None]) -> None:
     """Call `call` after environments were reset. A direct environment on Warp's frontend resets by a mask in every step."""
     if is_warp(simulated) and not _is_managed(simulated):
-        _around_part(simulated, DONES, after=call)
-        around(simulated, "reset", after=lambda *_: call())
-        return
-    around(simulated, "_reset_idx", after=lambda *_: call())
+        around(*_parts(simulated), after=_in_part(DONES, call))
+        around(simulated, "reset", after=lambda *_, **__: call())
+    else:
+        around(simulated, "_reset_idx", after=lambda *_, **__: call())
 
 
 def mark_observation(simulated: Any, timeline: Timeline) -> None:
@@ -139,42 +139,29 @@ def mark_observation(simulated: Any, timeline: Timeline) -> None:
 def around(
     owner: Any, method: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None
 ) -> None:
-    """Make `owner.method` also call `before` and `after`, with the same positional arguments."""
+    """Make `owner.method` also call `before` and `after`, with the same arguments."""
     original: Callable[..., Any] = getattr(owner, method)
 
     @wraps(original)
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
         if before is not None:
-            before(*arguments)
+            before(*arguments, **keywords)
         result = original(*arguments, **keywords)
         if after is not None:
-            after(*arguments)
+            after(*arguments, **keywords)
         return result
 
     setattr(owner, method, wrapped)
 
 
-def _around_part(
-    simulated: Any,
-    parts: tuple[str, ...],
-    before: Callable[[], None] | None = None,
-    after: Callable[[], None] | None = None,
-) -> None:
-    """Call `before` and `after` around the given parts of each step of Warp's frontend."""
-    owner, method = _parts(simulated)
-    whole = getattr(owner, method)
+def _in_part(parts: tuple[str, ...], call: Callable[[], None]) -> Callable[..., None]:
+    """Return a function that takes the arguments of a part of a step on Warp's frontend, and calls `call` if it is one of `parts`."""
 
-    @wraps(whole)
-    def wrapped(*arguments: Any, **keywords: Any) -> Any:
-        is_meant = _part_of(arguments, keywords) in parts
-        if is_meant and before is not None:
-            before()
-        result = whole(*arguments, **keywords)
-        if is_meant and after is not None:
-            after()
-        return result
+    def call_if_meant(*arguments: Any, **keywords: Any) -> None:
+        if _part_of(arguments, keywords) in parts:
+            call()
 
-    setattr(owner, method, wrapped)
+    return call_if_meant
 
 
 def _parts(simulated: Any) -> tuple[Any, str]:
