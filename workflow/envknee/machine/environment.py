@@ -121,12 +121,7 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
 
 
 def observe_from_outside(gpus: Sequence[Gpu], packages: Mapping[str, str]) -> Environment:
-    """Return the environment of another program on this machine. Needs no torch.
-
-    Args:
-        gpus: the GPUs that the program may use; none for the CPU
-        packages: versions in the program's own environment
-    """
+    """Return the environment of another program on this machine: its GPUs (none for the CPU), its own packages. Needs no torch."""
     threads = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
     return _environment(_gpu_by_nvml(gpus[0]) if gpus else _cpu(), threads, packages)
 

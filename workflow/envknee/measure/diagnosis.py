@@ -91,10 +91,7 @@ def of_rollout(
 def of_value(name: str, value: float, iteration: int) -> tuple[str, Failure] | None:
     """Return a sentence and a failure if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`.
 
-    Args:
-        name: such as `losses/value`
-        value: the loss, std or magnitude
-        iteration: its iteration
+    `name` is such as `losses/value`.
     """
     if abs(value) <= DIVERGED_ABOVE:
         return None

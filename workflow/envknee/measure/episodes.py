@@ -11,7 +11,6 @@ class Episodes:
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
-        """Begin with `num_envs` environments, each in the middle of an episode."""
         self._returns = torch.zeros(num_envs, dtype=torch.float64, device=device)
         self._lengths = torch.zeros(num_envs, dtype=torch.int64, device=device)
         self._is_whole = torch.zeros(num_envs, dtype=torch.bool, device=device)

@@ -17,12 +17,9 @@ SOLVER_GUIDE = (
 
 
 def hints(tensor: str, settings: Mapping[str, Any], largest_action: float) -> list[str]:
-    """Return remedies, the most likely first, then links to guides. Pure.
+    """Return remedies for the first broken `tensor`, the most likely first, then links to guides. Pure.
 
-    Args:
-        tensor: name of the first broken tensor
-        settings: current values of the environment's fields, by dotted name
-        largest_action: largest magnitude of the actions just before
+    `settings` are current values of the environment's fields, by dotted name; `largest_action` is a magnitude, just before.
     """
     kind = tensor.partition("/")[0]
     bounds = "keep actions within what the robot can do: agent.clip_actions, a smaller action scale"

@@ -40,12 +40,8 @@ def leave(
 ) -> None:
     """Write the files of a trial that trained to its end; print errors to its log.
 
-    Args:
-        trial: its folder
-        request: its request
-        status: its status
-        rollout: by group, the observations of its last rollout [horizon, num_envs, ...]
-        export_policy: writes the policy to a file; None if the trainer cannot export it
+    `rollout` has, by group, the observations of its last rollout [horizon, num_envs, ...]. `export_policy` writes the policy to a
+    file; None if the trainer cannot export it.
     """
     if status not in TRAINED:  # broken trials leave a dump instead; trials out of memory have none to spare
         return

@@ -23,17 +23,7 @@ from envknee.measure.ranks import ALONE, Heart, Ranks, beat_file
 from envknee.measure.rows import Collected, Part, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import Watch
 from envknee.record.build import reward_average
-from envknee.record.schema import (
-    Failure,
-    Load,
-    MemoryUse,
-    Pipeline,
-    RankResult,
-    RankRow,
-    Request,
-    Row,
-    StartUp,
-)
+from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
 from envknee.study.paths import TrialFolder
@@ -43,7 +33,6 @@ class TrialDone(Exception):
     """Raised into the trainer's loop when the trial has its result."""
 
     def __init__(self, status: Status, reason: str | None = None, failure: Failure | None = None) -> None:
-        """Take the outcome's status, its reason in words, and the failure of a broken trial."""
         super().__init__(reason or status)
         self.status: Status = status
         self.reason = reason

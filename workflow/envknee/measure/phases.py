@@ -64,7 +64,6 @@ class CudaClock:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Use the current stream of `device`."""
         self._stream = torch.cuda.current_stream(device)
         self._pool: list[torch.cuda.Event] = []
 

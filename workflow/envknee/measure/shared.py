@@ -38,7 +38,6 @@ class SharedProcess:
     """Watches one process, which measures all its trials on one device."""
 
     def __init__(self, world_size: int) -> None:
-        """Take the number of ranks that train together."""
         self._most_outside_gb = MOST_LIBRARIES_GB + (MOST_NCCL_GB if world_size > 1 else 0.0)
         self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
         self.measured = 0

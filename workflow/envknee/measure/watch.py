@@ -52,7 +52,6 @@ class Watch:
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
-        """Begin with an empty rollout of `num_envs` environments."""
         self.num_envs = num_envs
         self.settings: Mapping[str, Any] = {}
         """Fields of the environment that affect its stability, by dotted name; the task sets them."""

@@ -2,11 +2,9 @@
 
 A new figure of each rank is one field of `schema.Load`, and a line where it is measured (`measure.load` for NVML's figures):
 
-    gpu_temperature_c: Annotated[float | None, Metric("largest", system="gpu_{gpu}_temperature_c", recorded=True)] = Field(
-        default=None, exclude_if=lambda value: value is None
-    )
+    gpu_temperature_c: Annotated[float | None, Metric("largest", system="gpu_{gpu}_temperature_c", recorded=True)] = newer(None)
 
-With `exclude_if`, rows without it stay the same, byte for byte: those of earlier versions, too.
+With `newer`, rows without it stay the same, byte for byte: those of earlier versions, too.
 """
 
 from dataclasses import dataclass

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from envknee.record.metric import Metric
 from envknee.record.status import Status
 from envknee.study.command import Command
 from envknee.study.model import Inject, Memory
-from envknee.study.rules import Frontend, Kind, Observations, Overrides, PhaseSwitch, Runtime
+from envknee.study.rules import Frontend, Kind, Observations, Overrides, PhaseSwitch, Runtime, newer
 from envknee.study.scaling_rule import RuleName
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
 
@@ -79,40 +79,39 @@ class Request(Frozen):
     sampler: str
     refusal: str | None
     """Why the trial must not be run (its memory cannot fit), or None."""
-    # Fields that came later are written only if not at their default: earlier requests stay the same, byte for byte.
-    phases: PhaseSwitch = Field(default="sampled", exclude_if=lambda value: value == "sampled")
-    memory: Memory = Field(default=Memory(), exclude_if=lambda value: value == Memory())
-    cpu_ranks: int = Field(default=1, exclude_if=lambda value: value == 1)
-    skip: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    phases: PhaseSwitch = newer("sampled")
+    memory: Memory = newer(Memory())
+    cpu_ranks: int = newer(1)
+    skip: str | None = newer(None)
     """Why the trial need not be run (it would change nothing), or None."""
-    runtime: Runtime = Field(default="host", exclude_if=lambda value: value == "host")
-    asset_root: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    runtime: Runtime = newer("host")
+    asset_root: str | None = newer(None)
     """The folder of the task's files, instead of NVIDIA's asset server."""
-    nodes: int = Field(default=1, exclude_if=lambda value: value == 1)
-    observations: Observations = Field(default="stock", exclude_if=lambda value: value == "stock")
-    frontend: Frontend = Field(default="torch", exclude_if=lambda value: value == "torch")
-    deterministic: bool = Field(default=False, exclude_if=lambda value: not value)
-    confirms: bool = Field(default=False, exclude_if=lambda value: not value)
+    nodes: int = newer(1)
+    observations: Observations = newer("stock")
+    frontend: Frontend = newer("torch")
+    deterministic: bool = newer(False)
+    confirms: bool = newer(False)
     """Whether the trial is a fresh repeat at an end of the doubling found. Only fresh repeats give its gain."""
-    inject: Inject | None = Field(default=None, exclude_if=lambda value: value is None)
+    inject: Inject | None = newer(None)
     """In a drill, what breaks the simulation on purpose."""
-    strategy: StrategyName = Field(default="in_turns", exclude_if=lambda value: value == "in_turns")
-    sync_every: int = Field(default=1, exclude_if=lambda value: value == 1)
-    precision: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    strategy: StrategyName = newer("in_turns")
+    sync_every: int = newer(1)
+    precision: float | None = newer(None)
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
-    block: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    block: int | None = newer(None)
     """The block that measures the trial, by the number of the block's first trial; None: a process of its own."""
-    position: int = Field(default=0, exclude_if=lambda value: value == 0)
+    position: int = newer(0)
     """The trial's place in its block."""
-    again: bool = Field(default=False, exclude_if=lambda value: not value)
+    again: bool = newer(False)
     """Whether the trial measures the point of its block's first trial once more, at the end: the difference is drift."""
-    learning_rate: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    learning_rate: float | None = newer(None)
     """None: the task's own."""
-    epochs: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    epochs: int | None = newer(None)
     """Passes over each rollout; None: the task's own."""
-    staggered: bool | None = Field(default=None, exclude_if=lambda value: value is None)
+    staggered: bool | None = newer(None)
     """Whether the first episodes start spread over their length, or together; None: the library's way."""
-    scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
+    scaled_from: ScaledFrom | None = newer(None)
     """The scaling rule that gave horizon, batch_size, learning_rate and epochs, with its base; None without a rule."""
 
     @property
@@ -125,7 +124,7 @@ class Request(Frozen):
         """The batch size in the study (with a scaling rule, at its base), which stays the same while num_envs doubles."""
         return self.scaled_from.batch_size if self.scaled_from else self.batch_size
 
-    command: Command | None = Field(default=None, exclude_if=lambda value: value is None)
+    command: Command | None = newer(None)
     """With trainer: command, the program and how its log is read."""
 
     @property
@@ -193,9 +192,7 @@ class Load(Frozen):
     """Share of the time in which the GPU ran a kernel: the mean of NVML's samples, which cover up to a second each."""
     gpu_power_w: Annotated[float | None, Metric("sum", system="gpu_{gpu}_power_usage_watts")] = None
     """Mean power of the GPU; None if NVML does not know."""
-    others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = Field(
-        default=None, exclude_if=lambda value: value is None
-    )
+    others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = newer(None)
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
 
@@ -230,7 +227,7 @@ class Pipeline(Frozen):
     """Memory of the learner's own GPU, or its own process (ray); None if both sides share a device."""
 
 
-UNTOLD: Any = Field(default=None, exclude_if=lambda value: value is None)
+UNTOLD: Any = newer(None)
 """Field of a figure that a foreign command may not log: then absent, never zero."""
 
 
@@ -280,7 +277,7 @@ class Row(Load, Iteration):
     """Each rank's own figures; None for a single rank."""
     gradients: GradientSquares | None = None
     """None for a single rank, which has no other gradient to compare with."""
-    pipeline: Pipeline | None = Field(default=None, exclude_if=lambda value: value is None)
+    pipeline: Pipeline | None = newer(None)
     """For strategy: async2 and ray. With async2, the row's seconds and phases are the simulation's side, its memory is that of the
     GPU with more used, and its losses are those of the rollout before. With ray, `ranks` are the collectors."""
 
@@ -298,9 +295,9 @@ class Failure(Frozen):
     """A file beside the record with the tensors of those environments, and their last good state."""
     requested_gb: float | None = None
     """For oom: size of the failed allocation, if the error states it."""
-    step: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    step: int | None = newer(None)
     """Environment step of the rollout at which it broke, from 0 on; None if it broke while learning."""
-    hints: list[str] = Field(default=[], exclude_if=lambda value: not value)
+    hints: list[str] = newer([])
     """Possible remedies, the most likely first."""
 
 
@@ -400,7 +397,7 @@ class RankResult(Frozen):
     startup_s: StartUp | None
     memory_map: MemoryMap | None
     micro_batches: int | None
-    host: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    host: str | None = newer(None)
     """Its machine, if there are several."""
 
 
@@ -462,18 +459,18 @@ class Outcome(Frozen):
     memory_map: MemoryMap | None = None
     micro_batches: int | None = None
     """Number of parts of each mini-batch at the end (`on_oom: retry_accumulate`)."""
-    parameters_sha256: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    parameters_sha256: str | None = newer(None)
     """Hash of all learned parameters (`trainers.common.determinism`), in a deterministic trial."""
-    learner_device: Device | None = Field(default=None, exclude_if=lambda value: value is None)
+    learner_device: Device | None = newer(None)
     """A pipeline's second GPU; `memory_map` is then the first GPU's."""
-    learner_memory_map: MemoryMap | None = Field(default=None, exclude_if=lambda value: value is None)
-    warnings: list[str] = Field(default=[], exclude_if=lambda value: not value)
+    learner_memory_map: MemoryMap | None = newer(None)
+    warnings: list[str] = newer([])
     """Limits of the figures, such as a pipeline with one device for both sides."""
-    attempt: int = Field(default=1, exclude_if=lambda value: value == 1)
+    attempt: int = newer(1)
     """Number of the attempt, by which the outcome of an earlier attempt that comes late is recognised."""
     ranks: list[RankResult] | None = None
     """Results of several ranks. The figures above are then those of rank 0, or of the rank that broke."""
-    shared: Shared | None = Field(default=None, exclude_if=lambda value: value is None)
+    shared: Shared | None = newer(None)
     """For a trial in a block; None for a process of its own."""
 
     @property
@@ -558,9 +555,9 @@ class Record(Frozen):
     ranks: list[RankSpread] | None = None
     gradients: GradientSquares | None = None
     """Means over the iterations after the warm-up; None for a single rank."""
-    staleness: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
+    staleness: Spread | None = newer(None)
     """See `Pipeline`."""
-    learner_s: Spread | None = Field(default=None, exclude_if=lambda value: value is None)
+    learner_s: Spread | None = newer(None)
     """See `Pipeline`."""
     num_mini_batches: int | None
     fps_env_step: Spread | None
@@ -570,7 +567,7 @@ class Record(Frozen):
     learn_s: Spread | None
     iteration_s: Spread | None = None
     phases_s: dict[Phase, Spread] | None = None
-    metrics: dict[str, Spread] = Field(default={}, exclude_if=lambda value: not value)
+    metrics: dict[str, Spread] = newer({})
     """Recorded figures (`Metric`) without a field here, by name."""
     memory_peak_gb: float | None
     """Peak of the GPU's used memory, or on a CPU of the process's resident set."""

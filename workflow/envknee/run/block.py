@@ -41,7 +41,6 @@ class Worker:
     """Measures the trials of a block. Its GPUs are reserved from the first measurement to the end of the block."""
 
     def __init__(self, trials: Sequence[TrialFolder]) -> None:
-        """Take the folders of the block's trials; nothing starts yet."""
         self._trials = trials
         self._reserved: list[str] | None = None
         self._job = cost.Shared()

@@ -63,12 +63,7 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
         job = job and shared.share(job)
         if job and job.started_unix_s:
             held_s += max(0.0, first_unix_s - job.started_unix_s)
-        return Cost(
-            gpus=len(gpu_uuids),
-            held_s=held_s,
-            energy_j=spent_j(before, after),
-            slurm=job,
-        )
+        return Cost(gpus=len(gpu_uuids), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
 
     return end
 

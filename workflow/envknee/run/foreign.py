@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
+from itertools import count, pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -63,25 +63,26 @@ class End:
     failure: Failure | None = None
 
 
-@dataclass
 class Follower:
     """Follows one program from its start to its end."""
 
-    request: Request
-    trial: TrialFolder
-    run_dir: Path
-    process: subprocess.Popen[bytes]
-    usage: Usage
-    printed: SimpleQueue[tuple[float, str] | None]
-    rows: list[Row] = field(default_factory=list)
-    logged_fps: list[float] = field(default_factory=list)
-    memory_gb: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Begin to follow."""
-        command = program.command_of(self.request)
+    def __init__(
+        self,
+        request: Request,
+        trial: TrialFolder,
+        run_dir: Path,
+        process: subprocess.Popen[bytes],
+        usage: Usage,
+        printed: SimpleQueue[tuple[float, str] | None],
+    ) -> None:
+        """Begin to follow `process`, whose lines a thread puts into `printed`, and which writes files into `run_dir`."""
+        self.request, self.trial, self.process, self.usage, self.printed = request, trial, process, usage, printed
+        self.rows: list[Row] = []
+        self.logged_fps: list[float] = []
+        self.memory_gb: list[float] = []
+        command = program.command_of(request)
         self.command, self.started_s = command, time.monotonic()
-        self.source = sources.of(command.rows, self.run_dir)
+        self.source = sources.of(command.rows, run_dir)
         self.builder = Builder(command.rows)
         self.output = ends.Output.matching(command.oom, command.invalid)
         self.newest_s = self.started_s
@@ -103,12 +104,7 @@ class Follower:
             has_ended = self.process.poll() is not None
             if has_ended:
                 self._drain(GRACE_S)  # the last lines tell why
-            end = self._look(has_ended)
-            if end is not None:
-                return end
-            if has_ended:
-                return self._of_ended()
-            end = self._of_silence()
+            end = self._look(has_ended) or (self._of_ended() if has_ended else self._of_silence())
             if end is not None:
                 return end
             time.sleep(POLL_S)
@@ -116,21 +112,17 @@ class Follower:
     def _look(self, is_last: bool) -> End | None:
         """Read new events; return how they end the trial, or None."""
         self._drain(0.0)
-        whole = self.builder.add(self._events())
+        events = list(self.source.poll(time.time()))
+        if events:
+            self.newest_s = time.monotonic()
+        whole = self.builder.add(events)
         quiet_s = time.monotonic() - self.newest_s
         if is_last or quiet_s > FLUSH_S or (quiet_s > SETTLED_S and self.builder.is_complete()):
             whole += self.builder.close()
         for entry in whole:
-            end = self._take(entry)
-            if end is not None:
+            if end := self._take(entry):
                 return end
         return None
-
-    def _events(self) -> list[sources.Event]:
-        events = list(self.source.poll(time.time()))
-        if events:
-            self.newest_s = time.monotonic()
-        return events
 
     def _drain(self, wait_s: float) -> None:
         """Read the printed lines, waiting at most `wait_s` for the last one."""
@@ -191,9 +183,8 @@ class Follower:
             if (said := figure(entry, "fps")) is not None:
                 self.logged_fps.append(said)
         collect_s, env_step_s = figure(entry, "collect_s"), figure(entry, "env_step_s")
-        reward = _finite(figure(entry, "reward"))
-        if entry.episodes:
-            reward = _finite(statistics.fmean(entry.episodes))
+        fps_collecting = rollout / collect_s if collect_s else _finite(figure(entry, "fps_env_step_inference"))
+        reward = _finite(statistics.fmean(entry.episodes) if entry.episodes else figure(entry, "reward"))
         return Row(
             **load.model_dump(),
             iteration=len(self.rows),
@@ -206,9 +197,7 @@ class Follower:
             collect_s=collect_s,
             learn_s=figure(entry, "learn_s"),
             fps_env_step=rollout / env_step_s if env_step_s else _finite(figure(entry, "fps_env_step")),
-            fps_env_step_inference=rollout / collect_s
-            if collect_s
-            else _finite(figure(entry, "fps_env_step_inference")),
+            fps_env_step_inference=fps_collecting,
             fps_total=fps,
             reward_mean=reward,
             episode_length_mean=_finite(figure(entry, "episode_length")),
@@ -254,16 +243,17 @@ class Follower:
                 f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
                 f" The last that it printed: {self.output.last_error()}"
             )
-        intervals = [later - earlier for earlier, later in zip(self.arrivals_s, self.arrivals_s[1:], strict=False)]
-        allowed_s = max(self.command.hang_s, MEDIANS * statistics.median(intervals) if intervals else 0.0)
+        intervals = [later - earlier for earlier, later in pairwise(self.arrivals_s)]
+        usual_s = statistics.median(intervals) if intervals else 0.0
+        allowed_s = max(self.command.hang_s, MEDIANS * usual_s)
         if self.command.rows.source == "tensorboard":
             allowed_s = max(allowed_s, FLUSH_S)
         if self.rows and since_s > allowed_s:
-            return End(
-                "timeout",
-                f"it hangs: no row for {since_s:.0f} s, where they came every"
-                f" {statistics.median(intervals) if intervals else 0.0:.1f} s. The last that it printed: {self.output.last_error()}",
+            reason = (
+                f"it hangs: no row for {since_s:.0f} s, where they came every {usual_s:.1f} s."
+                f" The last that it printed: {self.output.last_error()}"
             )
+            return End("timeout", reason)
         return None
 
     def _of_ended(self) -> End:

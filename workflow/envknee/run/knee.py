@@ -95,12 +95,7 @@ def write(study: dict[str, Any], folder: Path) -> Path:
 
 
 def snakemake_command(config: Path, slots: int) -> list[str]:
-    """Return the Snakemake command that runs a study. Pure.
-
-    Args:
-        config: the study file
-        slots: most trials side by side
-    """
+    """Return the Snakemake command that runs the study of file `config`, at most `slots` trials side by side. Pure."""
     own = Path(sys.executable).with_name("snakemake")
     return [
         str(own) if own.exists() else shutil.which("snakemake") or "snakemake",

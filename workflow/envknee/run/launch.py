@@ -47,12 +47,7 @@ POLL_S = 0.2
 
 
 class Interrupted(Exception):
-    """A signal asked the launcher to stop."""
-
-    def __init__(self, signal_number: int) -> None:
-        """Take the signal's number; the exit status is 128 + number."""
-        super().__init__(signal.Signals(signal_number).name)
-        self.signal_number = signal_number
+    """A signal asked the launcher to stop; its argument is the signal's number."""
 
 
 Measure = Callable[[TrialFolder, Request, Entrance | None], None]
@@ -177,15 +172,9 @@ def _measure(
     alive: Callable[[], None],
     grace_s: float,
 ) -> None:
-    """Run the trial's processes until it has an outcome.
+    """Run the trial's processes until it has an outcome, and call `alive` meanwhile.
 
-    Args:
-        trial: its folder
-        request: what it runs
-        started_by: command and environment variables
-        beats: returns the newest beat of each rank, if there are several
-        alive: called while it runs
-        grace_s: how long the processes may take to end if one hangs
+    `started_by` is their command and variables. If a rank hangs, by its `beats`, the processes may take `grace_s` to end.
     """
     command, variables = started_by
     supervised = Supervised(trial, request, beats)
@@ -257,8 +246,9 @@ def main() -> int:
             try:
                 record = launch(trial, arguments.image, worker.measure if len(trials) > 1 else None)
             except Interrupted as interrupted:
-                print(f"{trial.root}: stopped by {interrupted}; run the sweep again to go on", file=sys.stderr)
-                return 128 + interrupted.signal_number
+                name = signal.Signals(interrupted.args[0]).name
+                print(f"{trial.root}: stopped by {name}; run the sweep again to go on", file=sys.stderr)
+                return 128 + interrupted.args[0]
             except UserError as error:
                 tell(error)  # and measure the other trials of the block
                 status = EXIT_USER_ERROR

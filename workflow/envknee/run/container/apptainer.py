@@ -126,12 +126,9 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
 
 
 def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
-    """Make sure that this process runs in the study's runtime. Pure.
+    """Make sure that this process, with the environment `variables`, runs in the study's runtime. Pure.
 
-    Args:
-        runtime: the study's
-        variables: this process's environment
-        in_docker: whether this process runs in a container of Docker or Podman, which may also be the host
+    `in_docker` says whether it runs in a container of Docker or Podman, which may also be the host.
 
     Raises:
         UserError: when it does not.
@@ -160,26 +157,13 @@ def guarded(scratch: Path, program: str, container: str, command: Sequence[str])
 
 
 def command_in(
-    sif: Path,
-    command: Sequence[str],
-    *,
-    writable: Sequence[Path],
-    readable: Sequence[Path],
-    folder: Path,
-    gpus: bool,
+    sif: Path, command: Sequence[str], *, writable: Sequence[Path], readable: Sequence[Path], folder: Path, gpus: bool
 ) -> list[str]:
     """Return the command line that runs `command` in the image.
 
     Only the named files of the host are visible inside: no home, no /tmp, no device except GPUs. For environment variables see
-    `variables_for`. Mounted files have the same path inside, so that messages name paths that exist outside, too.
-
-    Args:
-        sif: the image
-        command: what to run
-        writable: folders that it may write to
-        readable: files and folders that it may read
-        folder: its working directory
-        gpus: whether it needs the host's NVIDIA driver
+    `variables_for`. Mounted files have the same path inside, so that messages name paths that exist outside, too. `folder` is the
+    working directory; `gpus` says whether the host's NVIDIA driver is needed.
     """
     words = ["apptainer", "--quiet", "exec"]
     # Like --containall, but with the host's process numbers: the launcher reads the ranks' CPU time by them, and NVML the GPU

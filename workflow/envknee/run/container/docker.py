@@ -109,19 +109,9 @@ def command_in(
 ) -> list[str]:
     """Return the command line that runs `command` in the image. Pure, except that it resolves links in paths.
 
-    Args:
-        program: docker or podman
-        image: the image, which is named by its ID: its name may have moved to another image
-        command: what to run
-        container: the container's name, by which it can be ended
-        user: numbers of its user and group
-        variables: the program's environment; names in `KEPT` reach the image, by name, because values may be secrets
-        inside: more variables for the image, which hold no secrets
-        writable: folders that it may write to
-        readable: files and folders that it may read
-        folder: its working directory
-        gpus: UUIDs of the GPUs that it may use
-        network: whether it may use the network
+    The image is named by its ID: its name may have moved to another one. `container` is the name by which the container can be ended,
+    `user` its user and group, `folder` its working directory. Of `variables` (the program's own environment) those in `KEPT` reach the
+    image, by name, because values may be secrets; those of `inside` hold none.
     """
     words = [program, "run", "--rm", "--pull=never", f"--name={container}", f"--user={user[0]}:{user[1]}"]
     # With the host's process numbers the launcher reads the ranks' CPU time, NVML reads the GPU memory of a process, and SIGTERM

@@ -34,11 +34,7 @@ class Entrance:
 
 
 def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
-    """Return the image in which a trial runs; None on the host.
-
-    Args:
-        runtime: the trial's
-        given: a SIF file, or the file that pins an image of Docker or Podman
+    """Return the image in which a trial runs; None on the host. `given` is a SIF file, or the file that pins an image of Docker's.
 
     Raises:
         UserError: when no image was named, or it is missing or does not fit this checkout.
