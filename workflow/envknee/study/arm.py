@@ -10,9 +10,10 @@ from envknee.study.command import OF_A_RULE, Command
 from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
-from envknee.study.strategies import StrategyName, unfit, world_size
+from envknee.study.strategies import STRATEGIES, StrategyName, world_size
 
-WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **remedies.fields())
+REMEDIES: Any = {name: (remedy.type, remedy.field) for name, remedy in remedies.remedies().items()}
+WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **REMEDIES)
 
 
 class Memory(WITH_REMEDIES):
@@ -98,19 +99,16 @@ class Arm(Strict):
         if self.command is None:
             return self
         cannot = {
-            "observations": (self.observations != "stock", "it would change the program's own environment"),
-            "deterministic": (self.deterministic, "set the program's own flag in `command.argv`"),
-            "memory": (
-                self.memory != Memory(),
-                "set the program's own flags in `command.argv`, variables in `command.env`",
-            ),
-            "overrides": (bool(self.overrides), "write them into `command.argv`"),
-            "strategy": (self.strategy != "in_turns", "the program decides how it collects and learns"),
-            "cpu_ranks": (self.cpu_ranks != 1, "the program starts its own processes"),
-            "nodes": (self.nodes != 1, "a command runs on one machine"),
+            "observations": "it would change the program's own environment",
+            "deterministic": "set the program's own flag in `command.argv`",
+            "memory": "set the program's own flags in `command.argv`, variables in `command.env`",
+            "overrides": "write them into `command.argv`",
+            "strategy": "the program decides how it collects and learns",
+            "cpu_ranks": "the program starts its own processes",
+            "nodes": "a command runs on one machine",
         }
-        for key, (is_asked, reason) in cannot.items():
-            if is_asked:
+        for key, reason in cannot.items():
+            if getattr(self, key) != Arm.model_fields[key].default:
                 raise ValueError(f"{key} is not for trainer: command: {reason}. Take {key} out of this arm")
         stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
         for name in sorted(stated - self.command.of_a_rule):
@@ -126,9 +124,25 @@ class Arm(Strict):
 
     @model_validator(mode="after")
     def _strategy_fits(self) -> "Arm":
-        reason = unfit(self.strategy, self.trainer, self.gpus, self.cpu_ranks, self.nodes, self.sync_every)
-        if reason:
-            raise ValueError(reason)
+        strategy = STRATEGIES[self.strategy]
+        if strategy.trainer not in (None, self.trainer):
+            raise ValueError(
+                f"strategy {self.strategy} is for trainer: {strategy.trainer}, and the trainer is {self.trainer}"
+            )
+        if strategy.starts_its_own and self.nodes > 1:
+            raise ValueError(
+                f"nodes {self.nodes} is for ranks; with strategy {self.strategy} the cluster that {strategy.cluster} names has the"
+                " machines, and gpus (or cpu_ranks) counts collectors on all of them"
+            )
+        if strategy.acts_at_once and self.sync_every != 1:
+            raise ValueError(
+                f"sync_every {self.sync_every} is for strategy: async2; {strategy.acts_at_once} each update acts at once"
+            )
+        if strategy.is_one_rank and (self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1):
+            raise ValueError(
+                f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
+                f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
+            )
         return self
 
     @model_validator(mode="after")

@@ -63,15 +63,15 @@ def apply_overrides(config: Any, overrides: Overrides, root: str) -> None:
 
 
 def _get(holder: Any, field: str, name: str, path: str) -> Any:
-    fields = list(holder) if isinstance(holder, dict) else [key for key in vars(holder) if not key.startswith("_")] if hasattr(
-        holder, "__dict__"
-    ) else []  # fmt: skip
+    attributes = getattr(holder, "__dict__", {})
+    public = {key: value for key, value in attributes.items() if not key.startswith("_")}
+    fields = holder if isinstance(holder, dict) else public
     if field not in fields:
         raise UserError(
             f"override {name} names no field: {path} has no '{field}'{nearest(field, fields)}."
             f" Fields there: {', '.join(sorted(map(str, fields))) or 'none'}"
         )
-    return holder[field] if isinstance(holder, dict) else getattr(holder, field)
+    return fields[field]
 
 
 def _converted(value: OverrideValue, current: Any, name: str) -> Any:

@@ -67,28 +67,6 @@ STRATEGIES: Mapping[StrategyName, Strategy] = {
 }
 
 
-def unfit(
-    name: StrategyName, trainer: str, gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int, sync_every: int
-) -> str | None:
-    """Return why an arm cannot have a strategy, or None. The arguments are the arm's keys."""
-    strategy = STRATEGIES[name]
-    if strategy.trainer not in (None, trainer):
-        return f"strategy {name} is for trainer: {strategy.trainer}, and the trainer is {trainer}"
-    if strategy.starts_its_own and nodes > 1:
-        return (
-            f"nodes {nodes} is for ranks; with strategy {name} the cluster that {strategy.cluster} names has the machines,"
-            " and gpus (or cpu_ranks) counts collectors on all of them"
-        )
-    if strategy.acts_at_once and sync_every != 1:
-        return f"sync_every {sync_every} is for strategy: async2; {strategy.acts_at_once} each update acts at once"
-    if strategy.is_one_rank and (gpus not in ("auto", 0, 1, 2) or cpu_ranks > 1 or nodes > 1):
-        return (
-            f"strategy {name} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
-            f" machine, and no ranks (got gpus {gpus}, cpu_ranks {cpu_ranks}, nodes {nodes})"
-        )
-    return None
-
-
 def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, name: StrategyName = "in_turns") -> int:
     """Return how many ranks train together, each with its own environments: on each node one per GPU, or `cpu_ranks`.
 

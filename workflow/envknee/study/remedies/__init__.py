@@ -46,11 +46,6 @@ def remedies() -> Mapping[str, Remedy]:
     return {name: importlib.import_module(f"envknee.study.remedies.{name}").REMEDY for name in names}
 
 
-def fields() -> dict[str, Any]:
-    """Return the fields of the model behind `memory:`, as pydantic's `create_model` takes them."""
-    return {name: (remedy.type, remedy.field) for name, remedy in remedies().items()}
-
-
 def asked(memory: BaseModel) -> Iterator[tuple[str, Any, Remedy]]:
     """Yield (key, value, remedy) for each key that is not at its default."""
     for name, remedy in remedies().items():
