@@ -11,7 +11,6 @@ from scipy.special import stdtr
 from envknee.after.compare.gate import Gate, bound, gate
 from envknee.after.compare.pairing import (
     Outcomes,
-    Pair,
     Pairing,
     Place,
     across_machines,
@@ -22,7 +21,7 @@ from envknee.after.compare.pairing import (
     without_counterpart,
 )
 from envknee.after.compare.sides import Side
-from envknee.record.schema import PHASES, Frozen, Record
+from envknee.record.schema import PHASES, Frozen, Phase, Record
 from envknee.show.words import threshold_interval
 from envknee.study.errors import UserError
 from envknee.study.rules import Kind
@@ -50,18 +49,9 @@ class Measure:
 
 
 MEASURES = (
+    Measure("FPS, total", lambda record: record.fps_total and record.fps_total.median, True, "throughput", gates=True),
     Measure(
-        "FPS, total",
-        lambda record: record.fps_total.median if record.fps_total else None,
-        True,
-        "throughput",
-        gates=True,
-    ),
-    Measure(
-        "FPS, collecting",
-        lambda record: record.fps_env_step_inference.median if record.fps_env_step_inference else None,
-        True,
-        "throughput",
+        "FPS, collecting", lambda record: (fps := record.fps_env_step_inference) and fps.median, True, "throughput"
     ),
     Measure("peak memory", counted_peak_gb, False, gates=True),
     Measure("start-up", lambda record: record.outcome.setup_s, False),
@@ -88,15 +78,6 @@ class Ratio(Frozen):
     points: int
     pairs: int
     change: Literal["better", "worse", "none shown"]
-
-    @property
-    def loss(self) -> float:
-        """Loss of B as a share of A; negative if B is better."""
-        return (
-            0.0
-            if self.change == "none shown"
-            else math.copysign(abs(self.ratio - 1.0), 1.0 if self.change == "worse" else -1.0)
-        )
 
 
 class PhaseShift(Frozen):
@@ -149,7 +130,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     for measure in MEASURES:
         of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
         by_place += _corrected(of_places, confidence)
-    worse = [ratio for ratio in overall if ratio.change == "worse" and ratio.loss > margin]
+    worse = [ratio for ratio in overall if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin]
     bounds = []
     for measure in MEASURES:
         if measure.gates and (own := pairs[measure.name]):
@@ -168,7 +149,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         differs=_differences(a.records, b.records),
         overall=overall,
         by_place=by_place,
-        phases=_phases([pair for own in pairing.pairs.values() for pair in own if pair.succeeded]),
+        phases=_phases(pairing),
         thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
         left_out=without_counterpart(whole, a.name, b.name),
         outcomes=ended,
@@ -273,35 +254,27 @@ def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
     return corrected
 
 
-def _phases(pairs: Sequence[Pair]) -> list[PhaseShift]:
+def _phases(pairing: Pairing) -> list[PhaseShift]:
     """Return the shift of each phase, the largest first; none if a side has no phases.
 
     It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
     """
 
-    def seconds(records: Sequence[Record]) -> dict[Place, dict[str, float]]:
-        timed: dict[Place, list[Record]] = {}
-        for record in records:
-            if record.request.kind == "throughput" and record.phases_s:
-                timed.setdefault(Place.of(record), []).append(record)
+    def seconds(records: Sequence[Record]) -> dict[Phase, float]:
         return {
-            place: {
-                phase: statistics.fmean(own.phases_s[phase].median for own in group if own.phases_s) for phase in PHASES
-            }
-            for place, group in timed.items()
+            phase: statistics.fmean(record.phases_s[phase].median for record in records if record.phases_s)
+            for phase in PHASES
         }
 
-    timed = [pair for pair in pairs if pair.a.phases_s and pair.b.phases_s]
-    of_a, of_b = seconds([pair.a for pair in timed]), seconds([pair.b for pair in timed])
-    common = sorted(of_a.keys() & of_b.keys(), key=str)
-    shifts = [
-        PhaseShift(
-            phase=phase,
-            share=statistics.fmean((of_b[p][phase] - of_a[p][phase]) / sum(of_a[p].values()) for p in common),
-        )
-        for phase in PHASES
-        if common
-    ]
+    of_places: list[dict[Phase, float]] = []
+    for place, pairs in pairing.pairs.items():
+        timed = [pair for pair in pairs if pair.succeeded and pair.a.phases_s and pair.b.phases_s]
+        if place.kind == "throughput" and timed:
+            of_a, of_b = seconds([pair.a for pair in timed]), seconds([pair.b for pair in timed])
+            of_places.append({phase: (of_b[phase] - of_a[phase]) / sum(of_a.values()) for phase in PHASES})
+    if not of_places:
+        return []
+    shifts = [PhaseShift(phase=phase, share=statistics.fmean(own[phase] for own in of_places)) for phase in PHASES]
     return sorted(shifts, key=lambda shift: -abs(shift.share))
 
 
@@ -310,19 +283,17 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
 
     def told(records: Sequence[Record]) -> dict[str, str]:
         machines = [record.outcome.environment for record in records if record.outcome.environment]
-        settings = {"hardware": "; ".join(hardware(records))}
-        # For trials on a CPU, the hardware names it.
-        hosts = {
-            f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in machines if machine.device.type == "cuda"
-        }
-        settings["host CPU"] = ", ".join(sorted(hosts)) or "none"
-        settings["commit"] = ", ".join(sorted({(machine.git_commit or "unknown")[:10] for machine in machines}))
+        on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
         images = {machine.image.content_sha256.removeprefix("sha256:")[:12] for machine in machines if machine.image}
-        settings["image"] = ", ".join(sorted(images)) or "none"
-        settings["driver"] = ", ".join(sorted({machine.device.driver or "none" for machine in machines}))
-        for name in sorted({name for machine in machines for name in machine.packages}):
-            settings[name] = ", ".join(sorted({machine.packages.get(name, "none") for machine in machines}))
-        return settings
+        packages = sorted({name for machine in machines for name in machine.packages})
+        values = {
+            "host CPU": {f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus} or {"none"},
+            "commit": {(machine.git_commit or "unknown")[:10] for machine in machines},
+            "image": images or {"none"},
+            "driver": {machine.device.driver or "none" for machine in machines},
+            **{name: {machine.packages.get(name, "none") for machine in machines} for name in packages},
+        }
+        return {"hardware": "; ".join(hardware(records))} | _joined(values)
 
     of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
     if not ("target" in of_a and "target" in of_b):  # no learning trials are compared
@@ -349,7 +320,11 @@ def _asked(records: Sequence[Record]) -> dict[str, str]:
             plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
         for name, value in plain.items():
             asked.setdefault(name, set()).add(str(value))
-    return {name: ", ".join(sorted(values)) for name, values in asked.items()}
+    return _joined(asked)
+
+
+def _joined(values: Mapping[str, set[str]]) -> dict[str, str]:
+    return {name: ", ".join(sorted(own)) for name, own in values.items()}
 
 
 def _threshold(verdict: ArmVerdict) -> str:
