@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -26,6 +27,20 @@ def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 def a_watch() -> Watch:
     return Watch(NUM_ENVS, torch.device("cpu"))
+
+
+def a_meter(folder: Path, stored: dict[str, torch.Tensor], **changes: Any) -> Meter:
+    """Return a meter in training, whose trainer stores a rollout's observations [horizon, NUM_ENVS, ...]."""
+    request = a_trial(NUM_ENVS, horizon=len(stored["policy"]), batch_size=None, kind="throughput").request
+    meter = Meter(request.model_copy(update=changes), TrialFolder(folder), "cpu")
+    meter.start_training(1, stored)
+    return meter
+
+
+def step_with_images(meter: Meter) -> None:
+    with meter.timeline.env_step():
+        images = torch.zeros(NUM_ENVS, 3, 4, 4)
+    meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
 
 
 def step(
@@ -129,28 +144,16 @@ def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_p
     reason, failure = diagnosis.of_rollout(
         watch, broken, 3, lambda at: {"rewards": torch.full((NUM_ENVS,), float(at))}, path
     )
-    assert (
-        "joint_state/robot became NaN or infinite" in reason
-        and f"in 1 of 4 environments at iteration 3, step {more + 2}" in reason
-    )
-    assert "after actions of up to 500" in reason
-    assert (failure.tensor, failure.step, failure.env_indices, failure.dump) == (
-        "joint_state/robot",
-        more + 2,
-        [2],
-        "dump.npz",
-    )
+    assert "joint_state/robot became NaN or infinite" in reason and "after actions of up to 500" in reason
+    assert f"in 1 of 4 environments at iteration 3, step {more + 2}" in reason
+    assert (failure.tensor, failure.step) == ("joint_state/robot", more + 2)
+    assert (failure.env_indices, failure.dump) == ([2], "dump.npz")
     assert "up to 500" in failure.hints[0]
     assert any("env.sim.dt (now 0.01" in hint for hint in failure.hints)
     assert failure.hints.index(GUIDE) > 0
     with numpy.load(path, allow_pickle=False) as dump:
-        assert set(dump) == {
-            "last_good/joint_state/robot",
-            "last_good/body_pose/robot",
-            "actions",
-            "rewards",
-            "env_indices",
-        }
+        good = {"last_good/joint_state/robot", "last_good/body_pose/robot"}
+        assert set(dump) == {*good, "actions", "rewards", "env_indices"}
         numpy.testing.assert_equal(dump["last_good/joint_state/robot"], [[7.0, 7.0]])
         numpy.testing.assert_equal(dump["last_good/body_pose/robot"], numpy.full((1, 3, 7), 7.0))
         numpy.testing.assert_equal(dump["actions"], [[500.0]])
@@ -172,18 +175,15 @@ def test_every_kind_of_break_has_hints_that_end_in_the_guide():
 
 
 def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_it_is_one(tmp_path):
-    request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
-    meter = Meter(request, TrialFolder(tmp_path), "cpu")
-    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 5)})
+    stored = {"policy": torch.zeros(1, NUM_ENVS, 5)}
+    meter = a_meter(tmp_path, stored)
     weight = torch.nn.Parameter(torch.tensor([1.0, math.nan]))
     meter.learned = lambda: {"actor.normalizer.count": torch.tensor(2_000_000), "actor.weight": weight}
     meter.watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
     with pytest.raises(TrialDone, match=r"^parameters/actor.weight became nan .*: actions became NaN") as done:
         meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
     assert done.value.status == "nan"
-    drill = request.model_copy(update={"inject": Inject(kind="huge_actions")})
-    meter = Meter(drill, TrialFolder(tmp_path), "cpu")
-    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 5)})
+    meter = a_meter(tmp_path, stored, inject=Inject(kind="huge_actions"))
     with pytest.raises(
         TrialDone, match=r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
     ):
@@ -191,16 +191,11 @@ def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_i
 
 
 def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kept(tmp_path):
-    horizon = 5
-    request = a_trial(NUM_ENVS, horizon=horizon, batch_size=None, kind="throughput").request
-    meter = Meter(request, TrialFolder(tmp_path), "cpu")
-    kept = torch.zeros(horizon, NUM_ENVS, 3, 4, 4)
-    meter.start_training(1, {"policy": kept, "uint8": torch.zeros(horizon, NUM_ENVS, 3, 4, 4, dtype=torch.uint8)})
+    kept = torch.zeros(5, NUM_ENVS, 3, 4, 4)
+    meter = a_meter(tmp_path, {"policy": kept, "uint8": kept.to(torch.uint8)})
     kept[3, 1, 2, 3, 3] = math.inf  # seen before step 3: what step 2 gave
-    for _ in range(horizon):
-        with meter.timeline.env_step():
-            images = torch.zeros(NUM_ENVS, 3, 4, 4)
-        meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+    for _ in kept:
+        step_with_images(meter)
     with pytest.raises(
         TrialDone, match=r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
     ) as done:
@@ -209,18 +204,14 @@ def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kep
 
 
 def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_path):
-    request = a_trial(NUM_ENVS, horizon=2, batch_size=None, kind="throughput").request
-    meter = Meter(request, TrialFolder(tmp_path), "cpu")
     learned, collected = torch.zeros(2, 2, NUM_ENVS, 3, 4, 4)
-    meter.start_training(1, {"policy": collected})
+    meter = a_meter(tmp_path, {"policy": collected})
     meter.learned_from = {"policy": learned}
-    for broken in (False, True):
-        for _ in range(2):
-            with meter.timeline.env_step():
-                images = torch.zeros(NUM_ENVS, 3, 4, 4)
-            meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
-        if not broken:
-            meter.end_iteration({"value": 0.0}, learning_rate=1e-3, action_std=1.0)
+    step_with_images(meter)
+    step_with_images(meter)
+    meter.end_iteration({"value": 0.0}, learning_rate=1e-3, action_std=1.0)
+    step_with_images(meter)
+    step_with_images(meter)
     learned[1, 2] = math.nan  # seen before step 1: what step 0 gave, an iteration ago
     with pytest.raises(
         TrialDone, match=r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
@@ -231,12 +222,8 @@ def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_pa
 
 
 def test_a_loss_that_breaks_without_a_broken_rollout_is_what_is_named(tmp_path):
-    request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
-    meter = Meter(request, TrialFolder(tmp_path), "cpu")
-    meter.start_training(1, {"policy": torch.zeros(1, NUM_ENVS, 3, 4, 4)})
-    with meter.timeline.env_step():
-        images = torch.zeros(NUM_ENVS, 3, 4, 4)
-    meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
+    meter = a_meter(tmp_path, {"policy": torch.zeros(1, NUM_ENVS, 3, 4, 4)})
+    step_with_images(meter)
     with pytest.raises(TrialDone, match=r"^losses/value became nan"):
         meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
 
@@ -286,9 +273,7 @@ class Kernels(TorchDispatchMode):
 def test_a_step_starts_few_kernels(tmp_path):
     # With few environments the CPU, which starts each kernel in some 5 us, is what a GPU waits for: a step takes it about 4 ms.
     horizon = 2 * LOOK_EVERY
-    request = a_trial(NUM_ENVS, horizon=horizon, batch_size=None, kind="throughput").request
-    meter = Meter(request, TrialFolder(tmp_path), "cpu")
-    meter.start_training(1, {"policy": torch.zeros(horizon, NUM_ENVS, 3, 4, 4)})
+    meter = a_meter(tmp_path, {"policy": torch.zeros(horizon, NUM_ENVS, 3, 4, 4)})
     joints = {"joint_state/robot": [torch.zeros(NUM_ENVS, 2), torch.zeros(NUM_ENVS, 2)]}
     state = joints | {"body_pose/robot": [torch.zeros(NUM_ENVS, 2, 7)]}
     seen = {"policy": torch.zeros(NUM_ENVS, 3, 4, 4), "critic": torch.zeros(NUM_ENVS, 4)}

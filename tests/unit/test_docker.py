@@ -7,6 +7,7 @@ import pytest
 from envknee.record.schema import Image
 from envknee.run.container import docker, enter
 from envknee.study.errors import UserError
+from programs import a_program
 
 ID = "f" * 64
 IMAGE = Image(sif_sha256=None, content_sha256=ID, labels={})
@@ -90,21 +91,16 @@ def test_an_images_id_stands_for_its_content() -> None:
     assert docker.described({"Id": ID, "Config": {"Labels": None}}).labels == {}
 
 
-def program(folder: Path, name: str, body: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 def test_who_has_the_image_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="neither docker nor podman on PATH"):
         docker.find("envknee")
     with pytest.raises(UserError, match="the study names no image. Build it .* containers/Dockerfile"):
         docker.pin(None)
-    program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    a_program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
     with pytest.raises(UserError, match="image 'envknee' is not there, .*docker says: Cannot connect to the Docker"):
         docker.find("envknee")
-    program(
+    a_program(
         tmp_path, "podman", f"""[ "$*" = "image inspect -- envknee" ] && echo '[{{"Id": "{ID}", "Config": {{}}}}]'"""
     )
     assert docker.find("envknee") == ("podman", IMAGE)

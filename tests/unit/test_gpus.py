@@ -13,6 +13,7 @@ import pytest
 import torch
 from envknee.machine import environment, gpus
 from envknee.study.errors import UserError
+from programs import a_program
 
 UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
@@ -147,8 +148,7 @@ def test_a_mig_instance_is_known_by_its_own_name(monkeypatch: pytest.MonkeyPatch
 def nvidia_smi(folder: Path, body: str) -> Path:
     """Write a program of that name, alone in a folder, and return the folder."""
     folder.mkdir()
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{body}\n")
-    (folder / "nvidia-smi").chmod(0o755)
+    a_program(folder, "nvidia-smi", body)
     return folder
 
 

@@ -11,6 +11,7 @@ from envknee.machine import environment
 from envknee.record.schema import Image
 from envknee.run.container import apptainer
 from envknee.study.errors import UserError
+from programs import a_program
 
 
 def an_image(lock: str) -> Image:
@@ -70,19 +71,14 @@ def test_of_the_hosts_variables_few_come_in() -> None:
     }
 
 
-def program(folder: Path, name: str, body: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="no apptainer on PATH. Install Apptainer 1.2 or newer"):
         apptainer.require_apptainer()
-    program(tmp_path, "apptainer", "echo apptainer version 1.1.9")
+    a_program(tmp_path, "apptainer", "echo apptainer version 1.1.9")
     with pytest.raises(UserError, match=r"what is installed is 'apptainer version 1\.1\.9'"):
         apptainer.require_apptainer()
-    program(tmp_path, "apptainer", "echo apptainer version 1.10.0-2")
+    a_program(tmp_path, "apptainer", "echo apptainer version 1.10.0-2")
     apptainer.require_apptainer()
 
 

@@ -86,29 +86,20 @@ def test_a_request_changed_after_the_measurement_is_noticed(tmp_path):
     assert trial.outcome.exists() and trial.metrics.exists()
 
 
+CHANGED = "was changed after the measurement"
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "complaint"),
     [
-        ("metrics.jsonl", lambda text: text[: len(text) // 2], "was changed after the measurement"),
-        (
-            "metrics.jsonl",
-            lambda text: text.replace('"warmup":true', '"warmup":false'),
-            "was changed after the measurement",
-        ),
-        ("metrics.jsonl", lambda _: None, "was changed after the measurement"),
+        ("metrics.jsonl", lambda text: text[: len(text) // 2], CHANGED),
+        ("metrics.jsonl", lambda text: text.replace('"warmup":true', '"warmup":false'), CHANGED),
+        ("metrics.jsonl", lambda _: None, CHANGED),
         ("record.json", lambda text: text[:100], "is not a whole, valid Record"),
-        (
-            "record.json",
-            lambda text: text.replace('"frames": ', '"frames": 9'),
-            "does not follow from the files beside it",
-        ),
+        ("record.json", lambda text: text.replace('"frames": ', '"frames": 9'), "does not follow from the files"),
         ("outcome.json", lambda text: text[:100], "is not a whole, valid Outcome"),
         ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "oom"'), "does not follow"),
-        (
-            "outcome.json",
-            lambda text: text.replace('"status": "ok"', '"status": "fine"'),
-            "is not a whole, valid Outcome",
-        ),
+        ("outcome.json", lambda text: text.replace('"status": "ok"', '"status": "fine"'), "valid Outcome"),
     ],
 )
 def test_truncated_or_edited_files_are_named_with_a_remedy(tmp_path, name, damage, complaint):
@@ -181,6 +172,16 @@ def test_rows_that_a_power_cut_took_are_measured_again(tmp_path, monkeypatch, ca
     assert (trial.root / "outcome.interrupted-1.json").exists() and not trial.record.exists()
 
 
+def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
+    (tmp_path / "extras.py").write_text("print('ran')")
+    variables = processes.environment_of(a_trial(16, gpus=0).request)
+    for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
+        printed = subprocess.run(
+            [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
+        )
+        assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
+
+
 STOPPED_TWICE = """
 import subprocess, sys, time
 from envknee.machine import processes
@@ -194,16 +195,6 @@ finally:
     processes.end_all(process, 1.0, others)
     print("ended", flush=True)
 """
-
-
-def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
-    (tmp_path / "extras.py").write_text("print('ran')")
-    variables = processes.environment_of(a_trial(16, gpus=0).request)
-    for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
-        printed = subprocess.run(
-            [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
-        )
-        assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
 
 
 def test_a_second_signal_leaves_no_process_behind():
@@ -260,12 +251,6 @@ def test_a_launcher_stopped_before_it_put_ranks_together_loses_no_measurement(tm
     record = launch.launch(trial)
     assert record.outcome == whole and len(record.outcome.ranks or []) == 2
     assert not trial.log.exists()  # no process was started
-
-
-def test_an_outcome_survives_the_way_to_its_file_and_back(tmp_path):
-    outcome = a_trial(8, status="oom").outcome
-    write_atomically(tmp_path / "outcome.json", canonical_json(outcome))
-    assert Outcome.model_validate_json((tmp_path / "outcome.json").read_text(encoding="utf-8")) == outcome
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):

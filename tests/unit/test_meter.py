@@ -49,6 +49,11 @@ def step(
         meter.rollout_observations["policy"][slot] = observations
 
 
+def a_rollout(meter: Meter) -> None:
+    for _ in range(HORIZON):
+        step(meter)
+
+
 def end_iteration(meter: Meter, **losses: float) -> None:
     with meter.timeline.phase("learning"):
         time.sleep(0.002)
@@ -58,8 +63,7 @@ def end_iteration(meter: Meter, **losses: float) -> None:
 def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun(tmp_path):
     meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
     meter.device = torch.device("cuda")  # as the meter sees it; all else is on the CPU
-    for _ in range(HORIZON):
-        step(meter)
+    a_rollout(meter)
     end_iteration(meter)
     assert (meter.rows, meter.iterations, meter.trial.metrics.read_text()) == ([], 1, "")
     for _ in range(HORIZON):
@@ -74,19 +78,19 @@ def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun(tmp_path):
 
 
 def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_path):
-    def a_rollout(meter: Meter, written: int) -> None:
+    def collect(meter: Meter, written: int) -> None:
         for _ in range(HORIZON):
             step(meter, dones=[1] * NUM_ENVS)
             assert len(meter.rows) == written
 
     meter = a_meter(tmp_path, iterations=2, warmup_iterations=1)
     meter.device, meter.learner_calls_back = torch.device("cuda"), True
-    a_rollout(meter, 0)
+    collect(meter, 0)
     for written in (0, 1):
         meter.while_gpu_learns()
         assert len(meter.rows) == len(read_rows(meter.trial)) == written
         end_iteration(meter)
-        a_rollout(meter, written)
+        collect(meter, written)
     meter.while_gpu_learns()
     end_iteration(meter)
     with pytest.raises(TrialDone, match="ok"):  # the last one is not learned again for
@@ -94,16 +98,15 @@ def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_pat
     assert [(row.iteration, row.episodes) for row in meter.rows] == [(0, 8), (1, 12), (2, 12)]
     early = a_meter(tmp_path / "early", iterations=9, warmup_iterations=0, precision=0.01)
     early.device, early.learner_calls_back = torch.device("cuda"), True
-    a_rollout(early, 0)
+    collect(early, 0)
     end_iteration(early)
-    a_rollout(early, 1)
+    collect(early, 1)
 
 
 def test_a_row_that_waits_for_the_next_step_is_written_if_that_breaks(tmp_path):
     meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
     meter.device = torch.device("cuda")
-    for _ in range(HORIZON):
-        step(meter)
+    a_rollout(meter)
     end_iteration(meter)
     meter.close()
     assert len(read_rows(meter.trial)) == 1
@@ -164,8 +167,7 @@ def test_only_whole_episodes_count_and_only_where_they_ended(tmp_path):
 
 def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
     meter = a_meter(tmp_path)
-    for _ in range(HORIZON):
-        step(meter)
+    a_rollout(meter)
     end_iteration(meter)
     (row,) = meter.rows
     assert row.frames == NUM_ENVS * HORIZON
@@ -185,8 +187,7 @@ def test_a_slow_driver_between_two_iterations_is_in_one_of_them_by_both_clocks(t
     asked = meter.memory.learning_ended
     monkeypatch.setattr(meter.memory, "learning_ended", lambda: (time.sleep(0.05), asked()))
     for _ in range(3):
-        for _ in range(HORIZON):
-            step(meter)
+        a_rollout(meter)
         end_iteration(meter)
     for row in meter.rows:
         assert row.phases_s is not None and row.iteration_s is not None

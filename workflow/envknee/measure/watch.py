@@ -113,7 +113,8 @@ class Watch:
         results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
         self._in_step = False
-        if len(self._steps) >= LOOK_EVERY and self._kept_bytes() >= KEPT_BYTES:
+        kept = len(self._steps)
+        if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
             self._look()
 
     def look(self) -> None:
@@ -132,7 +133,7 @@ class Watch:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # False for NaN
-        for name, columns in sorted(self._names().items(), key=lambda item: (rank(item[0]), item[0])):
+        for name, columns in sorted(self._names().items(), key=lambda item: (_place(item[0]), item[0])):
             broken = ~fine[:, columns].all(dim=1)
             if broken.any():
                 return Broken(name, step, indices[broken])
@@ -175,9 +176,6 @@ class Watch:
             for tensor in tensors
         ]
         return torch.cat(pieces, dim=1).detach()
-
-    def _kept_bytes(self) -> int:
-        return len(self._steps) * sum(row.nbytes for row in self._steps[-1].values())
 
     def _look(self) -> None:
         """Check the steps since the last check."""
@@ -232,6 +230,6 @@ def _shape_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     return (sum(math.prod(tensor.shape[1:]) for tensor in tensors),)
 
 
-def rank(name: str) -> int:
-    """Return the index of a tensor in `ORDER`: of tensors that broke at the same step the first is the cause. Pure."""
+def _place(name: str) -> int:
+    """Return the index of a tensor in `ORDER`: of tensors that broke at the same step the first is the cause."""
     return ORDER.index(name.partition("/")[0])

@@ -26,6 +26,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
     """Return the record of a trial."""
     timed = [row for row in rows if not row.warmup]
     memory_peaks = [memory_peak_gb(row.memory) for row in rows]
+    memory_counts = outcome.shared is None or outcome.shared.memory_counts
     reached = first_reaching(rows, request.target_reward, request.target_episodes)
     averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
     learning = request.kind == "learning"
@@ -38,17 +39,11 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         num_envs_total=request.num_envs * request.world_size,
         ranks=rank_spreads(timed, request.num_envs * request.horizon),
         gradients=mean_gradients(timed),
-        staleness=spread(
-            [row.pipeline.staleness for row in timed if row.pipeline and row.pipeline.staleness is not None]
-        ),
-        learner_s=spread(
-            [row.pipeline.learner_s for row in timed if row.pipeline and row.pipeline.learner_s is not None]
-        ),
+        staleness=spread([row.pipeline and row.pipeline.staleness for row in timed]),
+        learner_s=spread([row.pipeline and row.pipeline.learner_s for row in timed]),
         **metric_spreads(timed),
         phases_s=phase_spreads(timed),
-        memory_peak_gb=max(memory_peaks, default=None)
-        if outcome.shared is None or outcome.shared.memory_counts
-        else None,
+        memory_peak_gb=max(memory_peaks, default=None) if memory_counts else None,
         rollout_gb=outcome.rollout_gb,
         num_mini_batches=outcome.num_mini_batches,
         frames=rows[-1].frames if rows else 0,
@@ -107,12 +102,8 @@ def metric_spreads(rows: Sequence[Row]) -> dict[str, Any]:
 
     Measured figures without a field of their own are in the record's `metrics`.
     """
-    measured = {
-        name: [value for row in rows if (value := getattr(row, name)) is not None]
-        for name, metric in metrics_of(Row).items()
-        if metric.recorded
-    }
-    spreads = {name: spread(values) for name, values in measured.items()}
+    recorded = [name for name, metric in metrics_of(Row).items() if metric.recorded]
+    spreads = {name: spread([getattr(row, name) for row in rows]) for name in recorded}
     own = {name: value for name, value in spreads.items() if name in Record.model_fields}
     return own | {"metrics": {name: value for name, value in spreads.items() if value and name not in own}}
 
@@ -162,9 +153,10 @@ def memory_peak_gb(memory: MemoryUse) -> float:
     return memory.peak_rss_gb if memory.device_used_gb is None else memory.device_used_gb
 
 
-def spread(values: Sequence[float]) -> Spread | None:
-    """Return median and quartiles (linear interpolation), or None without values."""
-    return _of_some(values) if values else None
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Return median and quartiles (linear interpolation) of the known values, or None if none is known."""
+    known = [value for value in values if value is not None]
+    return _of_some(known) if known else None
 
 
 def _of_some(values: Sequence[float]) -> Spread:

@@ -216,7 +216,7 @@ def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         left_s = progress.time_left_s(slots, seconds, study.slots, skipped)
         print(progress.line(record, len(outcomes), len(slots), left_s, alike), flush=True)
     else:
-        print(progress.told(record), flush=True)
+        print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)
 
 
 def main() -> int:

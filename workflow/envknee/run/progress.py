@@ -59,11 +59,6 @@ def result(record: Record) -> str:
     return f"{record.outcome.status}: {', '.join(parts)}"
 
 
-def told(record: Record) -> str:
-    """Return a trial and its result: `throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s`."""
-    return f"{parameters(record.request)} → {result(record)}"
-
-
 def line(record: Record, done: int, planned: int, left_s: float | None, alike: int = 1) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
 

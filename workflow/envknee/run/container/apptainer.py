@@ -77,10 +77,12 @@ def describe(sif: Path) -> Image:
             return Image.model_validate(known["image"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         pass  # not kept yet, or by another version
+    content = content_sha256(sif)
+    labels = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))["data"]["attributes"].get("labels") or {}
     image = Image(
         sif_sha256=sha256_of(sif),
-        content_sha256=content_sha256(sif),
-        labels={name: value for name, value in _labels(sif).items() if name.startswith("org.envknee.")},
+        content_sha256=content,
+        labels={name: value for name, value in labels.items() if name.startswith("org.envknee.")},
     )
     if os.access(sif.parent, os.W_OK):
         write_atomically(kept, canonical_json({"of": key, "image": image.model_dump(mode="json")}))
@@ -198,11 +200,6 @@ def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:
         csv.writer(line, lineterminator="").writerow(fields)
         binds.append(line.getvalue())
     return binds
-
-
-def _labels(sif: Path) -> dict[str, str]:
-    said = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))
-    return said["data"]["attributes"].get("labels") or {}
 
 
 def _apptainer(*words: str) -> str:
