@@ -12,12 +12,13 @@ Promised: at most 5% of studies say "reached" where one more doubling truly pays
 """
 
 import argparse
+import itertools
 import math
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -68,10 +69,13 @@ class Share(Frozen):
         return self.hits / self.of
 
 
+Limit = Literal["throughput", "table", "learning", "memory"]
+
+
 class ProofRow(Frozen):
     """What one scenario showed; None where it has no such truth."""
 
-    limit: Literal["throughput", "table", "learning", "memory"]
+    limit: Limit
     scenario: str
     repeats: int
     """Repeats or seeds of each point."""
@@ -121,6 +125,29 @@ class Proof(Frozen):
     rows: list[ProofRow]
 
 
+@dataclass(frozen=True)
+class Scenario:
+    """Studies whose truth is known."""
+
+    name: str
+    in_scope: bool = field(default=True, kw_only=True)
+
+    @property
+    def pays(self) -> dict[int, bool]:
+        """Whether doubling truly pays, by num_envs; nothing where the truth is no threshold."""
+        return {}
+
+    @property
+    def still_paying(self) -> set[int]:
+        """Every num_envs whose doubling truly pays."""
+        return {num_envs for num_envs, pays in self.pays.items() if pays}
+
+    @property
+    def true_threshold(self) -> int | None:
+        """The smallest num_envs measured whose doubling truly does not pay."""
+        return next((num_envs for num_envs, pays in self.pays.items() if not pays), None)
+
+
 # --- Throughput
 
 SIZES = [16, 32, 64, 128, 256, 512, 1024]
@@ -133,11 +160,6 @@ def normal(*scales: float) -> Noise:
     """Return noise of these standard deviations, one per num_envs and over again."""
     per_size = np.resize(np.array(scales), len(SIZES))[:, None]
     return lambda generator, repeats: per_size * generator.standard_normal((len(SIZES), repeats))
-
-
-def silent(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
-    """No noise."""
-    return np.zeros((len(SIZES), repeats))
 
 
 def sometimes_slow(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
@@ -165,16 +187,12 @@ def slow_block(generator: np.random.Generator, repeats: int) -> NDArray[np.float
     return deviations
 
 
-def drifting(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
-    """The machine loses 8% over the study, which runs from the smallest num_envs to the largest."""
-    order = np.arange(len(SIZES) * repeats).reshape(len(SIZES), repeats) / (len(SIZES) * repeats)
-    return 0.02 * generator.standard_normal((len(SIZES), repeats)) - 0.08 * order
-
-
-def drifting_at_random(generator: np.random.Generator, repeats: int) -> NDArray[np.float64]:
-    """The machine loses 8% over the study, which runs in random order."""
-    order = generator.permutation(len(SIZES) * repeats).reshape(len(SIZES), repeats) / (len(SIZES) * repeats)
-    return 0.02 * generator.standard_normal((len(SIZES), repeats)) - 0.08 * order
+def drifting(generator: np.random.Generator, repeats: int, at_random: bool = False) -> NDArray[np.float64]:
+    """The machine loses 8% over the study, which runs from the smallest num_envs to the largest, or in random order."""
+    trials = len(SIZES) * repeats
+    order = generator.permutation(trials) if at_random else np.arange(trials)
+    deviations = 0.02 * generator.standard_normal((len(SIZES), repeats))
+    return deviations - 0.08 * (order.reshape(len(SIZES), repeats) / trials)
 
 
 Machines = Callable[[int], list[list[int]]]
@@ -189,11 +207,6 @@ def two_machines(repeats: int) -> list[list[int]]:
 def own_machines(repeats: int) -> list[list[int]]:
     """Each num_envs runs on a machine of its own."""
     return [[place] * repeats for place, _ in enumerate(SIZES)]
-
-
-def machine_each(repeats: int) -> list[list[int]]:
-    """Each repeat of all num_envs runs on a machine of its own."""
-    return [list(range(repeats)) for _ in SIZES]
 
 
 def on(machines: Machines, apart: float) -> Noise:
@@ -287,10 +300,9 @@ ALL_AT_DELTA = [(1 + DELTA) ** i for i in range(len(SIZES))]
 
 
 @dataclass(frozen=True)
-class ThroughputScenario:
+class ThroughputScenario(Scenario):
     """FPS whose truth is known."""
 
-    name: str
     fps: Sequence[float]
     """True FPS at `SIZES`."""
     noise: Noise
@@ -298,7 +310,6 @@ class ThroughputScenario:
     follows_law: bool = False
     fits: int = len(SIZES)
     """How many of `SIZES` fit the memory; the others end as out of memory."""
-    in_scope: bool = True
     machines: Machines | None = None
     processes: Processes | None = None
     """Of several sizes each, instead of `noise`."""
@@ -321,15 +332,9 @@ class ThroughputScenario:
         return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None
 
     @property
-    def still_paying(self) -> set[int]:
-        """Every num_envs whose doubling truly gains delta or more."""
-        return {n for n, gain in zip(SIZES, self.log_gains, strict=False) if gain >= math.log1p(DELTA) - 1e-9}
-
-    @property
-    def true_threshold(self) -> int | None:
-        """The smallest num_envs measured whose doubling truly gains less than delta."""
-        doubled = SIZES[: len(self.log_gains)]
-        return next((n for n in doubled if n not in self.still_paying), None)
+    def pays(self) -> dict[int, bool]:
+        """Whether doubling truly gains delta or more, by num_envs."""
+        return {n: gain >= math.log1p(DELTA) - 1e-9 for n, gain in zip(SIZES, self.log_gains, strict=False)}
 
 
 PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
@@ -352,20 +357,12 @@ PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
     ("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2), True),
     *(
         (
-            f"at delta, each size costs 1%, {order} order",
-            ALL_AT_DELTA,
+            f"{what}, each size costs 1%, {order} order",
+            fps,
             Processes(0.5, 0.02, step_cost=0.01, order=order),
             order != "ascending",
         )
-        for order in ORDERS
-    ),
-    *(
-        (
-            f"plateau, each size costs 1%, {order} order",
-            FALLING,
-            Processes(0.5, 0.02, step_cost=0.01, order=order),
-            order != "ascending",
-        )
+        for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
         for order in ORDERS
     ),
 )
@@ -395,11 +392,13 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ),
     ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, slow_block),
     ThroughputScenario("clear plateau, slow for a while, no blocks", FALLING, slow_block),
-    ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, drifting_at_random),
+    ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, partial(drifting, at_random=True)),
     ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, drifting, in_scope=False),
     ThroughputScenario("one repeat", SATURATING, normal(0.02), (1,), follows_law=True),
     *(
-        ThroughputScenario(f"process blocks, {what}", fps, silent, (3, 5, 8), processes=processes, in_scope=in_scope)
+        ThroughputScenario(
+            f"process blocks, {what}", fps, normal(0.0), (3, 5, 8), processes=processes, in_scope=in_scope
+        )
         for what, fps, processes, in_scope in PROCESS_BLOCKS
     ),
 )
@@ -426,18 +425,12 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
                 HALF_SATURATION, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
             )
             count["asymptote"] += _within(HALF_SATURATION, law.asymptote_fps_lower, law.asymptote_fps_upper)
-    return ProofRow(
-        limit="throughput",
-        scenario=scenario.name,
-        repeats=repeats,
-        studies=studies,
-        in_scope=scenario.in_scope,
-        **_decisions(count, studies, scenario),
-        threshold=Share(hits=count["threshold"], of=studies),
-        half_saturation=Share(hits=count["half"], of=studies) if scenario.follows_law else None,
-        asymptote=Share(hits=count["asymptote"], of=studies) if scenario.follows_law else None,
-        ms_per_verdict=1e3 * seconds / studies,
-    )
+    shares = _decisions(count, studies, scenario)
+    shares["threshold"] = Share(hits=count["threshold"], of=studies)
+    if scenario.follows_law:
+        shares["half_saturation"] = Share(hits=count["half"], of=studies)
+        shares["asymptote"] = Share(hits=count["asymptote"], of=studies)
+    return _row("throughput", scenario, repeats, studies, seconds, shares)
 
 
 LEAST_NAMED = 100
@@ -456,8 +449,8 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         studies: how many
         seed: of all noise
     """
-    name = f"adaptive: {scenario.name}"
-    generator = _generator(seed, name, repeats)
+    scenario = replace(scenario, name=f"adaptive: {scenario.name}")
+    generator = _generator(seed, scenario.name, repeats)
     settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
     rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
     count: Counter[str] = Counter()
@@ -482,17 +475,11 @@ def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, see
         _judge(decision.threshold, scenario, count)
         _judge_gains(decision, scenario, count)
         count["trials"] += sum(map(len, measured.values()))
-    return ProofRow(
-        limit="throughput",
-        scenario=name,
-        repeats=repeats,
-        studies=studies,
-        in_scope=scenario.in_scope,
-        **_decisions(count, studies, scenario),
-        told=Share(hits=count["told"], of=count["named"]) if count["named"] >= LEAST_NAMED else None,
-        trials=Share(hits=count["trials"], of=studies * repeats * len(SIZES)),
-        ms_per_verdict=1e3 * seconds / studies,
-    )
+    shares = _decisions(count, studies, scenario)
+    if count["named"] >= LEAST_NAMED:
+        shares["told"] = Share(hits=count["told"], of=count["named"])
+    shares["trials"] = Share(hits=count["trials"], of=studies * repeats * len(SIZES))
+    return _row("throughput", scenario, repeats, studies, seconds, shares)
 
 
 def _judge_gains(decision: Decision, scenario: ThroughputScenario, count: Counter[str]) -> None:
@@ -526,7 +513,7 @@ TABLES: Mapping[str, tuple[Sequence[float], float | None, bool]] = {
 def prove_table(name: str, studies: int, seed: int) -> ProofRow:
     """Return how often the estimate of a table without repeats names the true limit, and its intervals the true gains."""
     fps, factor, in_scope = TABLES[name]
-    truth = ThroughputScenario(name, fps, silent)
+    truth = ThroughputScenario(name, fps, normal(0.0), in_scope=in_scope)
     generator = _generator(seed, f"table: {name}", 1)
     cvs = np.array([assumed_cv(size, HALF_SATURATION) for size in SIZES])
     count: Counter[str] = Counter()
@@ -549,18 +536,10 @@ def prove_table(name: str, studies: int, seed: int) -> ProofRow:
         count["threshold"] += (answer.lowest or math.inf) <= beyond <= (answer.highest or math.inf)
         for step, gain in zip(answer.steps, truth.log_gains, strict=True):
             count["gain"] += step.gain_lower <= math.expm1(gain) <= step.gain_upper
-    return ProofRow(
-        limit="table",
-        scenario=name,
-        repeats=1,
-        studies=studies,
-        in_scope=in_scope,
-        false_reached=Share(hits=count["false"], of=studies),
-        found=Share(hits=count["named"], of=studies),
-        gain=Share(hits=count["gain"], of=studies * (len(SIZES) - 1)),
-        threshold=Share(hits=count["threshold"], of=studies),
-        ms_per_verdict=1e3 * seconds / studies,
-    )
+    hits = {"false_reached": "false", "found": "named", "threshold": "threshold"}
+    shares = {share: Share(hits=count[counted], of=studies) for share, counted in hits.items()}
+    shares["gain"] = Share(hits=count["gain"], of=studies * (len(SIZES) - 1))
+    return _row("table", truth, 1, studies, seconds, shares)
 
 
 # --- Learning
@@ -569,10 +548,9 @@ LEARNING_SIZES = [16, 32, 64, 128]
 
 
 @dataclass(frozen=True)
-class LearningScenario:
+class LearningScenario(Scenario):
     """Seconds to the target whose truth is known: log-normal over seeds."""
 
-    name: str
     seconds: Sequence[float]
     """True medians at `LEARNING_SIZES`."""
     noise: float
@@ -582,7 +560,6 @@ class LearningScenario:
     second_hump: float = 0.0
     """A seed in three takes exp of this times as long."""
     seeds: tuple[int, ...] = (3, 10)
-    in_scope: bool = True
 
     @property
     def savings(self) -> list[float]:
@@ -590,14 +567,9 @@ class LearningScenario:
         return [1 - larger / smaller for smaller, larger in zip(self.seconds[:-1], self.seconds[1:], strict=True)]
 
     @property
-    def still_paying(self) -> set[int]:
-        """Every num_envs whose doubling truly saves delta or more."""
-        return {n for n, saving in zip(LEARNING_SIZES, self.savings, strict=False) if saving >= LEARNING_DELTA - 1e-9}
-
-    @property
-    def true_threshold(self) -> int | None:
-        """The smallest num_envs whose doubling truly saves less than delta."""
-        return next((n for n in LEARNING_SIZES[:-1] if n not in self.still_paying), None)
+    def pays(self) -> dict[int, bool]:
+        """Whether doubling truly saves delta or more, by num_envs."""
+        return {n: saving >= LEARNING_DELTA - 1e-9 for n, saving in zip(LEARNING_SIZES, self.savings, strict=False)}
 
 
 SECONDS_AT_DELTA = [40.0 * (1 - LEARNING_DELTA) ** i for i in range(len(LEARNING_SIZES))]
@@ -634,15 +606,7 @@ def prove_learning(scenario: LearningScenario, seeds: int, studies: int, seed: i
             if saving.saving_lower is not None and saving.saving_upper is not None:
                 count["intervals"] += 1
                 count["gain"] += saving.saving_lower <= truth <= saving.saving_upper
-    return ProofRow(
-        limit="learning",
-        scenario=scenario.name,
-        repeats=seeds,
-        studies=studies,
-        in_scope=scenario.in_scope,
-        **_decisions(count, studies, scenario),
-        ms_per_verdict=1e3 * seconds / studies,
-    )
+    return _row("learning", scenario, seeds, studies, seconds, _decisions(count, studies, scenario))
 
 
 def simulated_seeds(scenario: LearningScenario, seeds: int, generator: np.random.Generator) -> dict[int, Seeds]:
@@ -667,10 +631,9 @@ MEMORY_HORIZON, MEMORY_BATCH = 16, 128
 
 
 @dataclass(frozen=True)
-class MemoryScenario:
+class MemoryScenario(Scenario):
     """Peaks that follow the model, with noise."""
 
-    name: str
     sizes: Sequence[int]
     horizons: Sequence[int] = (MEMORY_HORIZON,)
     batches: Sequence[int] = (MEMORY_BATCH,)
@@ -678,7 +641,6 @@ class MemoryScenario:
     noise_share: float = 0.0
     """Standard deviation in parts of the peak."""
     repeats: tuple[int, ...] = (1, 3)
-    in_scope: bool = True
 
 
 MEMORY: tuple[MemoryScenario, ...] = (
@@ -713,55 +675,51 @@ def prove_memory(scenario: MemoryScenario, repeats: int, studies: int, seed: int
         noise = scenario.noise_gb + scenario.noise_share * free_gb
         met = math.floor((free_gb - fixed - noise * generator.standard_normal()) / per_env)
         covered += _within(met, wall.largest_num_envs_lower, wall.largest_num_envs_upper)
-    return ProofRow(
-        limit="memory",
-        scenario=scenario.name,
-        repeats=repeats,
-        studies=studies,
-        in_scope=scenario.in_scope,
-        wall=Share(hits=covered, of=studies),
-        ms_per_verdict=1e3 * seconds / studies,
-    )
+    return _row("memory", scenario, repeats, studies, seconds, {"wall": Share(hits=covered, of=studies)})
 
 
 def simulated_peaks(scenario: MemoryScenario, repeats: int, generator: np.random.Generator) -> Iterator[Sample]:
     """Yield the trials of one study; what needs more than the device has ends as out of memory."""
-    for num_envs in scenario.sizes:
-        for horizon in scenario.horizons:
-            for batch in scenario.batches:
-                truth = peak_gb(num_envs, horizon, batch)
-                scale = scenario.noise_gb + scenario.noise_share * truth
-                for peak in truth + scale * generator.standard_normal(repeats):
-                    fits = peak <= DEVICE_GB
-                    yield Sample(
-                        "throughput",
-                        num_envs,
-                        horizon,
-                        batch,
-                        None,
-                        "ok" if fits else "oom",
-                        float(peak) if fits else None,
-                    )
+    for point in itertools.product(scenario.sizes, scenario.horizons, scenario.batches):
+        truth = peak_gb(*point)
+        scale = scenario.noise_gb + scenario.noise_share * truth
+        for peak in truth + scale * generator.standard_normal(repeats):
+            status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
+            yield Sample("throughput", *point, None, status, peak_or_none)
 
 
 # --- All of it
 
 
-def _judge(named: int | None, scenario: ThroughputScenario | LearningScenario, count: Counter[str]) -> None:
+def _judge(named: int | None, scenario: Scenario, count: Counter[str]) -> None:
     """Count whether a study named a threshold wrongly, and whether it named the true one."""
     count["false"] += named in scenario.still_paying
     count["found"] += named is not None and named == scenario.true_threshold
 
 
-def _decisions(
-    count: Counter[str], studies: int, scenario: ThroughputScenario | LearningScenario
-) -> dict[str, Share | None]:
-    """Return the fields of a row that throughput and learning have in common."""
-    return {
-        "false_reached": Share(hits=count["false"], of=studies),
-        "found": Share(hits=count["found"], of=studies) if scenario.true_threshold is not None else None,
-        "gain": Share(hits=count["gain"], of=count["intervals"]) if count["intervals"] else None,
-    }
+def _decisions(count: Counter[str], studies: int, scenario: Scenario) -> dict[str, Share]:
+    """Return the shares that throughput and learning have in common."""
+    shares = {"false_reached": Share(hits=count["false"], of=studies)}
+    if scenario.true_threshold is not None:
+        shares["found"] = Share(hits=count["found"], of=studies)
+    if count["intervals"]:
+        shares["gain"] = Share(hits=count["gain"], of=count["intervals"])
+    return shares
+
+
+def _row(
+    limit: Limit, scenario: Scenario, repeats: int, studies: int, seconds: float, shares: Mapping[str, Share]
+) -> ProofRow:
+    """Return a row; `seconds` is the processor time of all verdicts."""
+    return ProofRow(
+        limit=limit,
+        scenario=scenario.name,
+        repeats=repeats,
+        studies=studies,
+        in_scope=scenario.in_scope,
+        ms_per_verdict=1e3 * seconds / studies,
+        **shares,
+    )
 
 
 def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row: None) -> Proof:
@@ -854,7 +812,8 @@ def summary(proof: Proof, before_miss: str = " ", between: str = "; ") -> str:
         f" explain). A verdict takes {max(row.ms_per_verdict for row in proof.rows):.0f} ms at most."
     ]
     promised = [row for row in proof.rows if row.in_scope]
-    missed, elsewhere = ([row for row in rows if row.missed] for rows in (promised, _out_of_scope(proof)))
+    missed = [row for row in promised if row.missed]
+    elsewhere = [row for row in proof.rows if row.missed and not row.in_scope]
     said.append(
         f"Missed in {len(missed)} of {len(promised)} rows:{before_miss}{_misses(missed, between)}." if missed
         else f"Kept in all {len(promised)} rows."
@@ -862,10 +821,6 @@ def summary(proof: Proof, before_miss: str = " ", between: str = "; ") -> str:
     if elsewhere:
         said.append(f"Where an assumption is broken on purpose:{before_miss}{_misses(elsewhere, between)}.")
     return " ".join(said)
-
-
-def _out_of_scope(proof: Proof) -> list[ProofRow]:
-    return [row for row in proof.rows if not row.in_scope]
 
 
 def _misses(rows: Sequence[ProofRow], between: str) -> str:
