@@ -65,17 +65,14 @@ def use_local(env_cfg: Any) -> dict[str, str]:
         spawn = getattr(item, "spawn", None)
         if isinstance(spawn, GroundPlaneCfg) and is_remote(spawn.usd_path):
             spawn.usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(GROUND_USD)
-    for path, terrain in [*_members(env_cfg.scene, "scene."), *_members(env_cfg, "")]:
-        if isinstance(terrain, TerrainImporterCfg) and terrain.terrain_type == "plane":
-            from envknee.tasks.ground import LocalGround  # a second of trimesh, which only terrains need
+    for holder, path in ((env_cfg.scene, "scene."), (env_cfg, "")):
+        for name, terrain in vars(holder).items():
+            if isinstance(terrain, TerrainImporterCfg) and terrain.terrain_type == "plane":
+                from envknee.tasks.ground import LocalGround  # a second of trimesh, which only terrains need
 
-            terrain.class_type = LocalGround
-            changed[f"{path}.class_type"] = f"{LocalGround.__module__}:{LocalGround.__name__}"
+                terrain.class_type = LocalGround
+                changed[f"{path}{name}.class_type"] = f"{LocalGround.__module__}:{LocalGround.__name__}"
     return changed
-
-
-def _members(config: Any, path: str) -> list[tuple[str, Any]]:
-    return [(f"{path}{name}", item) for name, item in vars(config).items()]
 
 
 def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:

@@ -20,8 +20,8 @@ from envknee import tasks
 from envknee.study.errors import UserError, run_command
 from envknee.tasks import assets, physics
 
-TRAINERS = {"rsl_rl": "rsl_rl", "skrl": "skrl", "rl_games": "rl_games", "sb3": "sb3"}
-"""For each trainer, the library name in a task's registered agent configurations. `torchrl` can use RSL-RL's."""
+TRAINERS = ("rsl_rl", "skrl", "rl_games", "sb3")
+"""Trainers that start from an agent configuration registered under their own name. `torchrl` can use RSL-RL's."""
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "newton": (None, "newton_mjwarp", "newton_renderer", "newton_mjwarp,newton_renderer"),
@@ -49,7 +49,7 @@ class TaskRow:
 def inspect_task(name: str) -> TaskRow:
     """Return a task's line, from its configuration alone: nothing is simulated or downloaded."""
     kwargs = gymnasium.registry[name].kwargs
-    trainers = tuple(trainer for trainer, library in TRAINERS.items() if f"{library}{tasks.AGENT}" in kwargs)
+    trainers = tuple(trainer for trainer in TRAINERS if f"{trainer}{tasks.AGENT}" in kwargs)
     simulators: dict[str, str | None] = {}
     lacking: set[str] = set()
     why_not = ""

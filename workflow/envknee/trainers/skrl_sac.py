@@ -6,7 +6,7 @@ discount come from the task's configuration for skrl's PPO, and the other settin
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -126,16 +126,11 @@ def train(config: TrialConfig, meter: Meter) -> None:
 def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
     """Yield the parameters of an agent's networks, their gradients, and the state of its optimizers."""
     critics = [*agent.critic_1.parameters(), *agent.critic_2.parameters()]
-    targets = [*agent.target_critic_1.parameters(), *agent.target_critic_2.parameters()]
-    learners: list[tuple[Iterable[Any], torch.optim.Optimizer]] = [
-        (agent.policy.parameters(), agent.policy_optimizer),
-        (critics, agent.critic_optimizer),
-    ]
+    yield from (*agent.target_critic_1.parameters(), *agent.target_critic_2.parameters())
+    yield from metered.model_tensors(agent.policy.parameters(), agent.policy_optimizer)
+    yield from metered.model_tensors(critics, agent.critic_optimizer)
     if agent.cfg.learn_entropy:
-        learners.append(([agent.log_entropy_coefficient], agent.entropy_optimizer))
-    yield from targets
-    for parameters, optimizer in learners:
-        yield from metered.model_tensors(parameters, optimizer)
+        yield from metered.model_tensors([agent.log_entropy_coefficient], agent.entropy_optimizer)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

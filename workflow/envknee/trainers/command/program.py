@@ -101,15 +101,11 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
             f"command.argv: there is no program {program!r} on this machine{nearest(program, beside)}. Expected a name on PATH, or a"
             f" path such as /home/me/venv/bin/{Path(program).name}. PATH is {path}"
         )
-    files = [str(start / text) if _is_file(start, text) else text for text in argv[1:]]
-    return [executable, *files]
 
+    def is_file(text: str) -> bool:
+        return not text.startswith(("-", "/")) and len(text) <= 1000 and (start / text).is_file()
 
-def _is_file(start: Path, text: str) -> bool:
-    """Whether an argument is the relative path of a file below `start`."""
-    if text.startswith(("-", "/")) or len(text) > 1000:
-        return False
-    return (start / text).is_file()
+    return [executable, *(str(start / text) if is_file(text) else text for text in argv[1:])]
 
 
 def packages_beside(program: str, names: Sequence[str]) -> dict[str, str]:

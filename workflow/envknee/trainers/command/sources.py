@@ -109,7 +109,9 @@ class Lines:
             for line in whole.decode("utf-8", errors="replace").splitlines():
                 values = self._values(path, line.strip()) if line.strip() else None
                 if values is not None:
-                    yield self._event(values, now_unix_s)
+                    time_s = values.get(self.rows.time_name, now_unix_s) if self.rows.time_name else now_unix_s
+                    step = values.get(self.rows.step_name)
+                    yield Event(time_s, values, step, is_whole=True, begins_row=True)
 
     def _values(self, path: Path, line: str) -> dict[str, float] | None:
         try:
@@ -127,16 +129,6 @@ class Lines:
             return None
         self.seen.update(values)
         return {name: value for name, value in values.items() if value is not None}
-
-    def _event(self, values: dict[str, float], now_unix_s: float) -> Event:
-        time_s = values.get(self.rows.time_name) if self.rows.time_name else None
-        return Event(
-            now_unix_s if time_s is None else time_s,
-            values,
-            values.get(self.rows.step_name),
-            is_whole=True,
-            begins_row=True,
-        )
 
 
 @dataclass

@@ -21,6 +21,13 @@ from envknee.study.errors import UserError
 CNN_FIELDS = ("output_channels", "kernel_size", "stride", "activation")
 """Fields of RSL-RL's `cnn_cfg` that TorchRL's `ConvNet` supports. The other fields must have RSL-RL's defaults."""
 
+SAME_OF_AGENT = ("num_steps_per_env", "max_iterations", "save_interval", "experiment_name", "clip_actions")
+SAME_OF_ALGORITHM = (
+    "num_learning_epochs", "num_mini_batches", "learning_rate", "gamma", "lam", "clip_param", "use_clipped_value_loss",
+    "entropy_coef", "value_loss_coef", "max_grad_norm",
+)  # fmt: skip
+"""Fields of RSL-RL's configuration that have the same name and meaning in TorchRL's."""
+
 
 @configclass
 class LikeRslRlCfg(TorchRlPpoCfg):
@@ -68,26 +75,13 @@ def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
             " Use trainer: rsl_rl for this task"
         )
     return LikeRslRlCfg(
-        num_steps_per_env=cfg.num_steps_per_env,
-        max_iterations=cfg.max_iterations,
-        save_interval=cfg.save_interval,
-        experiment_name=cfg.experiment_name,
-        clip_actions=cfg.clip_actions,
+        **{name: getattr(cfg, name) for name in SAME_OF_AGENT},
+        **{name: getattr(algorithm, name) for name in SAME_OF_ALGORITHM},
         actor_hidden_dims=list(actor.hidden_dims),
         critic_hidden_dims=list(critic.hidden_dims),
         activation=actor.activation,
         init_noise_std=actor.distribution_cfg.init_std,
-        num_learning_epochs=algorithm.num_learning_epochs,
-        num_mini_batches=algorithm.num_mini_batches,
-        learning_rate=algorithm.learning_rate,
-        gamma=algorithm.gamma,
-        lam=algorithm.lam,
-        clip_param=algorithm.clip_param,
-        use_clipped_value_loss=algorithm.use_clipped_value_loss,
         desired_kl=algorithm.desired_kl if algorithm.schedule == "adaptive" else None,
-        entropy_coef=algorithm.entropy_coef,
-        value_loss_coef=algorithm.value_loss_coef,
-        max_grad_norm=algorithm.max_grad_norm,
         actor_groups=list(cfg.obs_groups.get("actor", ["policy"])),
         critic_groups=list(cfg.obs_groups.get("critic", ["policy"])),
         actor_cnn=_cnn(actor),

@@ -116,7 +116,6 @@ class SampledActor(TensorDictModuleBase):
     """
 
     def __init__(self, actor: Any) -> None:
-        """Take a `ProbabilisticActor`."""
         super().__init__()
         self.actor = actor
         self.in_keys, self.out_keys = actor.in_keys, actor.out_keys
