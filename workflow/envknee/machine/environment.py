@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -116,7 +117,10 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
             " a device can be made smaller, not larger"
         )
     device_used = seen if memory_cap_gb is None else seen.model_copy(update={"memory_gb": memory_cap_gb})
-    installed = {name: version for name in PACKAGES if (version := _version(name)) is not None}
+    installed = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
     return _environment(device_used, torch.get_num_threads(), installed)
 
 
@@ -191,10 +195,3 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -20,13 +20,10 @@ MAX_ENV_INDICES = 64
 DIVERGED_ABOVE = 1e6
 """Training never recovers from a loss or an action std of this size: PPO's clipped losses and a useful std stay below 100."""
 
-IMAGE_NDIM = 4
-"""Least number of dimensions of a tensor of images [num_envs, ...]."""
-
 
 def is_image(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor [num_envs, ...] has an image of each environment."""
-    return tensor.ndim >= IMAGE_NDIM
+    """Tell whether a tensor [num_envs, ...] has an image of each environment: at least four dimensions."""
+    return tensor.ndim >= 4
 
 
 def broken_image(kept: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Tensor], steps: int) -> Broken | None:

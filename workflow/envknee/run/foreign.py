@@ -77,6 +77,8 @@ class Follower:
     ) -> None:
         """Begin to follow `process`, whose lines a thread puts into `printed`, and which writes files into `run_dir`."""
         self.request, self.trial, self.process, self.usage, self.printed = request, trial, process, usage, printed
+        self.rollout = request.num_envs * request.horizon * request.world_size
+        """Transitions of an iteration."""
         self.rows: list[Row] = []
         self.logged_fps: list[float] = []
         self.memory_gb: list[float] = []
@@ -157,13 +159,11 @@ class Follower:
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
-        request, figure = self.request, self.builder.figure
-        rollout = request.num_envs * request.horizon * request.world_size
-        total_envs = request.num_envs * request.world_size
+        request, figure, rollout = self.request, self.builder.figure, self.rollout
         before, self.before = self.before, entry
         if before is None:
             self.first = entry
-            self._set_origin(entry, rollout)
+            self._set_origin(entry)
         memory, load = self.usage.take()
         fps = iteration_s = None
         frames = self.origin_frames
@@ -174,9 +174,9 @@ class Follower:
             if steps <= 0 or elapsed_s <= 0:
                 self.before = before
                 return None
-            made = transitions(self.command.rows, steps, rollout, total_envs)
+            made = self._transitions(steps)
             fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
-            frames += round(transitions(self.command.rows, entry.step - self.first.step, rollout, total_envs))
+            frames += round(self._transitions(entry.step - self.first.step))
         is_warmup = len(self.rows) < request.untimed_iterations
         if not is_warmup:
             self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
@@ -208,16 +208,19 @@ class Follower:
             memory=memory,
         )
 
-    def _set_origin(self, entry: LogRow, rollout: int) -> None:
+    def _transitions(self, steps: float) -> float:
+        """Return how many transitions `steps` of the log are."""
+        return transitions(self.command.rows, steps, self.rollout, self.request.num_envs * self.request.world_size)
+
+    def _set_origin(self, entry: LogRow) -> None:
         """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
         seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
         self.origin_is_known = len(known) == len(seconds)
         self.origin_unix_s = entry.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
-        self.origin_frames = rollout
+        self.origin_frames = self.rollout
         if self.command.rows.step != "iterations":
-            total_envs = self.request.num_envs * self.request.world_size
-            self.origin_frames = max(rollout, round(transitions(self.command.rows, entry.step, rollout, total_envs)))
+            self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
     def _enough(self) -> End | None:
         request = self.request

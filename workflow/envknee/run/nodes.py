@@ -52,11 +52,9 @@ def meeting(trial: TrialFolder) -> Iterator[Path]:
     """Yield an empty folder in the trial's own, which all nodes share."""
     for left in trial.root.glob("meeting-*"):  # left by a killed launcher
         shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix="meeting-", dir=trial.root))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # a killed node may just have written there
+    # Errors of its end are ignored, because a killed node may just have written there.
+    with tempfile.TemporaryDirectory(prefix="meeting-", dir=trial.root, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def command_of(

@@ -62,12 +62,8 @@ def result(record: Record) -> str:
 def line(record: Record, done: int, planned: int, left_s: float | None, alike: int = 1) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
 
-    Args:
-        record: the trial's
-        done: finished trials of the study
-        planned: most trials of the study
-        left_s: expected seconds until the end
-        alike: how many successive trials, this one the last, were skipped for one reason
+    At most `planned` trials are measured, in `left_s` more seconds. `alike` successive trials, this one the last, were skipped for one
+    reason.
     """
     left = rough_time(left_s if done < planned else None)
     trials = f" · {alike} trials" if alike > 1 else ""

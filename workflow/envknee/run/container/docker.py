@@ -132,13 +132,6 @@ def command_in(
     return [*words, image.content_sha256, *command]
 
 
-def remove(program: Program, container: str) -> None:
-    """End a container, if it still runs."""
-    subprocess.run(
-        [program, "rm", "--force", container], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-    )
-
-
 def is_inside() -> bool:
     """Tell whether this process runs in a container of Docker or Podman."""
     return MARK.exists() or os.environ.get("container") == "podman"  # noqa: SIM112  Podman writes it so
