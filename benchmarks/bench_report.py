@@ -18,10 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests/unit"), str(ROOT / "tests/workflow"), str(ROOT / "workflow")]
 
-from bench_scaling import SIZES, timed
+from bench_scaling import SIZES, fps_of, made_up, timed
 from conftest import Workspace
-from envknee.ask import ask
-from envknee.record.schema import Record, Request
+from envknee.record.schema import Request
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
@@ -45,37 +44,20 @@ def a_study(trials: int) -> Study:
     """Return a study of so many trials, a multiple of 16."""
     batches = [128, 256]
     throughput = {"num_envs": SIZES, "horizon": 8, "batch_size": 128, "repeats": trials // 8, "iterations": 3}
-    learning = {
-        "num_envs": SIZES,
-        "horizon": 32,
-        "batch_size": batches,
-        "repeats": trials // 16,
-        "target_reward": 4,
-        "target_episodes": 10,
-        "budget_s": 60,
-    }
+    learning = throughput | {
+        "horizon": 32, "batch_size": batches, "repeats": trials // 16, "target_reward": 4, "target_episodes": 10, "budget_s": 60,
+    }  # fmt: skip
+    del learning["iterations"]
     return parse_study({"study": "bench", "window": 8, "throughput": throughput, "learning": learning})
 
 
-def made_up(study: Study, trials: int) -> list[Trial]:
-    """Return trials as a sweep would ask for them; one in ten learning trials spends its budget first."""
-    requests: list[Request] = []
-    records: dict[int, Record] = {}
-    made = []
-    for number in range(trials):
-        request = ask.ask(study, number, requests, records)
-        noise = 1 + number % 7 / 100
-        fps = 10_000.0 * request.num_envs / (request.num_envs + 64) * noise
-        seconds = None if number % 10 == 0 else 20.0 * noise * (1 + (request.batch_size or 0) / 512)
-        trial = a_trial(
-            request.num_envs, number=number, kind=request.kind, horizon=request.horizon, batch_size=request.batch_size,
-            fps=fps, seconds=seconds, device=GPU, memory_gb=0.1 * request.num_envs,
-        )  # fmt: skip
-        trial = Trial(request, trial.rows, trial.outcome)
-        requests.append(request)
-        records[number] = trial.record
-        made.append(trial)
-    return made
+def measured(request: Request) -> Trial:
+    """Return what a trial gave; one in ten learning trials spends its budget first."""
+    seconds = 20.0 * (1 + request.number % 7 / 100) * (1 + (request.batch_size or 0) / 512)
+    return a_trial(
+        request.num_envs, number=request.number, kind=request.kind, horizon=request.horizon, batch_size=request.batch_size,
+        fps=fps_of(request), seconds=seconds if request.number % 10 else None, device=GPU, memory_gb=0.1 * request.num_envs,
+    )  # fmt: skip
 
 
 def opened_s(report: Path, folder: Path) -> float:
@@ -105,7 +87,7 @@ def main() -> None:
         folder = given.keep or Path(name)
         workspace = Workspace(folder)
         study = a_study(given.trials)
-        results = write_study(workspace.results("bench").root, study, made_up(study, given.trials))
+        results = write_study(workspace.results("bench").root, study, made_up(study, given.trials, measured))
         keys = [f"trials/{number:04d}" for number in range(given.trials)]
         published = {
             "tracking_uri": "http://127.0.0.1:5000",

@@ -40,23 +40,29 @@ def a_study(name: str, trials: int, window: int) -> dict[str, Any]:
     return {"study": name, "window": window, "throughput": sweep}
 
 
-def made_up(study: Study, trials: int) -> tuple[list[Trial], float]:
-    """Return trials as a sweep would ask for them, and the seconds that asking took altogether."""
+def fps_of(request: Request) -> float:
+    """Return made-up FPS that saturate, with some noise."""
+    return 10_000.0 * request.num_envs / (request.num_envs + 64) * (1 + request.number % 7 / 100)
+
+
+def plain_trial(request: Request) -> Trial:
+    """Return what a trial gave."""
+    return a_trial(request.num_envs, number=request.number, fps=fps_of(request))
+
+
+def made_up(study: Study, trials: int, measured: Callable[[Request], Trial] = plain_trial) -> list[Trial]:
+    """Return trials as a sweep would ask for them; `measured` makes up rows and outcome."""
     requests: list[Request] = []
     records: dict[int, Record] = {}
     made = []
-    asking_s = 0.0
     for number in range(trials):
-        began = time.perf_counter()
         request = ask.ask(study, number, requests, records)
-        asking_s += time.perf_counter() - began
-        fps = 10_000.0 * request.num_envs / (request.num_envs + 64)
-        trial = a_trial(request.num_envs, number=number, fps=fps * (1 + number % 7 / 100))
+        trial = measured(request)
         trial = Trial(request, trial.rows, trial.outcome)
         requests.append(request)
         records[number] = trial.record
         made.append(trial)
-    return made, asking_s
+    return made
 
 
 def timed(run: Callable[[], "subprocess.CompletedProcess[str]"]) -> float:
@@ -87,8 +93,7 @@ def here(trials: int, folder: Path) -> list[str]:
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     study = read_study(path)
     dry_run_s, peak_gb = dry_run(workspace, path)
-    records, _ = made_up(study, trials)
-    results = write_study(workspace.results("bench").root, study, records)
+    results = write_study(workspace.results("bench").root, study, made_up(study, trials))
     results.trial(trials - 1).request.unlink()
     last = ["--study-file", str(results.study), "--folder", str(results.root), "--number", str(trials - 1)]
     first_s = timed(lambda: workspace.module("ask", *last[:-1], "0"))
@@ -114,7 +119,7 @@ def through_slurm(trials: int, folder: Path) -> list[str]:
         path = workspace / "bench.yaml"
         path.write_text(yaml.safe_dump(a_study("bench", trials, window=16)), encoding="utf-8")
         study = read_study(path)
-        results = write_study(site.results("bench").root, study, made_up(study, trials)[0])
+        results = write_study(site.results("bench").root, study, made_up(study, trials))
         for record in results.trials.glob("*/record.json"):
             record.unlink()
         for request in results.trials.glob("*/request.json"):
