@@ -75,23 +75,24 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
 
 def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
     """Return Optuna's trials of one (arm, kind), in the order of their requests."""
+    from optuna.distributions import IntDistribution
+
     requests = [record.request for record in records]
     observations = observe(study.sections[kind], requests, {record.request.number: record for record in records})
     spans = {name: {getattr(request, name) for request in requests} - {None} for name in AXES}
-    return [_trial(record, seen, spans) for record, seen in zip(records, observations, strict=True)]
-
-
-def _trial(record: Record, seen: Observation, spans: Mapping[str, set[int]]) -> Any:
-    from optuna.distributions import IntDistribution
-    from optuna.trial import TrialState, create_trial
-
-    assert seen.value is not None, "it has a record"
     distributions = {
         # Values on a logarithmic axis, where samplers see ranks. A value that never changes is an attribute.
         name: IntDistribution(min(span), max(span), log=True)
         for name, span in spans.items()
         if len(span) > 1
     }
+    return [_trial(record, seen, distributions) for record, seen in zip(records, observations, strict=True)]
+
+
+def _trial(record: Record, seen: Observation, distributions: Mapping[str, Any]) -> Any:
+    from optuna.trial import TrialState, create_trial
+
+    assert seen.value is not None, "it has a record"
     trial = create_trial(
         state=TrialState.COMPLETE,
         value=seen.value,

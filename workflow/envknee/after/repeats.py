@@ -13,6 +13,7 @@ import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
@@ -114,9 +115,7 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
         known = None not in digests and len(rows) == len(others)
         compared.append(
             Repeat(
-                arm=record.request.arm,
-                kind=record.request.kind,
-                number=record.request.number,
+                **record.request.model_dump(include={"arm", "kind", "number"}),
                 iterations=last + 1,
                 first_different=first,
                 quantity=quantity,
@@ -137,10 +136,9 @@ def _by_trial(folder: StudyFolder) -> Mapping[tuple[object, ...], Record]:
 
 def lines(compared: Sequence[Repeat]) -> list[str]:
     """Return the findings, a sentence for each arm and kind of trial."""
-    groups: dict[tuple[str, str], list[Repeat]] = {}
-    for repeat in compared:
-        groups.setdefault((repeat.arm, repeat.kind), []).append(repeat)
-    return [f"{arm}, {kind}: {_sentence(own)}" for (arm, kind), own in sorted(groups.items())]
+    group = attrgetter("arm", "kind")
+    groups = groupby(sorted(compared, key=group), key=group)
+    return [f"{arm}, {kind}: {_sentence(list(own))}" for (arm, kind), own in groups]
 
 
 def _sentence(own: Sequence[Repeat]) -> str:

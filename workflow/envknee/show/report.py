@@ -51,19 +51,9 @@ class Published(BaseModel):
 
 
 def page(
-    verdict: Verdict,
-    records: Sequence[Record],
-    figures: dict[str, bytes],
-    links: Callable[[Record], Sequence[Link]],
+    verdict: Verdict, records: Sequence[Record], figures: dict[str, bytes], links: Callable[[Record], Sequence[Link]]
 ) -> str:
-    """Return the report.
-
-    Args:
-        verdict: the study's
-        records: its trials
-        figures: SVGs by file name
-        links: returns the links of a trial
-    """
+    """Return the report. `figures` are SVGs by file name; `links` returns the links of a trial."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )
@@ -71,16 +61,16 @@ def page(
     shown = [entry for entry in registry.FIGURES if entry.svg in figures]
     # A figure that is kept with the measurements shows the answer best.
     first = next((entry for entry in shown if entry.is_kept), next(iter(shown), None))
-    sections = {
-        section[2:]: [_figure(e, figures[e.svg]) for e in shown if e is not first and e.section == section]
-        for section in registry.SECTIONS
-    }
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for entry in shown:
+        if entry is not first:
+            sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
     return templates.get_template("page.html").render(
         verdict=verdict,
         words=words,
         answer=answer,
         first=first and _figure(first, figures[first.svg]),
-        sections={section: drawn for section, drawn in sections.items() if drawn},
+        sections=sections,
         columns=COLUMNS,
         trials=trial_rows(records, links),
         trials_caption=_html_of("trials.rst"),

@@ -61,6 +61,8 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
+    if arm in study.arms:  # the study file may have lost it
+        params |= study.arms[arm].model_dump(mode="json") | {"world_size": study.arms[arm].world_size}
     tags = {
         "arm": arm,
         "trials": f"{len(records)} of {planned}",
@@ -79,7 +81,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         started_ms=min(milliseconds(record.outcome.started_unix_s) for record in records),
         ended_ms=last_ms,
         status="FINISHED",
-        params=texts_of(params | _arm_params(study, arm)),
+        params=texts_of(params),
         tags=texts_of(tags),
         metrics=metrics_of(numbers, last_ms, 0),
         artifacts={
@@ -87,7 +89,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
             folder.study.name: canonical_json(study.model_dump(mode="json", exclude={"tracking"})),
             # Without the report, which is written later, with links to these runs.
             **present([folder.resolved, folder.verdict, folder.records_csv]),
-            **{f"figures/{file.name}": file for file in _figures(folder.figures)},
+            **{f"figures/{file.name}": file for file in sorted(folder.figures.glob("[!.]*")) if file.is_file()},
             **_best_files(best, records, folder),
         },
         attempt=LIVE_ARM,
@@ -97,8 +99,8 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
 def describe_running_arm(arm: str, started_ms: int) -> Run:
     """Return the parent run of an arm before its first trial has ended."""
     return Run(
-        key=f"arms/{arm}", name=arm, started_ms=started_ms, ended_ms=0, status="RUNNING",
-        params={}, tags=texts_of({"arm": arm}), metrics=[], artifacts={}, attempt=LIVE_ARM,
+        key=f"arms/{arm}", name=arm, started_ms=started_ms, status="RUNNING", params={}, tags=texts_of({"arm": arm}),
+        attempt=LIVE_ARM,
     )  # fmt: skip
 
 
@@ -126,12 +128,6 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
 def _point(record: Record) -> tuple[Any, ...]:
     request = record.request
     return request.kind, request.num_envs, request.horizon, request.batch_size
-
-
-def _arm_params(study: Study, name: str) -> dict[str, Any]:
-    """Return an arm's keys and number of ranks; nothing if the study file no longer has the arm."""
-    arm = study.arms.get(name)
-    return {} if arm is None else arm.model_dump(mode="json") | {"world_size": arm.world_size}
 
 
 def _description(
@@ -173,7 +169,3 @@ def _headline(verdict: Path, arm: str) -> dict[str, Any]:
         if isinstance(own, dict) and own.get("arm") == arm and isinstance(own.get("headline"), dict):
             return own["headline"]
     return {}
-
-
-def _figures(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))

@@ -9,7 +9,6 @@ where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invali
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,9 @@ GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB
 """A GPU's short name, between the maker's name and the form factor."""
 
 
-def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, Path]) -> Run:
+def describe_trial(
+    record: Record, rows: Sequence[Row], artifacts: Mapping[str, Path], attempt: str | None = None
+) -> Run:
     """Return the run of a trial: its point as parameters, its iterations as curves over frames, and figures of its record."""
     request, outcome = record.request, record.outcome
     tags = {
@@ -49,6 +50,7 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
         "mlflow.note.content": outcome.reason,
         **where_tags(outcome.environment),
     }
+    counts = {"batch_size": _batch_size(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
     if outcome.failure is not None:
         tags |= {f"failure.{name}": value for name, value in outcome.failure.model_dump(mode="json").items()}
     return Run(
@@ -57,10 +59,11 @@ def describe_trial(record: Record, rows: Sequence[Row], artifacts: Mapping[str, 
         started_ms=milliseconds(outcome.started_unix_s),
         ended_ms=ended_ms(record),
         status="FAILED" if outcome.status in BROKE else "FINISHED",
-        params=_params(record),
+        params=texts_of(_request_params(request) | counts),
         tags=texts_of(tags),
         metrics=curves(rows, request, outcome.environment) + _summary(record),
         artifacts=artifacts,
+        attempt=attempt,
     )
 
 
@@ -91,7 +94,7 @@ def devices_of(environment: Environment | None, ranks: int) -> str:
     device = short_name(environment.device)
     if ranks == 1:
         return device
-    return f"{device}, {ranks} ranks" if environment.device.type == "cpu" else f"{ranks} x {device}"
+    return f"CPU, {ranks} ranks" if device == "CPU" else f"{ranks} x {device}"
 
 
 def read_trial(record: Record, folder: StudyFolder) -> Run:
@@ -102,8 +105,8 @@ def read_trial(record: Record, folder: StudyFolder) -> Run:
     """
     trial = folder.trial(record.request.number)
     files = [trial.request, trial.outcome, trial.record, trial.metrics, trial.frames]
-    run = describe_trial(record, read_rows(trial), present(files))
-    return replace(run, attempt=attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None)
+    attempt = attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None
+    return describe_trial(record, read_rows(trial), present(files), attempt)
 
 
 def attempt_of(metrics: bytes) -> str | None:
@@ -126,19 +129,11 @@ def describe_running(request: Request, environment: Environment | None, started_
         key=f"trials/{request.number:04d}",
         name=_name(request, environment, request.world_size),
         started_ms=milliseconds(started_unix_s),
-        ended_ms=0,
         status="RUNNING",
         params=texts_of(_request_params(request)),
         tags=texts_of(tags | where_tags(environment)),
-        metrics=[],
-        artifacts={},
         attempt=attempt,
     )
-
-
-def _params(record: Record) -> dict[str, str]:
-    counts = {"batch_size": _batch_size(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
-    return texts_of(_request_params(record.request) | counts)
 
 
 def _request_params(request: Request) -> dict[str, Any]:
@@ -170,12 +165,7 @@ def curves(rows: Sequence[Row], request: Request, environment: Environment | Non
 
 
 def _stragglers(row: Row, transitions: int) -> dict[str, float]:
-    """Return the slowest and the fastest rank's FPS while collecting; nothing for a single rank.
-
-    Args:
-        row: an iteration
-        transitions: transitions of each rank in it
-    """
+    """Return the slowest and the fastest rank's FPS while collecting `transitions` each; nothing for a single rank."""
     ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
     return {} if ends is None else dict(zip(STRAGGLERS, ends, strict=True))
 

@@ -34,7 +34,6 @@ class LiveProcess:
     """A live publisher, if the study or its user names a store. It ends with the process that starts it."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, study: Study, folder: StudyFolder) -> None:

@@ -8,7 +8,6 @@ goes on from there. So publisher and server may be killed at any time.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envknee.record.read import load_record
 from envknee.record.schema import Environment, Request
@@ -21,13 +20,9 @@ from envknee.tracking import view
 from envknee.tracking.arms import describe_running_arm
 from envknee.tracking.client import connect, explaining, study_experiment
 from envknee.tracking.describe import curves, describe_running, read_trial
-from envknee.tracking.run import Run
 from envknee.tracking.store import Store
 from envknee.tracking.tail import Tail
 from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run as StoredRun
 
 
 @dataclass
@@ -44,7 +39,6 @@ class LivePublisher:
     """Updates live runs at each `look`."""
 
     def __init__(self, store: Store, study: Study, folder: StudyFolder, say: Callable[[str], None]) -> None:
-        """Take the store and the study; `say` prints a line."""
         self.store = store
         self.study = study
         self.folder = folder
@@ -121,16 +115,11 @@ class LivePublisher:
             elif TAG_CONTENT in run.data.tags:
                 if (self.folder.trials / name / "record.json").exists():
                     self._done.add(name)
+            elif TAG_LIVE in run.data.tags and name in self._followed:  # of a killed publisher; the older one stays
+                writer.client.delete_run(run.info.run_id)
             elif TAG_LIVE in run.data.tags:
-                self._follow(writer, name, run)
-
-    def _follow(self, writer: Writer, name: str, run: "StoredRun") -> None:
-        """Continue an existing run. A killed publisher may leave two; the older one stays."""
-        if name in self._followed:
-            writer.client.delete_run(run.info.run_id)
-            return
-        rows = int(run.data.metrics.get(ITERATION, -1)) + 1
-        self._followed[name] = Followed(run.info.run_id, run.data.tags[TAG_LIVE], rows, run.info.status)
+                rows = int(run.data.metrics.get(ITERATION, -1)) + 1
+                self._followed[name] = Followed(run.info.run_id, run.data.tags[TAG_LIVE], rows, run.info.status)
 
     def _deliver(self, writer: Writer, trial: TrialFolder) -> None:
         from mlflow.exceptions import MlflowException
@@ -159,7 +148,10 @@ class LivePublisher:
             writer.client.delete_run(followed.run_id)
             followed = None
         environment = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
-        run = _running(trial, request, environment, tail)
+        first = tail.rows[0]
+        # The trial's process writes environment.json at its start.
+        started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
+        run = describe_running(request, environment, started_unix_s, tail.attempt)
         if followed is None:
             run_id = writer.create(run, self._arm(writer, request.arm, run.started_ms), live=True)
             followed = self._followed[name] = Followed(run_id, tail.attempt, 0, "RUNNING")
@@ -198,12 +190,3 @@ class LivePublisher:
         self.say(str(error))
         self._done.add(name)
         self._followed.pop(name, None)
-
-
-def _running(trial: TrialFolder, request: Request, environment: Environment | None, tail: Tail) -> Run:
-    """Return the run of a trial after its first row, without curves."""
-    assert tail.attempt is not None, "there is a row"
-    first = tail.rows[0]
-    # The trial's process writes environment.json at its start.
-    started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
-    return describe_running(request, environment, started_unix_s, tail.attempt)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,12 +33,12 @@ class Run:
     key: str
     name: str
     started_ms: int
-    ended_ms: int
     status: Literal["RUNNING", "FINISHED", "FAILED"]
     params: Mapping[str, str]
     tags: Mapping[str, str]
-    metrics: Sequence[Metric]
-    artifacts: Mapping[str, Path | str]
+    ended_ms: int = 0
+    metrics: Sequence[Metric] = ()
+    artifacts: Mapping[str, Path | str] = field(default_factory=dict)
     """Path in the run → file or text."""
     attempt: str | None = None
     """ID of the attempt, which is not part of the content. A live run of the same attempt becomes this run."""

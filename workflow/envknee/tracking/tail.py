@@ -14,10 +14,9 @@ from envknee.tracking.describe import attempt_of
 
 
 class Tail:
-    """All rows of the current attempt. Reading again reads only new lines."""
+    """All rows of the current attempt. Its file may not exist yet. Reading again reads only new lines."""
 
     def __init__(self, path: Path) -> None:
-        """Take the file, which may not exist yet."""
         self.path = path
         self.attempt: str | None = None
         self.rows: list[Row] = []
@@ -35,8 +34,8 @@ class Tail:
         except FileNotFoundError:
             return
         with stream:
-            identity = _identity(stream.fileno())
-            size = stream.seek(0, 2)
+            status = os.fstat(stream.fileno())
+            identity, size = (status.st_dev, status.st_ino), status.st_size
             if identity != self._file or size < self._position:
                 self._file, self._position, self.attempt, self.rows = identity, 0, None, []
             stream.seek(self._position)
@@ -53,8 +52,3 @@ class Tail:
                     f" ({error.errors()[0]['msg']}): its trial has no live curves."
                 ) from error
         self._position += len(whole)
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino

@@ -51,10 +51,9 @@ def results_id(identity: IO[str]) -> str:
 
 
 class Writer:
-    """Writes the runs of one results folder."""
+    """Writes the runs of one results folder, whose ID is `results` (see `results_id`)."""
 
     def __init__(self, client: "MlflowClient", experiment_id: str, results: str) -> None:
-        """Take the experiment, and the ID of the results folder (see `results_id`)."""
         self.client = client
         self.experiment_id = experiment_id
         self.results = results

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from envknee.show.evidence import Evidence
 
 THRESHOLDS, LEARNING = "1 Thresholds", "2 Learning"
-SECTIONS = (THRESHOLDS, LEARNING)
-"""Sections of the report, in order; the table of trials comes after them."""
+"""Sections of the report, with their place; the table of trials comes after them."""
 
 
 class Entry(NamedTuple):
