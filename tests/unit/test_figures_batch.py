@@ -3,7 +3,6 @@
 import pytest
 from drawn import judged, marks, texts
 from envknee.show.figures.batch import draw_batch
-from envknee.show.figures.canvas import svg_of
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from records import a_study
@@ -90,8 +89,3 @@ def test_several_laws_are_told_apart_by_arm_and_place():
         ["stock:", "256 envs, T 16"], ["stock:", "512 envs, T 16"], ["lean:", "256 envs, T 16"]
     ]  # fmt: skip
     assert len({line.get_color() for line in legend.get_lines()[:3]}) == 3
-
-
-def test_the_same_verdict_gives_the_same_bytes():
-    evidence = judged(trials_of(three()))
-    assert svg_of(draw_batch(evidence)) == svg_of(draw_batch(evidence))

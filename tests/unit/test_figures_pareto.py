@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from drawn import judged, marks, texts
 from envknee.record.schema import Status
-from envknee.show.figures.canvas import svg_of
 from envknee.show.figures.labels import Offset, places
 from envknee.show.figures.pareto import draw_pareto, pareto_front
 from matplotlib.figure import Figure
@@ -147,8 +146,3 @@ def test_labels_avoid_what_is_drawn_and_are_left_out_where_nothing_is_free():
     assert places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(0.0, 0.0, 100.0, 100.0)]) == [None]
     assert places([(5.0, 5.0)], ["a label wider than its panel"], (40.0, 40.0)) == [None]
     assert Offset(20.0, 0.0, "left", "top").is_far and not Offset(6.0, 6.0, "left", "top").is_far
-
-
-def test_the_same_records_give_the_same_bytes():
-    evidence = judged(_crowd(9))
-    assert svg_of(draw_pareto(evidence)) == svg_of(draw_pareto(evidence))

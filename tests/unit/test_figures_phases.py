@@ -3,7 +3,6 @@
 import pytest
 from drawn import judged, texts
 from envknee.record.schema import PHASES, Phase
-from envknee.show.figures.canvas import svg_of
 from envknee.show.figures.phases import LARGEST, draw_phases
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
@@ -103,8 +102,3 @@ def test_several_ranks_count_frames_of_all():
 
 def test_without_phases_it_says_so():
     assert "No throughput trial tells its phases." in texts(draw_phases(judged(fps_trials({64: [100.0]}))))
-
-
-def test_the_same_verdict_gives_the_same_bytes():
-    evidence = judged(phase_trials({n: [at(n)] * 2 for n in SIZES}))
-    assert svg_of(draw_phases(evidence)) == svg_of(draw_phases(evidence))

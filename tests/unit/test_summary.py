@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from envknee.verdict.read import load_study
-from envknee.verdict.schema.study import Broken
+from envknee.verdict.schema.study import Broken, Verdict
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, records_of, write_study
 from rich.console import Console
 from test_limits_batch import three, trials_of
@@ -22,15 +23,27 @@ from test_limits_phase_law import at
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
 
-def printed(
-    trials: list[Trial], width: int = 120, folder: StudyFolder | None = None, study: Study | None = None
-) -> str:
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, markup=False, highlight=False)
-    terminal.print_summary(
-        decide(records_of(trials), study or a_study()), folder or StudyFolder(Path("results/demo")), console
-    )
+DEMO = StudyFolder(Path("results/demo"))
+
+
+def said_by(
+    show: Callable[[Verdict, StudyFolder, Console], None], verdict: Verdict, folder: StudyFolder, width: int,
+    on_terminal: bool = False,
+) -> str:  # fmt: skip
+    """Return what `show` prints on a terminal without colours, or in a pipe."""
+    stream, colours = io.StringIO(), {"force_terminal": True, "color_system": None} if on_terminal else {}
+    show(verdict, folder, Console(file=stream, width=width, markup=False, highlight=False, **colours))
     return stream.getvalue()
+
+
+def printed(trials: list[Trial], width: int = 120, folder: StudyFolder = DEMO, study: Study | None = None) -> str:
+    return said_by(terminal.print_summary, decide(records_of(trials), study or a_study()), folder, width)
+
+
+def row_of(text: str, arm: str = "stock") -> list[str]:
+    """Return the cells of an arm's row, without empty ones."""
+    (row,) = [line for line in text.splitlines() if line.startswith(f"{arm}  ")]
+    return re.split(r"\s{2,}", row.strip())
 
 
 def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
@@ -38,10 +51,7 @@ def test_a_reached_threshold_stands_in_the_table_with_what_to_run():
     assert "demo: 9 of 15 trials; a doubling pays if it brings 10% more FPS; confidence 95%" in text
     learned = printed(learning_trials({16: [30.0, 31.0]}))
     assert "a doubling pays if it saves 25% of the time to the target; confidence 95%" in learned
-    (row,) = [line for line in text.splitlines() if line.startswith("stock  ")]
-    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
-        "stock", "32", "191 FPS (98%)", "32", "throughput"
-    ]  # fmt: skip
+    assert row_of(text) == ["stock", "32", "191 FPS (98%)", "32", "throughput"]
     for start in (
         "  throughput  reached at 32",
         "  learning    no learning trials",
@@ -76,10 +86,7 @@ def test_several_gpus_count_environments_per_gpu_and_show_their_efficiency():
     ]  # fmt: skip
     text = printed(trials, width=250, study=study)
     assert "two on 2 x NVIDIA H100 80GB HBM3 (85.0 GB each)" in text
-    (row,) = [line for line in text.splitlines() if line.startswith("two   ")]
-    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
-        "two", "32 per GPU", "363 FPS (98%)", "32", "throughput",
-    ]  # fmt: skip
+    assert row_of(text, "two") == ["two", "32 per GPU", "363 FPS (98%)", "32", "throughput"]
     assert (
         "  scaling     2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 94% to 96%);"
         " 95% over 3 points; the slowest GPU collects at 80% of the fastest GPU's FPS"
@@ -109,12 +116,8 @@ def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():
 
 
 def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_table():
-    (row,) = [
-        line
-        for line in printed(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}), width=200).splitlines()
-        if line.startswith("stock  ")
-    ]
-    assert row.split("  ")[0] == "stock" and "target in 20.1 s" in row and row.rstrip().endswith("learning")
+    row = row_of(printed(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}), width=200))
+    assert row == ["stock", "16", "target in 20.1 s", "16", "learning"]
 
 
 @pytest.mark.parametrize(
@@ -139,10 +142,9 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
     ],
 )
 def test_an_open_learning_threshold_says_why(seconds: dict[int, list[float | None]], row: str, line: str):
-    lines = printed(learning_trials(seconds), width=200).splitlines()
-    (cells,) = [text for text in lines if text.startswith("stock  ")]
-    assert "  ".join(cell.strip() for cell in cells.split("  ") if cell.strip()).startswith(f"stock  {row}")
-    assert any(text.startswith(f"  learning    {line}") for text in lines)
+    text = printed(learning_trials(seconds), width=200)
+    assert "  ".join(row_of(text)).startswith(f"stock  {row}")
+    assert f"\n  learning    {line}" in text
 
 
 def test_learning_trials_without_memory_are_no_seeds():
@@ -153,9 +155,11 @@ def test_learning_trials_without_memory_are_no_seeds():
 def test_a_learning_threshold_of_several_series_says_of_which_it_is():
     flat = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}, horizon=4)
     steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=20)
-    (row,) = [line for line in printed([*flat, *steep], width=200).splitlines() if line.startswith("stock  ")]
-    cells = [cell.strip() for cell in row.split("  ") if cell.strip()]
-    assert cells[1:4] == ["32, horizon 8, batch 128", "target in 9.1 s", "16 at horizon 4, batch 128"]
+    assert row_of(printed([*flat, *steep], width=200))[1:4] == [
+        "32, horizon 8, batch 128",
+        "target in 9.1 s",
+        "16 at horizon 4, batch 128",
+    ]
 
 
 def test_nothing_that_files_say_can_steer_the_terminal():
@@ -165,12 +169,10 @@ def test_nothing_that_files_say_can_steer_the_terminal():
     arms = [arm.model_copy(update={"arm": attack, "hardware": [attack], "notes": [attack]}) for arm in verdict.arms]
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=None, hints=[attack])
     changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
-    stream = io.StringIO()
-    console = Console(file=stream, width=200, markup=False, highlight=False, force_terminal=True, color_system=None)
-    changed_verdict = verdict.model_copy(update=changed)
-    terminal.print_summary(changed_verdict, StudyFolder(Path("results/demo")), console)
-    terminal.print_answer(changed_verdict, StudyFolder(Path("results/demo")), console)
-    text = stream.getvalue()
+    verdict = verdict.model_copy(update=changed)
+    text = "".join(
+        said_by(show, verdict, DEMO, 200, on_terminal=True) for show in (terminal.print_summary, terminal.print_answer)
+    )
     assert text.count("[red]x[/red]") > 8
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
@@ -191,10 +193,8 @@ PUBLISHED = Path(__file__).parents[2] / "results-published"
 def answered(name: str, width: int = 100) -> list[str]:
     folder = StudyFolder(PUBLISHED / name)
     verdict = decide(load_records(folder), load_study(folder))
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, markup=False, highlight=False, force_terminal=True, color_system=None)
-    terminal.print_answer(verdict, StudyFolder(Path("results") / name), console)
-    return stream.getvalue().splitlines()
+    shown = StudyFolder(Path("results") / name)
+    return said_by(terminal.print_answer, verdict, shown, width, on_terminal=True).splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -275,11 +275,8 @@ def test_many_arms_of_several_gpus_leave_the_answer_in_twelve_lines():
         )
     ]
     sizes = {"num_envs": 32, "horizon": 8, "batch_size": "library", "repeats": 2}
-    stream = io.StringIO()
-    console = Console(file=stream, width=100, markup=False, highlight=False)
     verdict = decide(records_of(trials), a_study(arms=arms, throughput=sizes))
-    terminal.print_answer(verdict, StudyFolder(Path("results/demo")), console)
-    lines = stream.getvalue().splitlines()
+    lines = said_by(terminal.print_answer, verdict, DEMO, 100).splitlines()
     assert len(verdict.scaling) == 12 and len(lines) <= 12
     assert any(line.startswith("scaling  on-2: ") for line in lines)
     assert any(line.startswith("one ") for line in lines) and "and 12 more arms" in lines
