@@ -71,13 +71,7 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, ca
     assert "takes no lock" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "change", [{"device": "8.9"}, {"task": ["Isaac-Cartpole-Camera", "local", {}]}, {"lean": "a0b1"}]
-)
-def test_whatever_decides_the_kernels_decides_the_key(change):
-    needed = {
-        "device": "9.0",
-        "packages": {"warp-lang": "1.17.0"},
-        "task": ["Isaac-Cartpole-Camera-Direct", "local", {}],
-    }
-    assert key_of(needed) == key_of(dict(reversed(needed.items()))) != key_of(needed | change)
+def test_whatever_decides_the_kernels_decides_the_key():
+    needed = {"device": "9.0", "task": ["Isaac-Cartpole-Camera-Direct", "local", {}]}
+    other = needed | {"task": ["Isaac-Cartpole-Camera", "local", {}]}
+    assert key_of(needed) == key_of(dict(reversed(needed.items()))) != key_of(other)

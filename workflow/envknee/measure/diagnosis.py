@@ -93,5 +93,5 @@ def of_value(name: str, value: float, iteration: int) -> tuple[str, Failure] | N
     if abs(value) <= DIVERGED_ABOVE:
         return None
     verb = "grew to" if math.isfinite(value) else "became"
-    failure = Failure(iteration=iteration, tensor=name, env_indices=[], dump=None, hints=hints(name, {}, 0.0))
+    failure = Failure(iteration=iteration, tensor=name, hints=hints(name, {}, 0.0))
     return f"{name} {verb} {value:.3g} at iteration {iteration}", failure

@@ -33,7 +33,7 @@ MOST_FALLS = 0.1
 EACH_HALF = 0.2
 """Least share of the growth in either half of the iterations: one allocation, or a cache that fills up, grows in one half only."""
 
-FAILURE = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
+FAILURE = Failure(iteration=None, tensor="simulation")
 """Failure of a trial that trained to its end on a wrong simulation."""
 
 LEAST_FRAMES = 16

@@ -289,9 +289,9 @@ class Failure(Frozen):
     tensor: str | None
     """For example `joint_state/robot`, `observations/policy`, `rewards` or `losses/value` (`envknee.measure.diagnosis`). For oom the
     stage: a field of `StartUp`, or rollout or learning."""
-    env_indices: list[int]
+    env_indices: list[int] = []
     """The environments that broke (at most 64), if known."""
-    dump: str | None
+    dump: str | None = None
     """A file beside the record with the tensors of those environments, and their last good state."""
     requested_gb: float | None = None
     """For oom: size of the failed allocation, if the error states it."""

@@ -41,7 +41,7 @@ def finish(
     """Write the outcome of a trial whose own process did not. It began at `started` (monotonic); None: never."""
     machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
     iteration = len(read_rows(trial))
-    failure = Failure(iteration=iteration, tensor=None, env_indices=[], dump=None) if status == "oom" else None
+    failure = Failure(iteration=iteration, tensor=None) if status == "oom" else None
     outcome = outcome_of(
         trial, started, started_unix_s, status=status, reason=reason, failure=failure, environment=machine,
         setup_s=None, num_mini_batches=None, rollout_gb=None,

@@ -153,7 +153,7 @@ class Follower:
         breakage = ends.broken({"rewards": self.builder.figure(entry, "reward"), **losses})
         if breakage is not None:
             status, tensor, reason = breakage
-            failure = Failure(iteration=row.iteration, tensor=tensor, env_indices=[], dump=None)
+            failure = Failure(iteration=row.iteration, tensor=tensor)
             return End("nan" if status == "nan" else "diverged", reason, failure)
         return self._enough()
 
@@ -266,7 +266,7 @@ class Follower:
         if control_group.oom_kills(anywhere=False) > self.kills:
             return self._out_of_memory("the kernel killed a process: host memory ran out")
         if self.output.nan_line is not None:
-            failure = Failure(iteration=len(self.rows), tensor="training", env_indices=[], dump=None)
+            failure = Failure(iteration=len(self.rows), tensor="training")
             return End("nan", f"its log says: {self.output.nan_line}", failure)
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = self.process.returncode
@@ -291,9 +291,7 @@ class Follower:
 
     def _out_of_memory(self, line: str) -> End:
         stage = "learning" if self.rows else "environment"
-        failure = Failure(
-            iteration=len(self.rows), tensor=stage, env_indices=[], dump=None, requested_gb=requested_gb(line)
-        )
+        failure = Failure(iteration=len(self.rows), tensor=stage, requested_gb=requested_gb(line))
         return End("oom", f"memory ran out: {line}", failure)
 
     def checked(self, end: End) -> End:

@@ -87,9 +87,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
-        end = TrialDone(
-            done.status, done.reason, done.failure
-        )  # `done` has a traceback that keeps the simulation alive
+        # `done` itself has a traceback that keeps the simulation alive.
+        end = TrialDone(done.status, done.reason, done.failure)
     except Exception as error:
         if TOO_SMALL in str(error):
             raise UserError(
@@ -98,13 +97,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
             ) from error
         if not is_out_of_memory(error):
             raise
-        failure = Failure(
-            iteration=meter.iterations,
-            tensor=meter.stage,
-            env_indices=[],
-            dump=None,
-            requested_gb=requested_gb(str(error)),
-        )
+        failure = Failure(iteration=meter.iterations, tensor=meter.stage, requested_gb=requested_gb(str(error)))
         cap_gb = request.memory.memory_cap_gb
         capped = "" if cap_gb is None or "memory_cap_gb" in str(error) else f", memory_cap_gb is {cap_gb:g}"
         end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
