@@ -113,17 +113,11 @@ def push_normalized(
     return out
 
 
-@push_normalized.register_fake
-def _(
-    images: torch.Tensor,
-    is_fresh: torch.Tensor,
-    ring: torch.Tensor,
-    newest: int,
-    sums: torch.Tensor,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    n, height, width, channels = images.shape
-    return images.new_empty((n, len(ring) * channels, height, width), dtype=dtype)
+push_normalized.register_fake(
+    lambda images, is_fresh, ring, newest, sums, dtype: images.new_empty(
+        (len(images), len(ring) * images.shape[3], *images.shape[1:3]), dtype=dtype
+    )
+)
 
 
 def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
@@ -207,6 +201,4 @@ def _normalized(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return out
 
 
-@_normalized.register_fake
-def _(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty_like(stacked, dtype=dtype)
+_normalized.register_fake(lambda stacked, dtype: torch.empty_like(stacked, dtype=dtype))

@@ -80,7 +80,7 @@ def _gather_normalized_op(
     checks.check_indices("places", places, history.numel())
     steps, envs, channels, height, width = frames.shape
     layers = stacked * channels
-    out, lanes = _gathered(places, dtype, layers, height, width, channels_last), launch.lanes_of(frames)
+    out, lanes = _gathered(frames, places, stacked, dtype, channels_last), launch.lanes_of(frames)
     if not channels_last and launch.are_words(frames) and history.numel() < 2**31:
         lanes = launch.lanes_for(height * width // 4, kernels.WORDS, frames)
         launch.run(
@@ -113,18 +113,11 @@ def _gather_normalized_op(
     return out
 
 
-@_gather_normalized_op.register_fake
-def _(
-    frames: torch.Tensor,
-    sums: torch.Tensor,
-    history: torch.Tensor,
-    places: torch.Tensor,
-    stacked: int,
-    dtype: torch.dtype,
-    channels_last: bool,
-) -> torch.Tensor:
-    channels, height, width = frames.shape[2:]
-    return _gathered(places, dtype, stacked * channels, height, width, channels_last)
+_gather_normalized_op.register_fake(
+    lambda frames, sums, history, places, stacked, dtype, channels_last: _gathered(
+        frames, places, stacked, dtype, channels_last
+    )
+)
 
 
 def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
@@ -153,7 +146,7 @@ def _gather_bytes(frames: torch.Tensor, history: torch.Tensor, places: torch.Ten
         return _gather_by_index(frames, history, places, stacked)
     checks.check_indices("places", places, history.numel())
     channels, height, width = frames.shape[2:]
-    out = frames.new_empty((len(places), stacked * channels, height, width))
+    out = _gathered(frames, places, stacked, torch.uint8)
     lanes = launch.lanes_for(channels * height * width // 4, kernels.WORDS, frames)
     launch.run(
         kernels.gather_words,
@@ -171,10 +164,7 @@ def _gather_bytes(frames: torch.Tensor, history: torch.Tensor, places: torch.Ten
     return out
 
 
-@_gather_bytes.register_fake
-def _(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    channels, height, width = frames.shape[2:]
-    return frames.new_empty((len(places), stacked * channels, height, width))
+_gather_bytes.register_fake(lambda frames, history, places, stacked: _gathered(frames, places, stacked, torch.uint8))
 
 
 def _gather_by_index(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
@@ -195,8 +185,8 @@ def frames_of(history: torch.Tensor, places: torch.Tensor, stacked: int) -> torc
 
 
 def _gathered(
-    places: torch.Tensor, dtype: torch.dtype, layers: int, height: int, width: int, channels_last: bool
+    frames: torch.Tensor, places: torch.Tensor, stacked: int, dtype: torch.dtype, channels_last: bool = False
 ) -> torch.Tensor:
     order = torch.channels_last if channels_last else torch.contiguous_format
-    shape = (len(places), layers, height, width)
-    return torch.empty(shape, dtype=dtype, device=places.device, memory_format=order)
+    shape = (len(places), stacked * frames.shape[2], *frames.shape[3:])
+    return torch.empty(shape, dtype=dtype, device=frames.device, memory_format=order)
