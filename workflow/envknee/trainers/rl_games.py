@@ -28,10 +28,7 @@ from envknee.trainers.common import configure, determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
-"""The key under which tasks register their configuration for RL-Games."""
-
 RULE_FIELDS = {"learning_rate": "params.config.learning_rate", "epochs": "params.config.mini_epochs"}
-"""Agent fields that a scaling rule may set."""
 
 ALGORITHM = "a2c_continuous"
 """RL-Games' name for PPO with continuous actions, the algorithm of `MeteredAgent`."""

@@ -17,7 +17,6 @@ from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered, skrl_run
 
 RULE_FIELDS = {"learning_rate": "agent.learning_rate", "epochs": "agent.learning_epochs"}
-"""Agent fields that a scaling rule may set."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:

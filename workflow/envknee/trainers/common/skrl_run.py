@@ -18,7 +18,6 @@ from envknee.trainers.common import determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
-"""The key under which tasks register their configuration for skrl."""
 
 AGENT_PHASES: dict[str, Phase] = {"act": "inference", "record_transition": "storage", "update": "learning"}
 """Methods of the agent that skrl's trainer calls, and their phases."""

@@ -188,11 +188,7 @@ class AccumulatingPPO(PPO):
                 self.on_split(self.micro_batches)
 
     def _backward(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Set the gradients to those of a mini-batch.
-
-        Args:
-            observations: of the rollout, each group [num_envs * horizon, ...]
-            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]
+        """Set the gradients to those of a mini-batch. Takes the arguments of `_learn`.
 
         Returns:
             The mini-batch's mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].

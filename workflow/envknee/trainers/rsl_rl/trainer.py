@@ -32,7 +32,6 @@ from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 RULE_FIELDS = {"learning_rate": "algorithm.learning_rate", "epochs": "algorithm.num_learning_epochs"}
-"""Agent fields that a scaling rule may set."""
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",

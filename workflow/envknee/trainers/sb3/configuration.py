@@ -19,9 +19,7 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure
 
-AGENT_ENTRY_POINT = "sb3_cfg_entry_point"
-"""The key under which tasks register their configuration for Stable-Baselines3. Camera tasks have none."""
-
+AGENT_ENTRY_POINT = "sb3_cfg_entry_point"  # camera tasks have none
 UNSUPPORTED = {
     "ranks": "it trains in one process",
     "lean": "it would divide frames by 255 and not subtract their mean",
@@ -29,7 +27,6 @@ UNSUPPORTED = {
 """As of stable-baselines3 2.9.2: ppo/ppo.py (PPO.train), common/preprocessing.py (preprocess_obs)."""
 
 RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "n_epochs"}
-"""Agent fields that a scaling rule may set."""
 
 REPLACED = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
 """Fields of a registered configuration that the request replaces."""

@@ -31,11 +31,8 @@ from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
 from envknee.trainers.torchrl.rollouts import Rollouts, make_environment
 
-AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"
-"""The key under which tasks register their configuration for TorchRL. Isaac Lab 3.0.0's camera tasks have none."""
-
+AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"  # Isaac Lab 3.0.0's camera tasks have none
 RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "num_learning_epochs"}
-"""Agent fields that a scaling rule may set."""
 
 UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
