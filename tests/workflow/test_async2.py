@@ -8,20 +8,19 @@ import pytest
 import torch
 from envknee.measure.meter import Meter
 from envknee.record.read import read_rows
-from envknee.record.schema import Request, Row
+from envknee.record.schema import Row
 from envknee.run import launch
-from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.study.model import Arm
 from envknee.study.paths import TrialFolder
 from envknee.study.strategies import world_size
 from pydantic import ValidationError
+from trained import refusal
 from trained_here import a_torchrl_trial, trained_here
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
 from envknee.trainers.common.metered import MeteredEnv
-from envknee.trainers.torchrl import async2, trainer
+from envknee.trainers.torchrl import async2
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.rollouts import SampledActor
 from tensordict import TensorDict
@@ -161,6 +160,4 @@ def test_what_is_no_pipeline_is_refused(tmp_path):
         ({"deterministic": True}, "async2 cannot be deterministic"),
         ({"memory": {"memory_cap_gb": 2.0}}, "async2 cannot have memory.memory_cap_gb 2"),
     ):
-        request = read_model(a_pipeline(tmp_path / said, **changes).request, Request, "")
-        with pytest.raises(UserError, match=said):
-            trainer.resolve(request, "cpu")
+        assert said in refusal(tmp_path / said, "torchrl", strategy="async2", **changes)

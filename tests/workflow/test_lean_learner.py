@@ -73,20 +73,26 @@ def observe(stack: LeanFrameStack, random: torch.Generator, stock: bool) -> Tens
 def learn(
     steps: LearnerSteps | None, iterations: int = 2, **settings: Any
 ) -> tuple[list[dict[str, float]], list[torch.Tensor], Any]:
-    """Return losses of each update, parameters, and the algorithm, after episodes that end now and then."""
+    """Return losses of each update, parameters, and the algorithm."""
     algorithm, stack = make(steps, **settings)
     random = torch.Generator().manual_seed(1)
     torch.manual_seed(1)
     stack.reset()
-    obs, losses = observe(stack, random, steps is None), []
+    return iterate(algorithm, lambda: observe(stack, random, steps is None), [stack], random, iterations)
+
+
+def iterate(algorithm: Any, look: Any, stacks: list[Any], random: torch.Generator, iterations: int) -> Any:
+    """Collect and learn, with episodes that end now and then; return losses of each update, parameters, and the algorithm."""
+    obs, losses = look(), []
     for iteration in range(iterations):
         with torch.inference_mode():
             for _ in range(HORIZON):
                 actions = algorithm.act(obs)
                 rewards = 1.0 - (actions - obs["critic"][:, :1]).square().mean(dim=1)
                 dones = (torch.rand(NUM_ENVS, generator=random) < 0.2).to(rewards.device)
-                stack.reset(dones)
-                obs = observe(stack, random, steps is None)
+                for stack in stacks:
+                    stack.reset(dones)
+                obs = look()
                 # Of some episodes time ran out; a task without such an end tells nothing of it.
                 extras = {"time_outs": dones & (actions[:, 0] > 0)} if iteration == 0 else {}
                 algorithm.process_env_step(obs, rewards, dones, extras)
@@ -213,25 +219,12 @@ def test_several_cameras_and_depth_are_learned_to_the_bit():
             "num_steps_per_env": HORIZON, "multi_gpu": None,
         }  # fmt: skip
         torch.manual_seed(0)
-        obs = look()
-        algorithm: Any = (LeanPPO if lean else PPO).construct_algorithm(obs, env, cfg, "cpu")
-        for _ in range(2):
-            with torch.inference_mode():
-                for _ in range(HORIZON):
-                    algorithm.act(obs)
-                    dones = torch.rand(NUM_ENVS, generator=random) < 0.2
-                    for stack in stacks.values():
-                        stack.reset(dones)
-                    obs = look()
-                    algorithm.process_env_step(obs, torch.rand(NUM_ENVS, generator=random), dones, {})
-                algorithm.compute_returns(obs)
-            seen.append((algorithm.update(), list(algorithm.actor.parameters()), list(algorithm.critic.parameters())))
+        algorithm: Any = (LeanPPO if lean else PPO).construct_algorithm(look(), env, cfg, "cpu")
+        seen.append(iterate(algorithm, look, [*stacks.values()], random, 2))
         if lean:
             assert algorithm.storage.stack_sizes == {"front": 2, "wrist": 3, "depth": 2}
             assert algorithm.storage.frames["depth"].shape == (HORIZON + 1, NUM_ENVS, 1, 24, 24)
-    for left, right in ((seen[0], seen[2]), (seen[1], seen[3])):
-        assert left[0] == right[0]
-        assert all(torch.equal(*pair) for i in (1, 2) for pair in zip(left[i], right[i], strict=True))
+    assert_close(seen[0], seen[1], 0.0)
 
 
 def test_the_fused_optimizer_takes_the_same_steps():

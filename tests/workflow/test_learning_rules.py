@@ -7,8 +7,6 @@ import pytest
 import quick
 from conftest import a_trial
 from envknee.record.read import read_rows
-from envknee.record.schema import Request
-from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 from trained import refusal
@@ -65,7 +63,7 @@ def test_a_rules_learning_rate_and_epochs_are_the_librarys(tmp_path: Path, train
     record = quick.launch(trial)
     assert record.outcome.status == "ok", record.outcome
     assert [row.learning_rate for row in read_rows(trial)] == pytest.approx([1.25e-4] * 2)
-    command = load(trainer).command_line(read_model(trial.request, Request, ""), "cpu")
+    command = load(trainer).command_line(record.request, "cpu")
     assert any(word.endswith("learning_rate=0.000125") for word in command)
 
 

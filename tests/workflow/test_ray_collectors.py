@@ -14,18 +14,17 @@ import psutil
 import pytest
 from conftest import ENVIRONMENT, wait_for
 from envknee.record.read import read_rows
-from envknee.record.schema import Request
 from envknee.run import launch
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.study.model import Arm
 from envknee.study.paths import TrialFolder
 from pydantic import ValidationError
+from trained import refusal
 from trained_here import HORIZON, NUM_ENVS, a_torchrl_trial
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
-from envknee.trainers.torchrl import collectors, trainer
+from envknee.trainers.torchrl import collectors
 
 MARK = "ENVKNEE_TEST_MARK"
 """A variable that everything a trial starts inherits: what has it is of that trial."""
@@ -154,18 +153,13 @@ def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):
         with pytest.raises(ValidationError, match=said):
             Arm.model_validate(arm)
 
-    def refusal(name: str, **changes: Any) -> str:
-        request = read_model(a_gathering(tmp_path / name, **changes).request, Request, "")
-        with pytest.raises(UserError) as error:
-            trainer.resolve(request, "cpu")
-        return str(error.value)
-
+    ray: Any = {"trainer": "torchrl", "strategy": "ray", "gpus": 0, "cpu_ranks": 2}
     for address in ("127.0.0.1:1", "somewhere"):
         with pytest.raises(UserError, match=f"RAY_ADDRESS={address}: expected HOST:PORT"):
             collectors.check_answers(address)
     monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: None)
-    absent = refusal("absent")
+    absent = refusal(tmp_path / "absent", **ray)
     assert "needs the package ray" in absent and "make setup TRAINERS=ray" in absent
     monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: object())
-    assert "ray cannot be deterministic" in refusal("deterministic", deterministic=True)
-    assert "cannot have memory.memory_cap_gb" in refusal("cap", memory={"memory_cap_gb": 2.0})
+    assert "ray cannot be deterministic" in refusal(tmp_path / "deterministic", **ray, deterministic=True)
+    assert "cannot have memory.memory_cap_gb" in refusal(tmp_path / "cap", **ray, memory={"memory_cap_gb": 2.0})

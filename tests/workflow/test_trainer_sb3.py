@@ -6,13 +6,10 @@ import numpy
 import pytest
 import torch
 from alike import AlikeTests
-from conftest import a_trial
-from envknee.record.schema import Request
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.trainers import load
 from gymnasium import spaces
-from trained import refusal
+from trained import a_request, refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
@@ -60,8 +57,7 @@ def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
 
 def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):
     state: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "overrides": {"agent.n_epochs": 7}}
-    trial = a_trial(tmp_path / "state", trainer="sb3", **state, num_envs=8, horizon=8, batch_size=32)
-    request = read_model(trial.request, Request, "")
+    request = a_request(tmp_path / "state", "sb3", **state, num_envs=8, horizon=8, batch_size=32)
     agent = load("sb3").resolve(request, "cpu").agent
     assert agent["policy_kwargs"]["net_arch"] == [32, 32] and (agent["n_epochs"], agent["gamma"]) == (7, 0.99)
     assert {"agent.n_steps=8", "agent.batch_size=32", "agent.n_epochs=7"} < set(
@@ -70,7 +66,7 @@ def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):
 
 
 def test_the_camera_task_gets_rsl_rls_network(tmp_path):
-    request = read_model(a_trial(tmp_path / "camera", trainer="sb3").request, Request, "")
+    request = a_request(tmp_path / "camera", "sb3")
     agent = load("sb3").resolve(request, "cpu").agent
     stock = load("rsl_rl").resolve(request.model_copy(update={"trainer": "rsl_rl"}), "cpu").agent
     assert agent["policy_kwargs"]["features_extractor_kwargs"]["cnn_cfg"]["output_channels"] == [8, 16, 16]

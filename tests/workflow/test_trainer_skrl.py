@@ -2,11 +2,8 @@
 
 import pytest
 from alike import AlikeTests
-from conftest import a_trial
-from envknee.record.schema import Request
-from envknee.study.files import read_model
 from envknee.trainers import load
-from trained import refusal
+from trained import a_request, refusal
 
 pytest.importorskip("skrl", reason="trainer: skrl is optional: make setup TRAINERS=all")
 
@@ -25,8 +22,8 @@ def test_a_batch_and_a_task_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_isaac_labs_own_command_is_for_the_same_training(tmp_path):
-    trial = a_trial(tmp_path / "command", trainer="skrl", num_envs=8, horizon=8, batch_size=32, iterations=3)
-    command = load("skrl").command_line(read_model(trial.request, Request, ""), "cpu")
+    request = a_request(tmp_path / "command", "skrl", num_envs=8, horizon=8, batch_size=32, iterations=3)
+    command = load("skrl").command_line(request, "cpu")
     assert command[1:7] == ["-m", "isaaclab", "train", "--rl_library", "skrl", "--task"]
     assert {"agent.agent.rollouts=8", "agent.agent.mini_batches=2", "env.scene.tiled_camera.width=24"} < set(command)
     assert command[command.index("--max_iterations") + 1] == "3"

@@ -9,12 +9,12 @@ import quick
 import torch
 from conftest import a_trial
 from envknee.record.read import read_rows
-from envknee.record.schema import Outcome, Record, Request
+from envknee.record.schema import Outcome, Record
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
-from trained import REFUSED, assert_same_training, optimizer_steps, refusal
+from trained import REFUSED, a_request, assert_refused, assert_same_training, optimizer_steps, refusal
 
 pytest.importorskip("skrl", reason="trainer: skrl_sac is optional: make setup TRAINERS=all")
 
@@ -108,9 +108,8 @@ def test_a_simulation_that_breaks_is_named(tmp_path: Path) -> None:
 
 
 def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
-    changes = {**STATE, "trainer": "skrl_sac", "num_envs": 48, "overrides": {}}
-    trial = a_trial(tmp_path / "library", batch_size=None, **changes)
-    agent = load("skrl_sac").resolve(read_model(trial.request, Request, ""), "cpu").agent
+    request = a_request(tmp_path / "library", "skrl_sac", **STATE, num_envs=48, batch_size=None, overrides={})
+    agent = load("skrl_sac").resolve(request, "cpu").agent
     assert agent["agent"]["batch_size"] == 64 and agent["agent"]["learning_starts"] == 4
     assert agent["memory"]["memory_size"] == 1_000_000 // 48
     assert [layer["layers"] for layer in agent["models"]["critic_1"]["network"]] == [[32, 32]]  # as the task's for PPO
@@ -118,8 +117,7 @@ def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_it_cannot_do_is_refused(tmp_path: Path, words: str) -> None:
-    text = refusal(tmp_path / "refused", "skrl_sac", **REFUSED[words])
-    assert text.startswith(f"trainer: skrl_sac cannot do {words}") and "or trainer: rsl_rl" in text
+    assert_refused(tmp_path / "refused", "skrl_sac", words)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +137,6 @@ def test_a_request_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[st
 
 
 def test_isaac_lab_has_no_command_for_it(tmp_path: Path) -> None:
-    trial = a_trial(tmp_path / "command", trainer="skrl_sac", **STATE)
+    request = a_request(tmp_path / "command", "skrl_sac", **STATE)
     with pytest.raises(UserError, match="no task registers a configuration for SAC"):
-        load("skrl_sac").command_line(read_model(trial.request, Request, ""), "cpu")
+        load("skrl_sac").command_line(request, "cpu")

@@ -78,18 +78,30 @@ def assert_same_training(rows: list[Row], other: list[Row]) -> None:
         )  # fmt: skip
 
 
-REFUSED: dict[str, dict[str, Any]] = {
-    "2 ranks": {"gpus": 0, "cpu_ranks": 2},
-    "observations: lean": {"observations": "lean"},
-    "memory.mixed_precision: true": {"memory": {"mixed_precision": True}},
-    "memory.on_oom: retry_accumulate": {"memory": {"on_oom": "retry_accumulate"}},
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "2 ranks": ({"gpus": 0, "cpu_ranks": 2}, "gpus: 1 or 0"),
+    "observations: lean": ({"observations": "lean"}, "observations: stock"),
+    "memory.mixed_precision: true": ({"memory": {"mixed_precision": True}}, "mixed_precision: false"),
+    "memory.on_oom: retry_accumulate": ({"memory": {"on_oom": "retry_accumulate"}}, "on_oom: record"),
 }
-"""What only RSL-RL can do, as a refusal names it."""
+"""What only RSL-RL can do, as a refusal names it, and what to use instead."""
+
+
+def a_request(folder: Path, trainer: str, **changes: Any) -> Request:
+    """Return the request of a trial that nobody starts."""
+    return read_model(a_trial(folder, trainer=trainer, **changes).request, Request, "")
 
 
 def refusal(folder: Path, trainer: str, **changes: Any) -> str:
     """Return what is said to a request before anything starts."""
-    trial = a_trial(folder, trainer=trainer, **changes)
+    request = a_request(folder, trainer, **changes)
     with pytest.raises(UserError) as error:
-        load(trainer).resolve(read_model(trial.request, Request, ""), "cpu")
+        load(trainer).resolve(request, "cpu")
     return str(error.value)
+
+
+def assert_refused(folder: Path, trainer: str, words: str) -> None:
+    """Check that one of `REFUSED` is refused."""
+    changes, instead = REFUSED[words]
+    text = refusal(folder, trainer, **changes)
+    assert text.startswith(f"trainer: {trainer} cannot do {words}") and f"Use {instead}, or trainer: rsl_rl" in text
