@@ -31,11 +31,8 @@ class MemoryWatch:
     ) -> None:
         """Measure the memory in use by other processes: on a GPU this process has no context yet.
 
-        Args:
-            device: the device to watch
-            gpu: NVML's handle of that GPU
-            cap_gb: memory that this process may use on the device, from `environment_begins` on
-            before_gb: memory in use by others before the process's first trial; needed from its second trial on
+        The process may use `cap_gb` from `environment_begins` on. From its second trial on it needs `before_gb`, the memory in use by
+        others before its first.
         """
         self._cap_gb = cap_gb
         self.device = device

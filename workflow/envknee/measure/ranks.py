@@ -115,14 +115,8 @@ def torchrun(
     """Run Python with `arguments` once per rank on this machine. If a rank fails, end its other ranks and exit with status 1.
 
     Ranks meet over files: torchrun's default opens TCP ports on every address of the machine. A network file system must have locks
-    (NFS has them, Lustre with -o flock).
-
-    Args:
-        arguments: Python's command line in each rank
-        ranks: number of ranks on this machine
-        meeting: an empty folder on this machine's own disk
-        nodes: number of machines that call this
-        shared_meeting: an empty folder that all machines see; None with a single machine
+    (NFS has them, Lustre with -o flock). `meeting` is an empty folder on this machine's own disk. If several machines (`nodes`) call
+    this, `shared_meeting` is an empty folder that all of them see.
     """
     from torch.distributed import run
 
