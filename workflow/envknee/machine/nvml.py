@@ -49,7 +49,7 @@ def driver_version() -> tuple[str, tuple[int, int]]:
     """Return the driver's version and the newest CUDA (major, minor) that it runs."""
     start()
     cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-    return _text(pynvml.nvmlSystemGetDriverVersion()), (cuda // 1000, cuda % 1000 // 10)
+    return pynvml.nvmlSystemGetDriverVersion(), (cuda // 1000, cuda % 1000 // 10)
 
 
 def gpu_names() -> list[str]:
@@ -57,7 +57,7 @@ def gpu_names() -> list[str]:
     try:
         start()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return [pynvml.nvmlDeviceGetName(handle) for handle in handles]
     except (UserError, pynvml.NVMLError):
         return []
 
@@ -100,7 +100,7 @@ class Gpu:
 
     def name(self) -> str:
         """Return the GPU's name."""
-        return _text(pynvml.nvmlDeviceGetName(self.handle))
+        return pynvml.nvmlDeviceGetName(self.handle)
 
     def compute_capability(self) -> str | None:
         """Return the compute capability, such as '9.0'; None if NVML does not know it."""
@@ -181,7 +181,3 @@ def why_not_usable(mode: int, others: Sequence[int]) -> str | None:
             " Wait for that process, or choose another GPU with CUDA_VISIBLE_DEVICES"
         )
     return None
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
