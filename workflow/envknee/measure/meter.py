@@ -20,9 +20,8 @@ from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks, beat_file
-from envknee.measure.rows import Collected, Part, is_known_within, parts_of_collectors, whole_row
+from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import Watch
-from envknee.record.build import reward_average
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
@@ -341,7 +340,7 @@ class Meter:
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
         if self._flush():
-            self._end_when_done(self.rows[-1])
+            self._end_when_done()
 
     def _flush(self) -> bool:
         """Write the newest iteration's row if it is not written yet; return whether it was not."""
@@ -448,21 +447,15 @@ class Meter:
             f"observations/{group}": kept[step + 1] for group, kept in self.learned_from.items() if step + 1 < len(kept)
         }
 
-    def _end_when_done(self, row: Row) -> None:
+    def _end_when_done(self) -> None:
         request = self.request
         if request.kind == "throughput":
             rows = self.rows[request.untimed_iterations :]
             timed = [row.fps_total for row in rows if row.fps_total is not None]  # own trainers always have it
             if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
                 raise TrialDone("ok")
-            return
-        average = reward_average(self.rows, request.target_episodes or 1)
-        if average is not None and request.target_reward is not None and average >= request.target_reward:
-            raise TrialDone("target_reached")
-        if request.budget_s is not None and row.wall_s >= request.budget_s:
-            raise TrialDone(
-                "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
-            )
+        elif end := end_of_learning(self.rows, request):
+            raise TrialDone(*end)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
 from envknee.record.schema import (
     Frozen,
@@ -18,6 +19,7 @@ from envknee.record.schema import (
     Request,
     Row,
 )
+from envknee.record.status import Status
 
 
 class Part(Frozen):
@@ -129,6 +131,16 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
         return None
     own, shared = (statistics.fmean(column) for column in zip(*known, strict=True))
     return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=own, shared=shared)
+
+
+def end_of_learning(rows: Sequence[Row], request: Request) -> tuple[Status, str | None] | None:
+    """Return status and reason of a learning trial that ends with the newest row; None while it goes on. Pure."""
+    average = reward_average(rows, request.target_episodes or 1)
+    if average is not None and request.target_reward is not None and average >= request.target_reward:
+        return "target_reached", None
+    if request.budget_s is not None and rows[-1].wall_s >= request.budget_s:
+        return "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
+    return None
 
 
 def is_known_within(fps: Sequence[float], share: float | None) -> bool:

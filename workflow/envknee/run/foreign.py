@@ -25,7 +25,7 @@ from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, die_with_parent, dying_with_parent, end_all
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
-from envknee.record.build import first_reaching
+from envknee.measure.rows import end_of_learning
 from envknee.record.schema import Failure, Outcome, Request, Row
 from envknee.record.status import TRAINED, Status
 from envknee.run import attempts
@@ -226,13 +226,8 @@ class Follower:
         request = self.request
         if request.kind == "throughput":
             return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
-        if first_reaching(self.rows, request.target_reward, request.target_episodes) is not None:
-            return End("target_reached")
-        if request.budget_s is not None and self.rows[-1].wall_s >= request.budget_s:
-            return End(
-                "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
-            )
-        return None
+        end = end_of_learning(self.rows, request)
+        return End(*end) if end else None
 
     def _of_silence(self) -> End | None:
         """Return the end of a running program that hangs; None while it may go on."""
