@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
-from envknee.verdict.power import chance, of_study, power, power_words
+from envknee.verdict.power import enough_repeats, of_study, power
 from records import a_study
 from scipy.stats import ttest_ind, ttest_rel
 
@@ -20,17 +20,17 @@ def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, 
     test = ttest_rel if paired else ttest_ind
     _, p_values = np.asarray(test(larger, smaller + math.log1p(0.15), axis=1, alternative="less"))
     shown = p_values <= 0.025
-    assert chance(0.0, repeats, cv, 0.15, 0.95, paired) == pytest.approx(float(shown.mean()), abs=0.03)
+    assert power(repeats, cv, 0.15, 0.95, paired) == pytest.approx(float(shown.mean()), abs=0.03)
 
 
 def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():
-    two = power(2, 0.05, 0.15, 0.95)
-    assert two.of_plateau == 0.0 and "2 repeats decide nothing" in power_words(two, "assumed")
-    enough = two.enough_repeats
+    assert power(2, 0.05, 0.15, 0.95) == 0.0
+    twice = of_study(a_study(throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2}), False)
+    assert twice is not None and "2 repeats decide nothing, 3 are the least. 22 repeats would show it in 80%." in twice
+    enough = enough_repeats(0.05, 0.15, 0.95)
     assert enough is not None
-    assert chance(0.0, enough - 1, 0.05, 0.15, 0.95) < 0.8 <= chance(0.0, enough, 0.05, 0.15, 0.95)
-    assert power(3, 0.5, 0.10, 0.95).enough_repeats is None
-    assert chance(0.09, 5, 0.02, 0.10, 0.95) < chance(0.0, 5, 0.02, 0.10, 0.95), "near the cut-off little is shown"
+    assert power(enough - 1, 0.05, 0.15, 0.95) < 0.8 <= power(enough, 0.05, 0.15, 0.95)
+    assert enough_repeats(0.5, 0.10, 0.95) is None
 
 
 def test_noise_falls_where_environments_fill_the_iteration():
@@ -65,6 +65,6 @@ def test_the_documented_power_is_what_the_program_computes():
         noise, *shown = map(int, row)
         wanted = []
         for paired in (False, True):
-            computed = [power(repeats, noise / 100, 0.10, 0.95, paired) for repeats in (3, 5, 8)]
-            wanted += [*(round(100 * entry.of_plateau) for entry in computed), computed[0].enough_repeats]
+            wanted += [round(100 * power(repeats, noise / 100, 0.10, 0.95, paired)) for repeats in (3, 5, 8)]
+            wanted.append(enough_repeats(noise / 100, 0.10, 0.95, paired))
         assert shown == wanted

@@ -240,9 +240,9 @@ def test_learning_and_memory_are_those_of_the_same_records():
         for trial in learning_trials({n: [s]}, memory_gb=1 + n / 10 + i / 100, device=GPU, first=10 * n + i)
     ]
     (learned,) = learning.analyse(records_of(trials), Decide())
-    (limit,) = memory_limit.analyse(records_of(trials), Decide())
+    limit = memory_limit.analyse(records_of(trials), Decide())
     ours = said.series[0].learning
-    assert ours is not None and said.memory is not None
+    assert ours is not None and said.memory is not None and limit is not None
     assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
@@ -475,13 +475,9 @@ def test_an_error_is_a_line_and_an_exit_status(tmp_path: Path):
     assert done.stderr.startswith("envknee: ") and done.stderr.count("\n") == 1
 
 
-def test_help_names_every_column_and_how_to_censor():
-    text = command("--help").stdout
+def test_help_names_every_column_and_how_to_censor_and_its_example_is_a_table():
+    text, _, example = command("--help").stdout.partition("example:\n")
     for column in COLUMNS:
         assert f"  {column.name} " in text
     assert "leave\nseconds_to_target empty and give its budget_s" in text
-
-
-def test_the_example_of_help_is_a_table():
-    text = command("--help").stdout.partition("example:\n")[2]
-    assert len(parse("\n".join(line.strip() for line in text.splitlines()), "help").rows) == 4
+    assert len(parse("\n".join(line.strip() for line in example.splitlines()), "help").rows) == 4

@@ -196,7 +196,8 @@ def test_the_verdict_of_one_horizon_on_an_h100():
 
 
 def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
-    (limit,) = memory.analyse(records_of("cartpole-one-gpu"), read_study(FOLDER.study).decide)
+    limit = memory.analyse(records_of("cartpole-one-gpu"), read_study(FOLDER.study).decide)
+    assert limit is not None
     cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
     sizes = [card.largest_num_envs for card in cards]
     assert len(cards) == len(memory_cards.CARDS_MIB) and sizes == sorted(set(sizes))

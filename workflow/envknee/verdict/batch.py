@@ -123,9 +123,11 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     if line is not None:
         missed = _missed(points, line)
         contradicted = [
-            point for point in points if point.frames_to_target.lower_bound
+            point
+            for point in points
+            if point.frames_to_target.lower_bound
             and line.at(point.batch_size) * (1.0 + affine.ERROR_LIMIT) < point.frames_to_target.value
-        ]  # fmt: skip
+        ]
         error = max(_error(point, line) for point in points if not point.frames_to_target.lower_bound)
         used = not missed and not contradicted
         if missed:

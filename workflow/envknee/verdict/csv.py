@@ -42,12 +42,8 @@ CSV_COLUMNS: tuple[str, ...] = (
 
 def _csv_row(record: Record) -> dict[str, Any]:
     """Return the columns of one trial: fields of request and record by name, and medians of timed figures."""
-    environment = record.outcome.environment
-    total = record.fps_total
-    slowest, fastest = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or []) or (
-        None,
-        None,
-    )
+    environment, total = record.outcome.environment, record.fps_total
+    ranks = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
     spreads = {name: value for name in Record.model_fields if isinstance(value := getattr(record, name), Spread)}
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
@@ -57,8 +53,8 @@ def _csv_row(record: Record) -> dict[str, Any]:
         "git_commit": environment.git_commit if environment else None,
         "fps_total_lower_quartile": total.lower_quartile if total else None,
         "fps_total_upper_quartile": total.upper_quartile if total else None,
-        "slowest_rank_fps_env_step_inference": slowest,
-        "fastest_rank_fps_env_step_inference": fastest,
+        "slowest_rank_fps_env_step_inference": ranks[0] if ranks else None,
+        "fastest_rank_fps_env_step_inference": ranks[1] if ranks else None,
         "timed_iterations": total.iterations if total else None,
         **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
         **{name: spread.median for name, spread in (spreads | record.metrics).items()},

@@ -22,6 +22,7 @@ from envknee.verdict import (
     batch,
     learning,
     machines,
+    memory_limit,
     noise_scale,
     phase_law,
     remedies,
@@ -31,7 +32,6 @@ from envknee.verdict import (
     spending,
     throughput,
 )
-from envknee.verdict import memory_limit as memory
 from envknee.verdict.broken import broken
 from envknee.verdict.csv import records_csv
 from envknee.verdict.hardware import hardware
@@ -76,15 +76,12 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     ranks = Ranks.of(study.arms[arm])
     limits = throughput.analyse(records, settings)
     learned = learning.analyse(records, settings)
-    memory_limit = next(iter(memory.analyse(records, settings)), None)
+    memory = memory_limit.analyse(records, settings)
     laws = phase_law.analyse(records, settings)
     devices = hardware(records)
-    notes = (
-        [f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable"]
-        if len(devices) > 1
-        else []
-    )
-    notes += machines.notes(records, learned)
+    notes = machines.notes(records, learned)
+    if len(devices) > 1:
+        notes.insert(0, f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable")
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
@@ -96,12 +93,12 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         rank_word=ranks.word,
         hardware=devices,
         trials=len(records),
-        headline=headline(records, limits, learned, memory_limit, laws, scalings, study),
+        headline=headline(records, limits, learned, memory, laws, scalings, study),
         throughput=limits,
         throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
         throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
         learning=learned,
-        memory=memory_limit,
+        memory=memory,
         phases=laws,
         noise_scales=noise_scale.analyse(records, settings),
         batch=batch.analyse(records, settings),

@@ -22,24 +22,27 @@ def cores_of_others(record: Record) -> float | None:
 
 def disturbed(records: Sequence[Record]) -> set[int]:
     """Return the numbers of trials during which other processes used far more cores than during the rest."""
-    known = {record.request.number: cores for record in records if (cores := cores_of_others(record)) is not None}
-    if not known:
-        return set()
-    usual = statistics.median(known.values())
+    known = _known(records)
+    usual = statistics.median(known.values()) if known else 0.0
     return {number for number, cores in known.items() if cores > usual + FAR_MORE_CORES}
 
 
 def note(records: Sequence[Record]) -> str | None:
     """Return a sentence on the load of other processes; None if it was small or not measured."""
-    known = [cores for record in records if (cores := cores_of_others(record)) is not None]
+    known = _known(records)
     if not known:
         return None
-    usual, out = statistics.median(known), len(disturbed(records))
-    said = [f"Other processes kept {usual:.1f} cores busy meanwhile: this holds for a machine that busy."] * (
-        usual >= WORTH_SAYING_CORES
-    )
+    usual, out = statistics.median(known.values()), len(disturbed(records))
+    said = []
+    if usual >= WORTH_SAYING_CORES:
+        said.append(f"Other processes kept {usual:.1f} cores busy meanwhile: this holds for a machine that busy.")
     if out:
         said.append(
             f"Not counted: {out} of {len(known)} trials, of which others took half a core more than of the rest."
         )
     return " ".join(said) or None
+
+
+def _known(records: Sequence[Record]) -> dict[int, float]:
+    """Return the cores of others by number of the trial, where they were measured."""
+    return {record.request.number: cores for record in records if (cores := cores_of_others(record)) is not None}

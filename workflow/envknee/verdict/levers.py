@@ -8,26 +8,24 @@ t on interquartile means. A lever is supported if one of the two is shown to imp
 are judged by their speed-up alone.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
+from envknee.study.rules import Kind
 from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Lever
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.series import Series, by_series
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import percent
+from envknee.verdict.words.numbers import percent, span
 
+_Setting = Literal["longer horizon", "larger batch"]
 
-class _Pair(NamedTuple):
-    """The two compared points (num_envs, horizon, batch_size)."""
-
-    smaller: tuple[int, int, int | None]
-    larger: tuple[int, int, int | None]
+_Place = tuple[int, int, int | None]
+"""num_envs, horizon and batch size."""
 
 
 def analyse(
@@ -67,43 +65,38 @@ def in_words(levers: Sequence[Lever]) -> str:
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _lever(
-    name: Literal["longer horizon", "larger batch"],
-    records: Sequence[Record],
-    series: Series,
-    num_envs: int,
-    settings: Decide,
-) -> Lever:
-    fps = {place: values for place, group in _places(records, "throughput").items() if (values := measured_fps(group))}
-    seeds = {
-        place: learning_trials.seconds_of(ran)
-        for place, group in _places(records, "learning").items()
-        if (ran := learning_trials.that_ran(group))
+def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
+    fps = {
+        place: doublings.Level.of(0, values)
+        for place, group in _places(records, "throughput").items()
+        if (values := measured_fps(group))
     }
-    changes: dict[str, Change | None] = {"fps": None, "seconds": None}
+    sooner = {
+        place: learning_cost.level_of(0, costs)
+        for place, group in _places(records, "learning").items()
+        if (costs := learning_trials.seconds_of(group)).count and not costs.censored
+    }
+    here = (num_envs, series.horizon, series.batch_size)
+    more_fps = more_seconds = None
     words = []
-    if pair := _neighbours(name, list(fps), series, num_envs):
-        levels = [doublings.Level.of(0, fps[place]) for place in pair]
-        changes["fps"] = _change(levels[0], levels[1], settings.confidence, 1)
-        words.append(_worded(name, pair, changes["fps"], "FPS"))
-    known = [place for place, costs in seeds.items() if not costs.censored]
-    if pair := _neighbours(name, known, series, num_envs):
-        levels = [learning_cost.level_of(0, seeds[place]) for place in pair]
-        changes["seconds"] = _change(levels[0], levels[1], settings.confidence, -1)
-        words.append(_worded(name, pair, changes["seconds"], "seconds to target"))
+    if pair := _neighbours(name, fps, here):
+        more_fps = Change.between(fps[pair[0]], fps[pair[1]], settings.confidence)
+        words.append(_worded(name, pair, more_fps, "FPS"))
+    if pair := _neighbours(name, sooner, here):
+        # The level of a cost is one over it.
+        more_seconds = Change.between(sooner[pair[1]], sooner[pair[0]], settings.confidence)
+        words.append(_worded(name, pair, more_seconds, "seconds to target"))
     what = "horizons" if name == "longer horizon" else "batch sizes"
     return Lever(
         name=name,
-        verdict=_judged(changes["fps"], changes["seconds"]),
-        fps=changes["fps"],
-        seconds_to_target=changes["seconds"],
+        verdict=_judged(more_fps, more_seconds),
+        fps=more_fps,
+        seconds_to_target=more_seconds,
         evidence=", ".join(words) or f"measure two {what} at the same num_envs",
     )
 
 
-def _places(
-    records: Sequence[Record], kind: Literal["throughput", "learning"]
-) -> Mapping[tuple[int, int, int | None], list[Record]]:
+def _places(records: Sequence[Record], kind: Kind) -> dict[_Place, list[Record]]:
     return {
         (num_envs, series.horizon, series.batch_size): group
         for series, by_size in by_series(records, kind).items()
@@ -111,30 +104,19 @@ def _places(
     }
 
 
-def _neighbours(
-    name: Literal["longer horizon", "larger batch"],
-    places: Sequence[tuple[int, int, int | None]],
-    series: Series,
-    num_envs: int,
-) -> _Pair | None:
-    """Return the two largest settings at `num_envs`, or at the largest num_envs that has two; None if none has."""
-    neighbours: dict[int, list[tuple[int, int, int | None]]] = {}
+def _neighbours(name: _Setting, places: Iterable[_Place], here: _Place) -> list[_Place] | None:
+    """Return the two largest settings at num_envs of `here`, or at the largest num_envs that has two; None if none has."""
+    varied, same = (1, 2) if name == "longer horizon" else (2, 1)
+    by_size: dict[int, list[_Place]] = {}
     for place in places:
-        same = place[2] == series.batch_size if name == "longer horizon" else place[1] == series.horizon
-        if same and (name == "longer horizon" or place[2] is not None):
-            neighbours.setdefault(place[0], []).append(place)
+        if place[same] == here[same] and place[varied] is not None:
+            by_size.setdefault(place[0], []).append(place)
     pairs = {
-        size: _Pair(*sorted(group, key=lambda place: (place[1], place[2] or 0))[-2:])
-        for size, group in neighbours.items()
+        size: sorted(group, key=lambda place: place[varied] or 0)[-2:]
+        for size, group in by_size.items()
         if len(group) > 1
     }
-    return pairs.get(num_envs) or (pairs[max(pairs)] if pairs else None)
-
-
-def _change(smaller: doublings.Level, larger: doublings.Level, confidence: float, sign: int) -> Change:
-    value, *ends = doublings.difference(smaller, larger, confidence)
-    lower, upper = (None if end is None else doublings.expm1(sign * end) for end in ends[::sign])
-    return Change(value=math.expm1(sign * value), lower=lower, upper=upper)
+    return pairs.get(here[0]) or (pairs[max(pairs)] if pairs else None)
 
 
 def _judged(
@@ -149,16 +131,13 @@ def _judged(
     return "supported" if any(better) else "not shown"
 
 
-def _worded(name: str, pair: _Pair, change: Change | None, of: str) -> str:
-    assert change is not None
-    place = 1 if name == "longer horizon" else 2
-    sizes = " to ".join(f"{point[place]:,}" for point in pair)
-    ends = (
-        "one repeat"
-        if change.lower is None or change.upper is None
-        else f"{_signed(change.lower)} to {_signed(change.upper)}"
-    )
-    return f"{sizes} at {pair.larger[0]:,} environments: {_signed(change.value)} {of}, {ends}"
+def _worded(name: _Setting, pair: Sequence[_Place], change: Change, of: str) -> str:
+    sizes = " to ".join(f"{place[1 if name == 'longer horizon' else 2]:,}" for place in pair)
+    return f"{sizes} at {pair[0][0]:,} environments: {_shown(change, of)}"
+
+
+def _shown(change: Change, of: str) -> str:
+    return f"{_signed(change.value)} {of}, {span(change.lower, change.upper, _signed) or 'one repeat'}"
 
 
 def _signed(share: float) -> str:
@@ -175,17 +154,15 @@ def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
             evidence="add an arm that differs in `gpus` alone",
         )  # fmt: skip
     scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
-
-    def change(efficiency: float | None) -> float | None:
-        return None if efficiency is None else efficiency * scaling.world_size - 1.0
-
-    fps = Change(value=point.speedup - 1.0, lower=change(point.efficiency_lower), upper=change(point.efficiency_upper))
-    ends = "one repeat" if fps.lower is None or fps.upper is None else f"{_signed(fps.lower)} to {_signed(fps.upper)}"
-    ranks = Ranks(scaling.world_size, "GPU")
+    lower, upper = (
+        None if end is None else end * scaling.world_size - 1.0
+        for end in (point.efficiency_lower, point.efficiency_upper)
+    )
+    fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
     return Lever(
         name="more GPUs",
         verdict=_judged(fps, None),
         fps=fps,
         seconds_to_target=None,
-        evidence=f"1 to {ranks.world_size} at {point.num_envs:,} environments each: {_signed(fps.value)} FPS, {ends}",
+        evidence=f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}",
     )

@@ -12,8 +12,8 @@ import numpy as np
 
 from envknee.record.schema import Record
 from envknee.verdict.learning_trials import that_ran
-from envknee.verdict.schema.learning import LearningLimit, Saving
-from envknee.verdict.series import Series, by_series
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.series import by_series
 
 ORDERED = 0.9
 """Trials count as measured in order of num_envs from this rank correlation of number and size on, or from this share of processes on."""
@@ -37,7 +37,7 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
         *_hosts_and_commits(timed, "throughput was measured", "FPS"),
         *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
         *_in_order(timed),
-        *_other_gpus(trained, [(limit.series, limit.savings) for limit in learned]),
+        *_other_gpus(trained, learned),
     ]
 
 
@@ -64,16 +64,14 @@ def _in_order(timed: Sequence[Record]) -> list[str]:
     return [
         f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
         for series, by_size in by_series(timed, "throughput").items()
-        if _ordered(
-            [(record.request.number, size) for size, group in by_size.items() for record in group], len(by_size)
-        )
-        or _processes_ordered(by_size)
+        if _ordered(by_size) or _processes_ordered(by_size)
     ]
 
 
-def _ordered(order: Sequence[tuple[int, int]], sizes: int) -> bool:
-    """Tell whether trials (number, num_envs) are in the order of their sizes, in either direction."""
-    if sizes < 3 or len(order) < 2 * sizes:
+def _ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
+    """Tell whether trials ran in the order of their sizes, in either direction."""
+    order = [(record.request.number, size) for size, group in by_size.items() for record in group]
+    if len(by_size) < 3 or len(order) < 2 * len(by_size):
         return False
     from scipy.stats import rankdata  # takes 0.5 s, which most verdicts do not need
 
@@ -98,19 +96,19 @@ def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     return not 1.0 - ORDERED < share < ORDERED
 
 
-def _other_gpus(ran: Sequence[Record], savings: Sequence[tuple[Series, Sequence[Saving]]]) -> list[str]:
+def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list[str]:
     by_point = by_series(ran, "learning")
     notes = []
-    for of_series, tested in savings:
-        for saving in tested:
+    for limit in learned:
+        for saving in limit.savings:
             ends = [
-                [gpu for record in by_point[of_series][size] for gpu in record.outcome.gpus]
+                [gpu for record in by_point[limit.series][size] for gpu in record.outcome.gpus]
                 for size in (saving.num_envs, saving.doubled)
             ]
             apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}
             if saving.shown_below_delta and all(ends) and apart:
                 alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
-                series = f" ({of_series})" if len(savings) > 1 else ""
+                series = f" ({limit.series})" if len(learned) > 1 else ""
                 notes.append(
                     f"learning at sizes {saving.num_envs:,} and {saving.doubled:,}{series} ran on different GPUs{alike}:"
                     " their difference may be the machines'"

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit
 from envknee.verdict.memory_model import largest_fitting
-from envknee.verdict.memory_sample import Sample
+from envknee.verdict.memory_sample import Sample, all_series
 from envknee.verdict.schema.memory import CardPrediction
-from envknee.verdict.series import Series
 
 CARDS_MIB = {
     "8 GB (RTX 4060)": 8188,
@@ -23,27 +22,18 @@ CARDS_MIB = {
 }
 """Total memory of cards, as nvidia-smi reports it, in MiB."""
 
-
 GB_PER_MIB = 2**20 / 1e9
 
 
-def on_cards(
-    arm: str,
-    samples: Sequence[Sample],
-    measured: Sequence[Sample],
-    fit: Fit | None,
-    world_size: int,
-    settings: Decide,
-) -> list[CardPrediction]:
+def on_cards(fit: Fit | None, samples: Sequence[Sample], settings: Decide) -> list[CardPrediction]:
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
     if fit is None:
         return []
-    far = max(sample.num_envs for sample in measured)
     predictions = []
     for card, mebibytes in CARDS_MIB.items():
         memory_gb = mebibytes * GB_PER_MIB
-        for series in all_series(arm, samples):
-            largest, lower, upper = largest_fitting(fit, series, measured, world_size, memory_gb, settings)
+        for series in all_series(samples):
+            largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
             if largest is not None:
                 predictions.append(
                     CardPrediction(
@@ -54,13 +44,7 @@ def on_cards(
                         largest_num_envs=largest,
                         largest_num_envs_lower=lower,
                         largest_num_envs_upper=upper,
-                        extrapolation=largest / far,
+                        extrapolation=largest / fit.largest_num_envs,
                     )
                 )
     return predictions
-
-
-def all_series(arm: str, samples: Sequence[Sample]) -> list[Series]:
-    """Return every horizon and batch size among `samples`, in ascending order."""
-    every = {Series(arm, sample.horizon, sample.batch_size) for sample in samples}
-    return sorted(every, key=lambda series: (series.horizon, series.batch_size or 0))

@@ -5,6 +5,7 @@ points. A bootstrap of so few residuals covered 89 to 90% at a nominal 95%.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ DECISIVE = 2.0
 class Fit:
     """A fitted model, in GB per unit of each term in `columns`."""
 
+    samples: Sequence[Sample]
+    world_size: int
     columns: tuple[int, ...]
     points: int
     """Number of different (num_envs, horizon, batch size)."""
@@ -38,6 +41,17 @@ class Fit:
     largest_error_gb: float
     other: "Fit | None" = None
     """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
+
+    @property
+    def largest_num_envs(self) -> int:
+        """The largest num_envs that the model was fitted to."""
+        return max(sample.num_envs for sample in self.samples)
+
+    @property
+    def with_noise(self) -> list[tuple["Fit", NDArray[np.float64]]]:
+        """This model and `other`, each with its covariance, as far as they are known."""
+        models = [model for model in (self, self.other) if model is not None]
+        return [(model, model.covariance) for model in models if model.covariance is not None]
 
     def reach(self, confidence: float) -> float:
         """Return the half-width of a two-sided interval, in standard deviations."""
@@ -55,7 +69,7 @@ class Fit:
 
 
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
-    """Return the units of each term of `NAMES` that a trial needs."""
+    """Return the units of each of `TERMS` that a trial needs."""
     batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, sample.mini_batches, world_size)
     # A replay buffer is as large whatever num_envs and horizon are: it is in the base.
     kept = 0 if sample.off_policy else rollout_size(sample.num_envs, sample.horizon)
@@ -75,19 +89,22 @@ def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = Tru
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
     evidence = _relative_over_absolute(design, peaks, columns)
-    fit = _fitted(design, peaks, columns, evidence > 0.0, with_noise)
+    fitted = functools.partial(_fitted, samples, world_size, design, peaks, columns, with_noise)
+    fit = fitted(evidence > 0.0)
     # Repeats that agree say nothing about the deviation of points, so the evidence counts each point once.
     if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
-        fit = dataclasses.replace(fit, other=_fitted(design, peaks, columns, not fit.relative, with_noise))
+        fit = dataclasses.replace(fit, other=fitted(not fit.relative))
     return fit, ""
 
 
 def _fitted(
+    samples: Sequence[Sample],
+    world_size: int,
     design: NDArray[np.float64],
     peaks: NDArray[np.float64],
     columns: tuple[int, ...],
-    relative: bool,
     with_noise: bool,
+    relative: bool,
 ) -> Fit:
     """Return the least squares model, by relative or absolute errors."""
     different, point_of_trial, repeats = np.unique(design, axis=0, return_inverse=True, return_counts=True)
@@ -110,7 +127,8 @@ def _fitted(
         free = len(peaks) - points
         within = float(np.square(errors / scales - off_model[point_of_trial]).sum()) / free if free else 0.0
         noise = math.sqrt(between + within * float(1.0 - (1.0 / repeats).mean()))
-    return Fit(columns, points, values, covariance, noise, relative, float(np.abs(errors).max()))
+    largest_error = float(np.abs(errors).max())
+    return Fit(samples, world_size, columns, points, values, covariance, noise, relative, largest_error)
 
 
 def _relative_over_absolute(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> float:

@@ -2,23 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
-from envknee.verdict.memory_sample import Sample, peaks_at, usual_mini_batches
-from envknee.verdict.schema.memory import MemoryTerm
+from envknee.verdict.memory_sample import Sample, usual_mini_batches
+from envknee.verdict.schema.memory import TERMS, MemoryTerm
 from envknee.verdict.series import Series
-
-NAMES: tuple[Literal["base", "per_environment", "per_transition", "per_batch_transition"], ...] = (
-    "base",
-    "per_environment",
-    "per_transition",
-    "per_batch_transition",
-)
 
 LARGEST_ENVS = 2.0**40
 """A limit above this number of environments counts as none."""
@@ -45,32 +39,25 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     here = Sample(
         "throughput", point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None
     )
-    series = Series("", point.horizon, point.batch_size)
-    largest, _, _ = largest_fitting(fit, series, measured, world_size, memory_gb, Decide(memory_margin=0.0))
+    largest, _, _ = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0))
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb, fit.errs_visibly)
 
 
 def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
     """Return the parts of the fitted model, each with its interval."""
-    known = [model for model in (fit, fit.other) if model is not None and model.covariance is not None]
 
     def ends(column: int, side: int) -> list[float]:
-        return [
-            max(
-                float(
-                    model.values[column]
-                    + side * model.reach(confidence) * math.sqrt(max(model.covariance[column, column], 0.0))
-                ),
-                0.0,
-            )
-            for model in known
-            if model.covariance is not None
-        ]
+        """Return an end of the interval of one part by each fit, at least 0."""
+        found = []
+        for model, covariance in fit.with_noise:
+            width = model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0))
+            found.append(max(float(model.values[column] + side * width), 0.0))
+        return found
 
     return [
         MemoryTerm(
-            name=NAMES[column],
+            name=TERMS[column],
             gb=float(fit.values[column]),
             gb_lower=min(ends(column, -1), default=None),
             gb_upper=max(ends(column, 1), default=None),
@@ -80,39 +67,34 @@ def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
 
 
 def largest_fitting(
-    fit: Fit,
-    series: Series,
-    measured: Sequence[Sample],
-    world_size: int,
-    memory_gb: float,
-    settings: Decide,
+    fit: Fit, series: Series, memory_gb: float, settings: Decide
 ) -> tuple[int | None, int | None, int | None]:
     """Return the largest num_envs whose peak fits `memory_gb` minus the margin, with its interval; None: no limit, or no interval.
 
     It is a prediction interval for one more trial: at its ends, an end of the two-sided prediction interval of the peak equals the memory.
     It may extend below sizes that were measured to fit.
     """
-    usual = usual_mini_batches(peaks_at(series, measured))
+    usual = usual_mini_batches([sample for sample in fit.samples if sample.series == series])
     available_gb = memory_gb * (1.0 - settings.memory_margin)
     # The library's batch grows with num_envs, a fixed one does not.
-    of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, world_size)
+    of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, fit.world_size)
     batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
     per_env = np.array([0.0, 1.0, series.horizon, batch_per_env])
     fixed = np.array([1.0, 0.0, 0.0, fixed_batch])
 
-    def end(model: Fit, side: int) -> int | None:
+    def free_and_slope(model: Fit) -> tuple[float, float]:
+        """Return the memory left for environments, and what each of them takes, in GB."""
+        return available_gb - float(fixed @ model.values), float(per_env @ model.values)
+
+    def end(model: Fit, covariance: NDArray[np.float64], side: int) -> int | None:
         """Return the largest num_envs whose peak plus `side` half-widths of its prediction interval fits; None if all fit.
 
         (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): at the smaller root above 0 the upper end of the peak equals the memory, at the
         larger root the lower end does, if it exists.
         """
-        b, free = float(per_env @ model.values), available_gb - float(fixed @ model.values)
-        if side == 0 or model.covariance is None:
-            return None if b <= 0.0 else max(_whole(free / b), 0)
+        free, b = free_and_slope(model)
         t2 = model.reach(settings.confidence) ** 2
-        q0, q1, q2 = (
-            float(u @ model.covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env))
-        )
+        q0, q1, q2 = (float(u @ covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
         # At the end, the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
         square, half, rest = b**2 - t2 * q2, b * free + t2 * q1, free**2 - t2 * q0
@@ -124,16 +106,12 @@ def largest_fitting(
             return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else None
         return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else None
 
-    largest = end(fit, 0)
-    known = [model for model in (fit, fit.other) if model is not None and model.covariance is not None]
-    if not known:
-        return largest, None, None
-    lower, upper = ([end(model, side) for model in known] for side in (1, -1))
-    bounded = [size for size in lower if size is not None]
+    free, slope = free_and_slope(fit)
+    lower, upper = ([end(model, covariance, side) for model, covariance in fit.with_noise] for side in (1, -1))
     return (
-        largest,
-        min(bounded, default=None),
-        None if None in upper else max(size for size in upper if size is not None),
+        max(_whole(free / slope), 0) if slope > 0.0 else None,
+        min((size for size in lower if size is not None), default=None),
+        None if None in upper else max((size for size in upper if size is not None), default=None),
     )
 
 

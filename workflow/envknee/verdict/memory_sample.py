@@ -31,6 +31,11 @@ class Sample:
     """True where it kept a replay buffer, whose size is its own, in place of rollouts."""
 
     @property
+    def series(self) -> Series:
+        """Horizon and batch size, of an arm without a name: one model is of one arm."""
+        return Series("", self.horizon, self.batch_size)
+
+    @property
     def fitted(self) -> bool:
         """Whether the trial ran and its peak was measured. Out of memory cuts the peak short."""
         return self.peak_gb is not None and self.status not in DID_NOT_FIT
@@ -82,11 +87,9 @@ def measured_peaks(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if sample_of(record).fitted]
 
 
-def peaks_at(series: Series, candidates: Sequence[Sample]) -> list[Sample]:
-    """Return the samples of one series."""
-    return [
-        sample for sample in candidates if (sample.horizon, sample.batch_size) == (series.horizon, series.batch_size)
-    ]
+def all_series(samples: Sequence[Sample]) -> list[Series]:
+    """Return every horizon and batch size among `samples`, in ascending order."""
+    return sorted({sample.series for sample in samples}, key=lambda series: (series.horizon, series.batch_size or 0))
 
 
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:

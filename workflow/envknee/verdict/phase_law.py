@@ -33,10 +33,9 @@ RESOLUTION_S = 1e-6
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
     """Return the phase laws of every series with phases."""
-    candidates = (
-        _of_series(series, by_size, settings.confidence) for series, by_size in by_series(records, "throughput").items()
-    )
-    return [laws for laws in candidates if laws is not None]
+    grouped = by_series(records, "throughput")
+    laws = (_of_series(series, by_size, settings.confidence) for series, by_size in grouped.items())
+    return [own for own in laws if own is not None]
 
 
 def fit(
@@ -83,11 +82,12 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
         laws = laws_of(lines, errors, confidence)
         slope = sum(law.s_per_env for law in laws)
         asymptote = ranks.world_size * series.horizon / slope if slope > 0.0 else None
-    knee, wait = _largest_slope(laws, points), _largest_t0(laws, points)
+    # An unused law may have a larger one: its t0 is at most t(N), and its c at most t(N) / N.
+    first, last = points[0], points[-1]
+    knee = _largest(laws, lambda law: law.s_per_env, lambda law: last.seconds[law.phase] / last.num_envs)
+    wait = _largest(laws, lambda law: law.t0_s, lambda law: first.seconds[law.phase])
     return PhaseLaws(
-        arm=series.arm,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
+        **series._asdict(),
         world_size=ranks.world_size,
         confidence=confidence,
         points=points,
@@ -159,21 +159,10 @@ def _share(
     return (value / whole, *affine.interval(draws, confidence)) if whole > 0.0 else (None, None, None)
 
 
-def _largest_slope(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
-    """Return the law with the largest c, unless an unused law may have a larger one (its c is at most t(N) / N)."""
-    last = points[-1]
-    might = [last.seconds[law.phase] / last.num_envs for law in laws if not law.used]
-    return _largest(laws, lambda law: law.s_per_env, might)
-
-
-def _largest_t0(laws: Sequence[PhaseLaw], points: Sequence[PhasePoint]) -> PhaseLaw | None:
-    """Return the law with the largest t0, unless an unused law may have a larger one (its t0 is at most t(N))."""
-    might = [points[0].seconds[law.phase] for law in laws if not law.used]
-    return _largest(laws, lambda law: law.t0_s, might)
-
-
 def _largest(
-    laws: Sequence[PhaseLaw], value_of: Callable[[PhaseLaw], float], might: Sequence[float]
+    laws: Sequence[PhaseLaw], value_of: Callable[[PhaseLaw], float], at_most: Callable[[PhaseLaw], float]
 ) -> PhaseLaw | None:
+    """Return the used law with the largest value, unless an unused law may have a larger one."""
     largest = max((law for law in laws if law.used), key=value_of, default=None)
-    return largest if largest is not None and value_of(largest) > max(might, default=0.0) else None
+    might = max((at_most(law) for law in laws if not law.used), default=0.0)
+    return largest if largest is not None and value_of(largest) > might else None

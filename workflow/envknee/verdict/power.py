@@ -7,7 +7,6 @@ unknown before it is measured.
 """
 
 import math
-from typing import NamedTuple
 
 from scipy.special import nctdtr, stdtrit
 
@@ -23,23 +22,8 @@ PUBLISHED_HALF = 664.0
 """num_envs at which half of an iteration's time is fixed: from results-published/cartpole-one-gpu-full, horizon 64."""
 
 
-class Power(NamedTuple):
-    """The chance that a plateau is shown."""
-
-    repeats: int
-    cv: float
-    """Coefficient of variation of FPS between processes."""
-    delta: float
-    of_plateau: float
-    """The chance, if the last doubling truly gains nothing; 0 with fewer than three repeats, which decide nothing."""
-    enough_repeats: int | None
-    """Repeats with which 80% of studies show it; None: over 50."""
-    paired: bool = False
-    """Whether each process measures both ends of the last doubling."""
-
-
-def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> Power:
-    """Return the power of a study.
+def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:
+    """Return the chance that a plateau is shown, if the last doubling truly gains nothing; 0 with too few repeats to decide.
 
     Args:
         repeats: repeats of each point
@@ -48,21 +32,17 @@ def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool
         confidence: of the decision
         paired: whether each process measures both ends of the last doubling
     """
-
-    def of_plateau(repeats: int) -> float:
-        return chance(0.0, repeats, cv, delta, confidence, paired)
-
-    enough = next((r for r in range(LEAST_REPEATS, MOST_REPEATS + 1) if of_plateau(r) >= ENOUGH), None)
-    return Power(repeats, cv, delta, of_plateau(repeats), enough, paired)
-
-
-def chance(gain: float, repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:
-    """Return the chance that the last doubling is shown to gain less than `delta`, if it truly gains `gain`."""
     if repeats < LEAST_REPEATS:
         return 0.0
     degrees = repeats - 1 if paired else 2 * repeats - 2
-    shift = (math.log1p(gain) - math.log1p(delta)) / (cv * math.sqrt(2.0 / repeats))
+    shift = -math.log1p(delta) / (cv * math.sqrt(2.0 / repeats))
     return float(nctdtr(degrees, shift, stdtrit(degrees, (1.0 - confidence) / 2)))
+
+
+def enough_repeats(cv: float, delta: float, confidence: float, paired: bool = False) -> int | None:
+    """Return the repeats with which 80% of studies show a plateau; None: over 50."""
+    tried = range(LEAST_REPEATS, MOST_REPEATS + 1)
+    return next((repeats for repeats in tried if power(repeats, cv, delta, confidence, paired) >= ENOUGH), None)
 
 
 def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str | None:
@@ -88,22 +68,16 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     # The largest sizes end the last part of a repeat (`ask.blocks`).
     points = space.points_asked(sweep, study.world_sizes)
     paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
-    return power_words(power(sweep.all_repeats, cv, settings.delta, settings.confidence, paired), source)
-
-
-def power_words(power: Power, of: str) -> str:
-    """Return the power in two sentences.
-
-    Args:
-        power: the power
-        of: source of the noise, such as `published GPU studies`
-    """
-    if power.repeats < LEAST_REPEATS:
-        few = "1 repeat decides" if power.repeats == 1 else f"{power.repeats} repeats decide"
+    repeats = sweep.all_repeats
+    shown = power(repeats, cv, settings.delta, settings.confidence, paired)
+    if repeats < LEAST_REPEATS:
+        few = "1 repeat decides" if repeats == 1 else f"{repeats} repeats decide"
         first = f"Power: {few} nothing, {LEAST_REPEATS} are the least."
     else:
-        first = f"Power: with {power.repeats} repeats a plateau is shown in {power.of_plateau:.0%} of such studies."
-    wanted = f"over {MOST_REPEATS}" if power.enough_repeats is None else f"{power.enough_repeats}"
-    more = f" {wanted} repeats would show it in {ENOUGH:.0%}." if power.of_plateau < ENOUGH else ""
-    pairs = "; sizes compared within each process" if power.paired else ""
-    return f"{first}{more} (cut-off {power.delta:.0%}; noise between processes {power.cv:.1%}, {of}{pairs})"
+        first = f"Power: with {repeats} repeats a plateau is shown in {shown:.0%} of such studies."
+    more = ""
+    if shown < ENOUGH:
+        enough = enough_repeats(cv, settings.delta, settings.confidence, paired) or f"over {MOST_REPEATS}"
+        more = f" {enough} repeats would show it in {ENOUGH:.0%}."
+    pairs = "; sizes compared within each process" if paired else ""
+    return f"{first}{more} (cut-off {settings.delta:.0%}; noise between processes {cv:.1%}, {source}{pairs})"

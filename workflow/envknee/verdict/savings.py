@@ -18,7 +18,7 @@ from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.savings import Saving
 from envknee.verdict.series import Ranks, Series, by_series
-from envknee.verdict.words.numbers import counted, percent
+from envknee.verdict.words.numbers import counted, percent, span
 
 HOUR_S = 3600.0
 
@@ -83,7 +83,8 @@ def _saving(
     share = f"{'at least ' if compared.at_most else ''}{saved:.0%} less"
     if saved < 0.0:
         share = f"{'at most ' if compared.at_most else ''}{-saved:.0%} more"
-    ends = "" if lower is None or upper is None else f"; saved {percent(lower, 0)} to {percent(upper, 0)}"
+    saved_ends = span(lower, upper, lambda share: percent(share, 0))
+    ends = f"; saved {saved_ends}" if saved_ends else ""
     return Saving(
         num_envs=num_envs,
         horizon=series.horizon,

@@ -34,7 +34,7 @@ from envknee.verdict.scaling_partner import partner_of, what_to_add
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks, Series, by_series, slowest_and_fastest
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import listed, percent, shown_batch
+from envknee.verdict.words.numbers import listed, percent, shown_batch, span
 
 
 class Efficiency(NamedTuple):
@@ -146,10 +146,7 @@ def _point(
     ratio = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
     repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
     speedup = ratio.value * ranks.world_size
-    if ratio.lower is None or ratio.upper is None:
-        sure = "one repeat: no interval"
-    else:
-        sure = f"{percent(ratio.lower, 0)} to {percent(ratio.upper, 0)}"
+    sure = span(ratio.lower, ratio.upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
         num_envs=num_envs,
         horizon=horizon,
@@ -188,13 +185,9 @@ def _not_compared(alone: _Side, several: _Side) -> list[str]:
         for point in other.points:
             if other.timed(point) and not side.timed(point):
                 statuses = {record.outcome.status for record in side.points.get(point, ())}
-                why = (
-                    f"out of memory or refused on {side.ranks}"
-                    if statuses & set(DID_NOT_FIT)
-                    else f"not timed on {side.ranks}"
-                )
+                what = "not timed" if statuses.isdisjoint(DID_NOT_FIT) else "out of memory or refused"
                 horizon, batch_size, num_envs = point
-                reasons.setdefault((Series("", horizon, batch_size), why), []).append(num_envs)
+                reasons.setdefault((Series("", horizon, batch_size), f"{what} on {side.ranks}"), []).append(num_envs)
     return [
         f"not compared: {listed(sorted(sizes))} environments each at {series}: {why}"
         for (series, why), sizes in reasons.items()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.verdict.schema.spending import Spending
+from envknee.verdict.words.numbers import counted
 
 JOULES_PER_KWH = 3.6e6
 
@@ -27,7 +28,7 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
     waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
     median, longest = (statistics.median(waits), max(waits)) if waits else (None, None)
     statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{trial_hours:.2f} hours without a GPU"
-    statement += f" in {len(records)} {'trial' if len(records) == 1 else 'trials'}"
+    statement += f" in {counted(len(records), 'trial')}"
     energy_kwh, job_energy_kwh = (sum(joules) / JOULES_PER_KWH if joules else None for joules in (energies, of_jobs))
     for kwh, joules, whose in ((energy_kwh, energies, ""), (job_energy_kwh, of_jobs, " by whole nodes")):
         if kwh is not None:

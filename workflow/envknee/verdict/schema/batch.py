@@ -5,11 +5,6 @@ from typing import Literal
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import Cost
 
-METHOD = (
-    "S(B) = S_min (1 + B_noise / B) as E(B) = E_min + S_min B: least squares of relative errors, both at least 0, through"
-    " interquartile means over seeds; intervals: stratified bootstrap (1,000 resamples) of the logarithms, widened by Student's t"
-)
-
 
 class BatchPoint(Frozen):
     """The cost of learning at one batch size."""
@@ -50,6 +45,9 @@ class BatchLaw(Frozen):
     largest_relative_error: float | None
     used: bool
     """False if the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
-    method: str = METHOD
+    method: str = (
+        "S(B) = S_min (1 + B_noise / B) as E(B) = E_min + S_min B: least squares of relative errors, both at least 0, through"
+        " interquartile means over seeds; intervals: stratified bootstrap (1,000 resamples) of the logarithms, widened by Student's t"
+    )
     notes: list[str]
     statement: str

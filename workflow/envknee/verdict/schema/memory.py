@@ -1,9 +1,13 @@
 """The memory limit, as frozen models."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from envknee.record.schema import Frozen
 from envknee.study.space import rollout_size
+
+TermName = Literal["base", "per_environment", "per_transition", "per_batch_transition"]
+
+TERMS: tuple[TermName, ...] = get_args(TermName)
 
 
 class MemoryWall(Frozen):
@@ -57,7 +61,7 @@ class CardPrediction(Frozen):
 class MemoryTerm(Frozen):
     """One part of the memory model."""
 
-    name: Literal["base", "per_environment", "per_transition", "per_batch_transition"]
+    name: TermName
     gb: float
     """GB (1e9 bytes) per unit, of one rank: once, per environment, per transition of a rollout, per transition of a mini-batch."""
     gb_lower: float | None
@@ -100,12 +104,7 @@ class MemoryLimit(Frozen):
         """
         if not self.identifiable:
             return None
-        units = {
-            "base": 1.0,
-            "per_environment": num_envs,
-            "per_transition": rollout_size(1, horizon) * num_envs,
-            "per_batch_transition": batch_transitions,
-        }
+        units = dict(zip(TERMS, (1.0, num_envs, rollout_size(1, horizon) * num_envs, batch_transitions), strict=True))
         return sum(term.gb * units[term.name] for term in self.terms)
 
     def wall(self, horizon: int, batch_size: int | None) -> MemoryWall | None:

@@ -4,8 +4,6 @@ from envknee.record.schema import Frozen, Phase
 from envknee.verdict.rule import affine
 from envknee.verdict.series import OfSeries
 
-METHOD = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
-
 
 class PhasePoint(Frozen):
     """An iteration's time by phase at one num_envs: geometric means over repeats, each a median over iterations."""
@@ -60,7 +58,7 @@ class PhaseLaws(OfSeries):
     asymptote_fps: float | None
     """ranks x horizon / sum of all c: the same quantity as `Law.asymptote_fps`, from the phases."""
     trials: int
-    method: str = METHOD
+    method: str = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
     notes: list[str]
     statement: str
 

@@ -5,13 +5,6 @@ from typing import Literal
 from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.learning import Cost
 
-METHOD = (
-    "soonest: the size with the fewest seconds to the target (interquartile mean over seeds) where every seed reached it; as soon:"
-    " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same frames and, in the"
-    " ratio of sizes, fewer seconds for each: what frames lose names PPO, what seconds per frame lose the simulator, and seeds that"
-    " no longer reach the target the rule"
-)
-
 Limit = Literal["PPO", "simulator", "rule", "none seen", "no data"]
 """PPO: frames to the target rise. simulator: seconds per frame (with the learner's) no longer fall. rule: some seeds miss the target."""
 
@@ -64,5 +57,10 @@ class Rules(Frozen):
     rules: list[RuleLimit]
     has_moved: bool | None
     """Whether intervals of the soonest sizes of two rules do not overlap; None with fewer than two intervals."""
-    method: str = METHOD
+    method: str = (
+        "soonest: the size with the fewest seconds to the target (interquartile mean over seeds) where every seed reached it; as soon:"
+        " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same frames and, in the"
+        " ratio of sizes, fewer seconds for each: what frames lose names PPO, what seconds per frame lose the simulator, and seeds that"
+        " no longer reach the target the rule"
+    )
     statement: str

@@ -2,11 +2,6 @@
 
 from envknee.record.schema import Frozen
 
-METHOD = (
-    "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
-    " over processes, compared within machines, t on ln FPS, two-sided, each point alone"
-)
-
 
 class ScalingPoint(Frozen):
     """One point that was timed on one rank and on several."""
@@ -45,7 +40,10 @@ class Scaling(Frozen):
     points: list[ScalingPoint]
     slowest_rank_share: float | None
     """The same over all throughput trials of this arm; None if none was timed."""
-    method: str = METHOD
+    method: str = (
+        "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
+        " over processes, compared within machines, t on ln FPS, two-sided, each point alone"
+    )
     notes: list[str]
     statement: str
     """The fastest point in one sentence, and the range over all."""

@@ -8,7 +8,7 @@ from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import Decision
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Saving
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import counted, listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent, span
 
 
 def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
@@ -18,14 +18,12 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
     few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
     if few:
         seeds = " or ".join(str(count) for count in sorted({point.seeds for point in ran if point.seeds < LEAST_SEEDS}))
-        notes.append(
-            f"{seeds} seed{'' if seeds == '1' else 's'} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)"
-        )
+        word = "seed" if seeds == "1" else "seeds"
+        notes.append(f"{seeds} {word} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)")
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
-        parts = [f"{timeout} spent the budget first"] * bool(timeout) + [f"{failed} became NaN or diverged"] * bool(
-            failed
-        )
+        parts = [f"{timeout} spent the budget first"] * bool(timeout)
+        parts += [f"{failed} became NaN or diverged"] * bool(failed)
         notes.append(
             f"of {sum(point.seeds for point in ran)} trials {' and '.join(parts)}: costs with them are lower bounds,"
             " and a doubling with them stays undecided below six seeds"
@@ -83,34 +81,30 @@ def learning_statement(
         why = "over 200 seeds of each point would be needed to decide"
     else:
         why = f"about {counted(decision.more_repeats, 'more seed')} of each point would decide"
-    ends = ""
-    if shown.saving_lower is not None and shown.saving_upper is not None:
-        ends = f"{settings.confidence:.0%} interval {percent(shown.saving_lower)} to {percent(shown.saving_upper)}, "
-    return f"undecided up to {largest}: {last} ({ends}{evidence}); {why}; {share}"
+    ends = span(shown.saving_lower, shown.saving_upper)
+    interval = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
+    return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
 
 
 def saving_evidence(limit: LearningLimit) -> list[str]:
     """Return the saving of the deciding doubling, or else of the last one, with its bound, in a few words."""
-    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), None)
-    saving = saving or (limit.savings[-1] if limit.savings else None)
-    if saving is None or saving.saving is None:
+    if not limit.savings:
         return []
-    most, lower, upper = saving.saving_upper_one_sided, saving.saving_lower, saving.saving_upper
-    bound = "" if lower is None or upper is None else f"{percent(lower)} to {percent(upper)}, "
+    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), limit.savings[-1])
+    if saving.saving is None:
+        return []
+    most, bound = saving.saving_upper_one_sided, span(saving.saving_lower, saving.saving_upper)
     if limit.state == "reached" and most is not None:
-        bound = f"at most {percent(most)}, " if most >= 0.0 else f"at least {percent(-most)}, "
+        bound = f"at most {percent(most)}" if most >= 0.0 else f"at least {percent(-most)}"
         if saving.saving < 0.0 <= most:
             bound = f"saves {bound}"
     elif limit.state == "still pays" and limit.still_saves is not None:
-        bound = f"at least {percent(limit.still_saves)}, "
-    said = (
-        f"saves {percent(saving.saving)} of the time"
-        if saving.saving >= 0.0
-        else f"takes {percent(-saving.saving)} longer"
-    )
-    return [
-        f"doubling {saving.num_envs:,} {said} ({bound}{counted(saving.seeds, 'seed')}; pays from {limit.delta:.0%} saved)"
-    ]
+        bound = f"at least {percent(limit.still_saves)}"
+    seeds = counted(saving.seeds, "seed")
+    evidence = f"{bound}, {seeds}" if bound else seeds
+    longer = saving.saving < 0.0
+    said = f"takes {percent(-saving.saving)} longer" if longer else f"saves {percent(saving.saving)} of the time"
+    return [f"doubling {saving.num_envs:,} {said} ({evidence}; pays from {limit.delta:.0%} saved)"]
 
 
 def _saves(saving: float | None, most: str = "", least: str = "") -> str:

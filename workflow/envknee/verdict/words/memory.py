@@ -68,21 +68,16 @@ def memory_statement(
     if safe is not None and safe < ran <= estimate and not tightest.contradicted:
         safe, verb = ran, "measured: up to"
     if safe is None:
-        return f"{verb} {tightest.largest_num_envs:,} environments{ranks.each} fit {share}{where}{wall_interval(tightest, fit)}{measured}"
+        why = "" if fit.errs_visibly else f" ({fit.no_interval})"
+        return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     return (
         f"{verb} {safe:,} environments{ranks.each} fit {share}{where}"
-        f" (estimate {tightest.largest_num_envs:,}, {settings.confidence:.0%} interval {_ends(tightest)}){measured}"
+        f" (estimate {estimate:,}, {settings.confidence:.0%} interval {wall_ends(tightest)}){measured}"
     )
 
 
-def wall_interval(wall: MemoryWall, fit: Fit) -> str:
-    """Return the interval of a wall in words, or why it has none."""
-    if wall.largest_num_envs_lower is None:
-        return "" if fit.errs_visibly else f" ({fit.no_interval})"
-    return f" (interval {_ends(wall)})"
-
-
-def _ends(wall: MemoryWall) -> str:
+def wall_ends(wall: MemoryWall) -> str:
+    """Return `8,058 to 9,390`, or `8,058 to open`, of a wall with an interval."""
     upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
     return f"{wall.largest_num_envs_lower:,} to {upper}"
 

@@ -1,6 +1,6 @@
 """Numbers as a reader sees them. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 def shown_batch(batch_size: int | None) -> str:
@@ -21,6 +21,11 @@ def counted(count: int, word: str) -> str:
 def percent(share: float, decimals: int = 1) -> str:
     """Return `12.3%`, or `over 1,000%`, which needs no more digits."""
     return "over 1,000%" if share > 10.0 else f"{share:.{decimals}%}"
+
+
+def span(lower: float | None, upper: float | None, shown: Callable[[float], str] = percent) -> str:
+    """Return `5.0% to 12.0%`, or "" unless both ends are known."""
+    return "" if lower is None or upper is None else f"{shown(lower)} to {shown(upper)}"
 
 
 def times(factor: float) -> str:

@@ -47,22 +47,25 @@ def phase_statement(
         sizes = listed(point.num_envs for point in points)
         return f"{_measured(points[-1], ranks)}; a law needs {LEAST_SIZES} different num_envs, and phases are known at {sizes}"
     if knee is None:
-        why = "no phase takes longer with more environments" if not any(law.s_per_env for law in laws) else ""
-        return f"{_measured(points[-1], ranks)}; {why or 'no law is close enough to say which phase sets the knee'}"
+        why = "no law is close enough to say which phase sets the knee"
+        if not any(law.s_per_env for law in laws):
+            why = "no phase takes longer with more environments"
+        return f"{_measured(points[-1], ranks)}; {why}"
     others = sorted(
         (law for law in laws if law is not knee and law.used), key=lambda law: law.share_of_slope or 0.0, reverse=True
     )
     second = [f", {law.phase} {law.share_of_slope:.0%}" for law in others[:1] if law.share_of_slope]
+    share = _with_interval(knee.share_of_slope, knee.share_of_slope_lower, knee.share_of_slope_upper)
+    grows = (
+        f"{knee.phase} takes {share} of each added environment's time{''.join(second)}"
+        f" ({_certain(knee.largest_slope_certainty)})"
+    )
+    if wait is None:
+        return grows
+    share = _with_interval(wait.share_of_t0, wait.share_of_t0_lower, wait.share_of_t0_upper)
     return (
-        f"{knee.phase} takes {_with_interval(knee.share_of_slope, knee.share_of_slope_lower, knee.share_of_slope_upper)} of each"
-        f" added environment's time{''.join(second)} ({_certain(knee.largest_slope_certainty)})"
-        + (
-            f"; what few environments wait for: {wait.phase},"
-            f" {_with_interval(wait.share_of_t0, wait.share_of_t0_lower, wait.share_of_t0_upper)} of the"
-            f" {sum(law.t0_s for law in laws) * 1e3:,.3g} ms that do not grow with num_envs ({_certain(wait.largest_t0_certainty)})"
-            if wait
-            else ""
-        )
+        f"{grows}; what few environments wait for: {wait.phase}, {share} of the {sum(law.t0_s for law in laws) * 1e3:,.3g} ms"
+        f" that do not grow with num_envs ({_certain(wait.largest_t0_certainty)})"
     )
 
 

@@ -7,20 +7,16 @@ from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedy
 from envknee.verdict.series import Series
-from envknee.verdict.words.memory import FAR_BEYOND
-from envknee.verdict.words.numbers import listed
+from envknee.verdict.words.memory import FAR_BEYOND, wall_ends
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     """Return the comparison of one arm with the baseline, in one sentence."""
-    parts = []
+    parts = ["how many environments fit is not known"]
     if remedy.fits is not None and base is not None:
         far = ", far beyond what was measured" if remedy.extrapolated else ""
-        parts.append(
-            f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,} environments fit ({factor(remedy.fits)}{far})"
-        )
-    else:
-        parts.append("how many environments fit is not known")
+        sizes = f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,}"
+        parts = [f"{sizes} environments fit ({factor(remedy.fits)}{far})"]
     if remedy.shown_at is not None:
         parts.append(trials_show(remedy))
     if remedy.fps is not None:
@@ -74,9 +70,8 @@ def remedies_advice(
             " measured, and what fits beyond is extrapolated."
         )
     else:
-        known = wall.largest_num_envs_lower is not None
-        ends = f" ({wall.largest_num_envs_lower:,} to {_or_open(wall)})" if known else " (no interval)"
-        first = f"{where}{name} fits {wall.largest_num_envs:,} environments{ends} at {series}."
+        ends = "no interval" if wall.largest_num_envs_lower is None else wall_ends(wall)
+        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({ends}) at {series}."
     sentences = [first[:1].upper() + first[1:]]
     helping = [remedy for remedy in remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]
@@ -86,12 +81,10 @@ def remedies_advice(
     if paid:
         start = "Still more" if free else "More"
         sentences.append(f"{start} fit with a changed task: {_named(paid)}; look whether it still learns.")
-    others = (
-        ("Makes less room", [remedy for remedy in remedies if remedy.room == "less"]),
-        ("Not shown to make room", [remedy for remedy in remedies if remedy.room == "not shown"]),
-        ("Not known", [remedy for remedy in remedies if remedy.room == "not measured"]),
-    )
-    sentences += [f"{start}: {_named(group)}." for start, group in others if group]
+    others = {"less": "Makes less room", "not shown": "Not shown to make room", "not measured": "Not known"}
+    for room, start in others.items():
+        if group := [remedy for remedy in remedies if remedy.room == room]:
+            sentences.append(f"{start}: {_named(group)}.")
     return " ".join(sentences)
 
 
@@ -109,7 +102,3 @@ def _named(group: Sequence[Remedy]) -> str:
             parts.append(f"FPS {remedy.fps.value:+.0%}")
         words.append(f"{remedy.arm} ({'; '.join(parts)})" if parts else remedy.arm)
     return ", ".join(words)
-
-
-def _or_open(wall: MemoryWall) -> str:
-    return "open" if wall.largest_num_envs_upper is None else listed([wall.largest_num_envs_upper])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from envknee.verdict.schema.rules import RuleLimit
+from envknee.verdict.words.numbers import span
 
 
 def rule_statement(rule: RuleLimit) -> str:
@@ -13,9 +14,8 @@ def rule_statement(rule: RuleLimit) -> str:
         seeds = sum(point.seeds for point in rule.points)
         return f"{rule.scaled_from}: no size has every seed at the target ({reached} of {seeds} trials reached it)"
     cost = soonest.seconds_to_target
-    interval = (
-        "" if cost.interval_lower is None else f" ({cost.interval_lower:,.1f} to {cost.interval_upper or 0.0:,.1f} s)"
-    )
+    ends = span(cost.interval_lower, cost.interval_upper, lambda seconds: f"{seconds:,.1f}")
+    interval = f" ({ends} s)" if ends else ""
     start = f"{rule.scaled_from}: soonest at {soonest.num_envs:,} environments in {cost.value:,.1f} s{interval}"
     if rule.soonest_lowest is not None and rule.soonest_lowest != rule.soonest_highest:
         start += f"; {rule.soonest_lowest:,} to {rule.soonest_highest:,} are not shown to be slower"

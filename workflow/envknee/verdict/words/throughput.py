@@ -8,7 +8,7 @@ from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import counted, listed, percent
+from envknee.verdict.words.numbers import counted, listed, percent, span
 
 
 def throughput_notes(
@@ -75,29 +75,19 @@ def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision,
     shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
     gain = percent(math.expm1(shown.contrast.log_gain))
     evidence = f"{repeats(shown.contrast.repeats)}, cut-off {settings.delta:.0%}"
-    if shown.fresh and decision.state == "reached":
-        ends = (
-            ""
-            if shown.lower is None or shown.upper is None
-            else f"{settings.confidence:.0%} interval {_share(shown.lower)} to {_share(shown.upper)}, "
-        )
-        fresh = f"{shown.contrast.repeats} fresh repeats; shown by all repeats, cut-off {settings.delta:.0%}"
-        return f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {2 * shown.num_envs:,} gains {gain} ({ends}{fresh})"
+    ends = span(shown.lower, shown.upper, _share)
+    bound = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
     if decision.state == "reached":
-        upper = (
-            ""
-            if shown.upper_one_sided is None
-            else f"{settings.confidence:.0%} upper bound {_share(shown.upper_one_sided)}, "
-        )
-        doubled = f"doubling to {2 * shown.num_envs:,} gains {gain} ({upper}{evidence})"
+        if shown.fresh:
+            evidence = f"{shown.contrast.repeats} fresh repeats; shown by all repeats, cut-off {settings.delta:.0%}"
+        elif shown.upper_one_sided is not None:
+            bound = f"{settings.confidence:.0%} upper bound {_share(shown.upper_one_sided)}, "
+        doubled = f"doubling to {2 * shown.num_envs:,} gains {gain} ({bound}{evidence})"
         return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
     last = f"the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,}, gains {gain}"
     if decision.still_pays is not None:
         return f"still pays at {2 * shown.num_envs:,} environments{ranks.each}: {last} (at least {_share(decision.still_pays)}, {evidence})"
-    ends = ""
-    if shown.lower is not None and shown.upper is not None:
-        ends = f"{settings.confidence:.0%} interval {_share(shown.lower)} to {_share(shown.upper)}, "
-    return f"undecided up to {largest}: {last} ({ends}{evidence}); {what_would_decide(decision.more_repeats, bool(shown.contrast.blocks))}"
+    return f"undecided up to {largest}: {last} ({bound}{evidence}); {what_would_decide(decision.more_repeats, bool(shown.contrast.blocks))}"
 
 
 def gain_evidence(limit: ThroughputLimit) -> list[str]:
@@ -106,16 +96,13 @@ def gain_evidence(limit: ThroughputLimit) -> list[str]:
         return []
     gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
     if limit.state == "reached":
-        bound = "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}, "
+        bound = "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}"
     elif limit.state == "still pays":
-        bound = "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}, "
-    elif gain.gain_lower is None or gain.gain_upper is None:
-        bound = ""
+        bound = "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}"
     else:
-        bound = f"{percent(gain.gain_lower)} to {percent(gain.gain_upper)}, "
-    return [
-        f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({bound}{repeats(gain.repeats)}; cut-off {limit.delta:.0%})"
-    ]
+        bound = span(gain.gain_lower, gain.gain_upper)
+    evidence = f"{bound}, {repeats(gain.repeats)}" if bound else repeats(gain.repeats)
+    return [f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({evidence}; cut-off {limit.delta:.0%})"]
 
 
 def what_would_decide(more_repeats: int | None, same_machine: bool = True) -> str:
