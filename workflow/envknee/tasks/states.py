@@ -11,12 +11,7 @@ import torch
 from envknee.measure.watch import State, Watch
 from envknee.tasks import frontends
 
-STABILITY_FIELDS = (
-    "sim.dt",
-    "decimation",
-    "sim.physics.num_substeps",
-    "sim.physics.solver_cfg.iterations",
-)
+STABILITY_FIELDS = ("sim.dt", "decimation", "sim.physics.num_substeps", "sim.physics.solver_cfg.iterations")
 """Fields that decide how stable a simulation is. Hints quote their current values."""
 
 

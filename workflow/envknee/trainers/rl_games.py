@@ -61,7 +61,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
     apply_overrides(agent_cfg, agent_overrides, "agent")
     configure.use_rule(
-        request, agent_cfg, agent_overrides, **RULE_FIELDS,
+        request, agent_cfg, agent_overrides, RULE_FIELDS,
         adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
     )  # fmt: skip
     requested = requested_fields(request, device)
@@ -124,14 +124,12 @@ def check_agent(params: dict[str, Any], request: Request) -> None:
 def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
     config = resolve(request, device).agent["params"]["config"]
-    fields = {f"agent.{name}": value for name, value in requested_fields(request, device).items()}
-    fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
-    fields[f"+agent.params.config.{COMPILE}"] = config[COMPILE]  # `+`: Hydra adds a field that tasks lack
-    agent = remedies.agent_fields(request.memory, request.trainer)
-    fields |= {f"agent.{name}": value for name, value in agent.items()}
-    known = {name: value for name, value in request.overrides.items() if name != f"agent.params.config.{COMPILE}"}
-    request = request.model_copy(update={"overrides": known})
-    return configure.isaaclab_train(request, device, "rl_games", AGENT_ENTRY_POINT, fields)
+    compiles = f"agent.params.config.{COMPILE}"
+    overrides = {name: value for name, value in request.overrides.items() if name != compiles}
+    overrides[f"+{compiles}"] = config[COMPILE]  # `+`: Hydra adds a field that tasks lack
+    request = request.model_copy(update={"overrides": overrides})
+    fields = requested_fields(request, device) | remedies.agent_fields(request.memory, request.trainer)
+    return configure.isaaclab_train(request, device, "rl_games", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

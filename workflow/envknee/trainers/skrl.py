@@ -43,7 +43,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             " Use another task, or trainer: rsl_rl"
         )
     configure.use_rule(
-        request, agent_cfg, overrides, **RULE_FIELDS,
+        request, agent_cfg, overrides, RULE_FIELDS,
         adapts=lambda: "agent.agent.learning_rate_scheduler: null" if agent["learning_rate_scheduler"] else None,
     )  # fmt: skip
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
@@ -55,11 +55,10 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
     fields = {
-        "agent.agent.rollouts": request.horizon,
-        "agent.agent.mini_batches": resolve(request, device).agent["agent"]["mini_batches"],
-        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
+        "agent.rollouts": request.horizon,
+        "agent.mini_batches": resolve(request, device).agent["agent"]["mini_batches"],
     }
-    return configure.isaaclab_train(request, device, "skrl", skrl_run.AGENT_ENTRY_POINT, fields)
+    return configure.isaaclab_train(request, device, "skrl", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

@@ -65,9 +65,7 @@ def use_rule(
     request: Request,
     agent: Any,
     overrides: Overrides,
-    *,
-    learning_rate: str,
-    epochs: str,
+    fields: Mapping[str, str],
     adapts: Callable[[], str | None],
 ) -> None:
     """Set the learning rate and the epochs of a request's scaling rule, if it has one.
@@ -76,17 +74,16 @@ def use_rule(
         request: the trial's request
         agent: the trainer's configuration, overrides included
         overrides: the study's overrides of the agent
-        learning_rate: the field with the learning rate
-        epochs: the field with the number of passes over a rollout
+        fields: the agent's fields with the `learning_rate` and with the `epochs`, the number of passes over a rollout
         adapts: returns the override that turns an adaptive learning rate off; None if the rate does not adapt
 
     Raises:
         UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
     """
-    fields = rule_fields(request, learning_rate, epochs)
-    for field in sorted(fields.keys() & overrides.keys()):
+    decided = _decided_by_rule(request, fields)
+    for field in sorted(decided.keys() & overrides.keys()):
         raise UserError(
-            f"override agent.{field}: {overrides[field]!r}: the arm's scaling sets it to {fields[field]!r} here. Take the override"
+            f"override agent.{field}: {overrides[field]!r}: the arm's scaling sets it to {decided[field]!r} here. Take the override"
             " out, or scaling.learning_rate and scaling.epochs"
         )
     rule = request.scaled_from and request.scaled_from.rule
@@ -95,13 +92,11 @@ def use_rule(
             f"scaling: rule {rule} sets the learning rate, and this arm's schedule changes it with the policy's KL divergence after"
             f" each update: the rule would say only where it starts. Set `overrides: {{{remedy}}}`, or take another rule"
         )
-    apply_overrides(agent, fields, "agent")
+    apply_overrides(agent, decided, "agent")
 
 
-def rule_fields(request: Request, learning_rate: str, epochs: str, prefix: str = "") -> Overrides:
-    """Return the agent's fields that a request's rule decides, by the given names after `prefix`."""
-    values = {learning_rate: request.learning_rate, epochs: request.epochs}
-    return {prefix + field: value for field, value in values.items() if value is not None}
+def _decided_by_rule(request: Request, fields: Mapping[str, str]) -> Overrides:
+    return {field: value for name, field in fields.items() if (value := getattr(request, name)) is not None}
 
 
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:
@@ -144,7 +139,7 @@ def use_remedies(request: Request, agent: Any) -> None:
 
 
 def isaaclab_train(
-    request: Request, device: str, library: str, agent_entry_point: str, agent: Mapping[str, OverrideValue]
+    request: Request, device: str, library: str, agent: Overrides, rule_fields: Mapping[str, str]
 ) -> list[str]:
     """Return Isaac Lab's own command for the training of `request`: task, seed, sizes, overrides and asset.
 
@@ -153,13 +148,14 @@ def isaaclab_train(
     Args:
         request: the trial's request
         device: 'cpu' or 'cuda:0'
-        library: the library's name for --rl_library
-        agent_entry_point: the key under which tasks register their configuration for the library
-        agent: more fields of the agent, by full names
+        library: its name for --rl_library, and in the key under which tasks register a configuration for it
+        agent: more fields of the agent
+        rule_fields: as for `use_rule`
 
     Raises:
         UserError: when the task has no configuration for the library, which the command needs.
     """
+    agent_entry_point = library + tasks.AGENT
     if agent_entry_point not in tasks.registration(request.task_id):
         raise UserError(
             f"`isaaclab train --rl_library {library}` cannot train {request.task_id}, which registers no {agent_entry_point}."
@@ -170,7 +166,7 @@ def isaaclab_train(
     fields = {
         **{f"env.{name}": value for name, value in local.items()},
         **tasks.with_paths(request.overrides),
-        **agent,
+        **{f"agent.{name}": value for name, value in (agent | _decided_by_rule(request, rule_fields)).items()},
     }
     iterations = request.warmup_iterations + (request.iterations or 0)
     return [

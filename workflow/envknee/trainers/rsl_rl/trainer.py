@@ -22,7 +22,7 @@ from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.overrides import apply_overrides, refuse_the_studys
-from envknee.study.rules import OverrideValue
+from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.rsl_rl.console import log_once_a_second
@@ -76,7 +76,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
     configure.use_rule(
-        request, agent_cfg, agent_overrides, **RULE_FIELDS,
+        request, agent_cfg, agent_overrides, RULE_FIELDS,
         adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
     )  # fmt: skip
     if request.staggered is not None:
@@ -92,14 +92,13 @@ def _path_of(kind: type) -> str:
 
 def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
-    fields: dict[str, OverrideValue] = {
-        "agent.device": device,
-        "agent.num_steps_per_env": request.horizon,
-        "agent.algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
-        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
-        **({} if request.staggered is None else {"agent.init_at_random_ep_len": request.staggered}),
+    fields: Overrides = {
+        "device": device,
+        "num_steps_per_env": request.horizon,
+        "algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+        **({} if request.staggered is None else {"init_at_random_ep_len": request.staggered}),
     }
-    return configure.isaaclab_train(request, device, "rsl_rl", configure.RSL_RL, fields)
+    return configure.isaaclab_train(request, device, "rsl_rl", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

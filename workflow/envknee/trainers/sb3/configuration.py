@@ -50,13 +50,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
     apply_overrides(settings, overrides, "agent")
     check_settings(settings)
-    configure.use_rule(request, settings, overrides, **RULE_FIELDS, adapts=lambda: None)
-    settings |= {
-        "n_steps": request.horizon,
-        "batch_size": batch_size,
-        "seed": request.seed + rank,
-        "device": device,
-    }
+    configure.use_rule(request, settings, overrides, RULE_FIELDS, adapts=lambda: None)
+    settings |= {"n_steps": request.horizon, "batch_size": batch_size, "seed": request.seed + rank, "device": device}
     return TrialConfig(request.task_id, env_cfg, settings)
 
 
@@ -142,6 +137,5 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
     batch_size = resolve(request, device).agent["batch_size"]
-    fields = {"agent.device": device, "agent.n_steps": request.horizon, "agent.batch_size": batch_size}
-    fields |= configure.rule_fields(request, **RULE_FIELDS, prefix="agent.")
-    return configure.isaaclab_train(request, device, "sb3", AGENT_ENTRY_POINT, fields)
+    fields = {"device": device, "n_steps": request.horizon, "batch_size": batch_size}
+    return configure.isaaclab_train(request, device, "sb3", fields, RULE_FIELDS)

@@ -59,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(cfg, agent_overrides, "agent")
     configure.use_rule(
-        request, cfg, agent_overrides, **RULE_FIELDS,
+        request, cfg, agent_overrides, RULE_FIELDS,
         adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
     )  # fmt: skip
     cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
@@ -92,11 +92,10 @@ def refuse_what_it_cannot(request: Request) -> None:
 def command_line(request: Request, device: str) -> list[str]:
     """Return Isaac Lab's own command for the same training."""
     fields = {
-        "agent.num_steps_per_env": request.horizon,
-        "agent.num_mini_batches": resolve(request, device).agent.num_mini_batches,
-        **configure.rule_fields(request, **RULE_FIELDS, prefix="agent."),
+        "num_steps_per_env": request.horizon,
+        "num_mini_batches": resolve(request, device).agent.num_mini_batches,
     }
-    return configure.isaaclab_train(request, device, "torchrl", AGENT_ENTRY_POINT, fields)
+    return configure.isaaclab_train(request, device, "torchrl", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
