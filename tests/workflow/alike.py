@@ -11,14 +11,7 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Outcome, Record
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
-from trained import (
-    REFUSED,
-    a_learning_trial,
-    assert_refused,
-    assert_same_training,
-    assert_whole,
-    optimizer_steps,
-)
+from trained import REFUSED, a_learning_trial, assert_refused, assert_same_training, assert_whole, optimizer_steps
 
 EPOCHS = 4
 """As all start from configurations of the camera task with so many."""
