@@ -69,7 +69,7 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     """Return a page in Markdown: hardware, dates, versions and findings of a study."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(record.outcome.started_unix_s)) for record in records})
-    versions = Counter(", ".join(f"{name} {v}" for name, v in sorted(e.packages.items())) for e in environments)
+    versions = {", ".join(f"{name} {v}" for name, v in sorted(e.packages.items())) for e in environments}
     drivers = sorted({e.device.driver for e in environments if e.device.driver})
     commits = sorted(
         {f"{e.git_commit[:10]}{' and changes' if e.git_dirty else ''}" for e in environments if e.git_commit}

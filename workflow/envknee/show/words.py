@@ -10,7 +10,6 @@ from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import shown_batch
 from envknee.verdict.words.remedies import trials_show
 
 STATUS_WORDS = {
@@ -88,10 +87,10 @@ def sizes_between(lowest: int, highest: int | None) -> str:
     return f"{lowest:,} alone" if highest == lowest else f"{lowest:,} to {highest:,}"
 
 
-def with_interval(value: float, lower: float | None, upper: float | None) -> str:
+def with_interval(value: float, lower: float | None, upper: float | None, decimals: int = 0) -> str:
     """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` without an interval."""
-    end = "no upper end" if upper is None else f"{upper:,.0f}"
-    return f"{value:,.0f}" + ("" if lower is None else f" ({lower:,.0f} to {end})")
+    end = "no upper end" if upper is None else f"{upper:,.{decimals}f}"
+    return f"{value:,.{decimals}f}" + ("" if lower is None else f" ({lower:,.{decimals}f} to {end})")
 
 
 def cards_tables(verdict: Verdict) -> list[Table]:
@@ -119,7 +118,7 @@ def _cards(title: str, columns: tuple[str, ...], cards: Iterable[CardPrediction]
 
 
 def _series_of(card: CardPrediction) -> str:
-    return f"horizon {card.horizon}, {shown_batch(card.batch_size)}"
+    return str(Series("", card.horizon, card.batch_size))
 
 
 def fitting(card: CardPrediction) -> str:
@@ -169,12 +168,9 @@ def _cost(cost: Cost | None, decimals: int) -> str:
     """Return `12.3 (11.0 to 13.7)`, or `over 12.3` for a lower bound."""
     if cost is None:
         return ""
-    value = f"{cost.value:,.{decimals}f}"
     if cost.lower_bound:
-        return f"over {value}"
-    if cost.interval_lower is None or cost.interval_upper is None:
-        return value
-    return f"{value} ({cost.interval_lower:,.{decimals}f} to {cost.interval_upper:,.{decimals}f})"
+        return f"over {cost.value:,.{decimals}f}"
+    return with_interval(cost.value, cost.interval_lower, cost.interval_upper, decimals)
 
 
 def _ratio(remedy: Remedy) -> str:

@@ -151,6 +151,11 @@ def size_ticks(axes: Axes, sizes: Sequence[int], gap: float) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
 
 
+def densely(sizes: Sequence[int]) -> list[float]:
+    """Return where a law is drawn: 20 num_envs a doubling, from the least of ascending sizes to a part of a doubling beyond the largest."""
+    return [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
+
+
 def num_envs_label(verdict: Verdict) -> str:
     """Return the label of an axis of num_envs, which count per rank."""
     words = sorted({arm.rank_word for arm in verdict.arms if arm.world_size > 1})

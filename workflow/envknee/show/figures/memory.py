@@ -12,6 +12,7 @@ from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
     by_arm,
     canvas,
+    densely,
     dodge_of,
     in_words,
     key,
@@ -77,15 +78,17 @@ def draw_memory(evidence: Evidence) -> Figure:
 def _memory_model(
     axes: Axes, limit: MemoryLimit | None, series: Series, look: Look, measured: Sequence[Record]
 ) -> None:
-    """Draw the model of one series, over all measured num_envs and a part of a doubling more."""
+    """Draw the model of one series over all measured num_envs."""
     if limit is None or not limit.identifiable:
         return
     mini_batches = next((r.num_mini_batches for r in measured if series_of(r) == series and r.num_mini_batches), None)
     sizes = sorted({record.request.num_envs for record in measured if record.request.arm == series.arm})
-    dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
     batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size)
-    model = [limit.peak_gb(size, series.horizon, batch if series.batch_size else batch * size) or 0.0 for size in dense]
-    axes.plot(dense, model, color=look.colour, linewidth=1.4)
+    model = [
+        limit.peak_gb(size, series.horizon, batch if series.batch_size else batch * size) or 0.0
+        for size in densely(sizes)
+    ]
+    axes.plot(densely(sizes), model, color=look.colour, linewidth=1.4)
 
 
 def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:

@@ -12,6 +12,7 @@ from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import (
     by_arm,
     canvas,
+    densely,
     dodge_of,
     in_words,
     interval_bar,
@@ -100,8 +101,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
             clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     if limit.law is not None:
-        dense = [sizes[0] * 2 ** (step / 20) for step in range(int(20 * math.log2(sizes[-1] / sizes[0])) + 8)]
-        transitions = limit.world_size * limit.horizon
+        dense, transitions = densely(sizes), limit.world_size * limit.horizon
         law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
         axes.plot(
             dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
