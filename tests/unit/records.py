@@ -5,7 +5,7 @@ A `Trial` holds the request, rows and outcome; its record follows from them by `
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +48,14 @@ class Trial:
     @property
     def record(self) -> Record:
         return build_record(self.request, self.rows, self.outcome)
+
+    def asked(self, **changes: Any) -> "Trial":
+        """Return this trial with another request."""
+        return replace(self, request=self.request.model_copy(update=changes))
+
+    def ended(self, **changes: Any) -> "Trial":
+        """Return this trial with another outcome."""
+        return replace(self, outcome=self.outcome.model_copy(update=changes))
 
 
 def a_study(**sections: Any) -> Study:

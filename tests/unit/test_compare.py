@@ -4,7 +4,7 @@ import json
 import math
 import random
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from envknee.after.compare.ratios import Ratio, stratified
 from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Image, Status
 from envknee.study.errors import UserError
+from envknee.study.paths import StudyFolder
 from envknee.verdict.rule import doublings
 from records import (
     CPU,
@@ -70,28 +71,27 @@ def test_two_runs_of_the_same_are_called_different_in_one_of_twenty_at_most():
     assert shown <= 10, "5 expected"
 
 
-def test_intervals_of_few_pairs_cover():
-    rng = random.Random(3)  # noqa: S311
+def coverage(seed: int, sizes: Sequence[int], noise: Sequence[float]) -> float:
+    """Return how often intervals at 95% hold the truth, for strata of these sizes and standard deviations."""
+    rng = random.Random(seed)  # noqa: S311
     covered = 0
-    for _ in range(1000):
-        strata = [[0.3 + rng.gauss(0, scale) for _ in range(3)] for scale in (0.01, 0.05, 0.02)]
+    for _ in range(1500):
+        strata = [[0.3 + rng.gauss(0, sigma) for _ in range(size)] for size, sigma in zip(sizes, noise, strict=True)]
         pooled = stratified(strata)
         assert pooled.error is not None
-        width = doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
-        covered += abs(pooled.mean - 0.3) <= width
-    assert covered >= 930
+        covered += abs(pooled.mean - 0.3) <= doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
+    return covered / 1500
+
+
+def test_intervals_of_few_pairs_cover():
+    assert coverage(3, (3, 3, 3), (0.01, 0.05, 0.02)) >= 0.93
 
 
 @pytest.mark.parametrize("sizes", [(2, 1, 1, 1, 1), (3, 1, 1, 1, 1, 1), (2, 1), (5, 1), (4, 2, 1)])
 def test_points_of_one_pair_borrow_a_variance_and_no_degrees_of_freedom(sizes: tuple[int, ...]):
     """Counted as independent of what they borrow from, they left intervals at 95% that covered 77% (2, 1, 1, 1, 1)."""
-    rng = random.Random(5)  # noqa: S311
-    covered = 0
-    for _ in range(1500):
-        pooled = stratified([[0.3 + rng.gauss(0, 0.03) for _ in range(size)] for size in sizes])
-        assert pooled.error is not None
-        covered += abs(pooled.mean - 0.3) <= doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
-    assert 0.935 <= covered / 1500 <= 0.99, "0.95, and by Satterthwaite's approximation rather more"
+    covered = coverage(5, sizes, [0.03] * len(sizes))
+    assert 0.935 <= covered <= 0.99, "0.95, and by Satterthwaite's approximation rather more"
 
 
 def test_a_point_of_one_pair_by_hand():
@@ -126,12 +126,10 @@ def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, mo
 
 def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_ever_fails():
     """With 6% of noise and three pairs at each of three points: a loss of 10% where 5% are accepted, and none at all."""
-    lost = [
-        found_in(fps_trials(noisy(1.0, n, 0.06)), fps_trials(noisy(0.9, 500 + n, 0.06))).gate.answer for n in range(60)
-    ]
-    same = [
-        found_in(fps_trials(noisy(1.0, n, 0.06)), fps_trials(noisy(1.0, 500 + n, 0.06))).gate.answer for n in range(60)
-    ]
+    lost, same = (
+        [found_in(fps_trials(noisy(1.0, n, 0.06)), fps_trials(noisy(b, 500 + n, 0.06))).gate.answer for n in range(60)]
+        for b in (0.9, 1.0)
+    )
     assert lost.count("pass") <= 3 and same.count("fail") <= 4
 
 
@@ -255,15 +253,11 @@ def test_other_hardware_is_said():
 
 def test_other_settings_and_another_target_are_said():
     """Seconds to another reward are no gain, and an arm of the same name may hold other settings."""
-
-    def asked(trials: list[Trial], **changes: Any) -> list[Trial]:
-        return [replace(trial, request=trial.request.model_copy(update=changes)) for trial in trials]
-
     a, b = learning_trials({16: [20.0] * 3}, target_reward=4.0), learning_trials({16: [10.0] * 3}, target_reward=2.0)
     assert found_in(a, b).differs == ["target: reward 4 over 10 episodes → reward 2 over 10 episodes"]
     timed = fps_trials({16: [100.0, 101.0]})
     assert found_in([*timed, *a], timed).differs == [], "one side alone learned"
-    changed = asked(timed, observations="lean", overrides={"env.decimation": 4})
+    changed = [trial.asked(observations="lean", overrides={"env.decimation": 4}) for trial in timed]
     assert found_in(timed, changed).differs == ["observations: stock → lean", "env.decimation: none → 4"]
 
 
@@ -273,7 +267,7 @@ def moved(trial: Trial, **changes: Any) -> Trial:
     assert environment is not None
     device = environment.device.model_copy(update={"uuid": changes.pop("uuid", environment.device.uuid)})
     elsewhere = environment.model_copy(update={"device": device} | changes)
-    return replace(trial, outcome=trial.outcome.model_copy(update={"environment": elsewhere}))
+    return trial.ended(environment=elsewhere)
 
 
 def test_pairs_across_machines_and_gpus_are_counted():
@@ -312,10 +306,13 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     return compare.main()
 
 
-def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
-    two = {"arms": {"stock": {}, "lean": {}}}
+def two_arms(root: Path) -> StudyFolder:
     trials = fps_trials(noisy(1.0, 1)) + fps_trials(noisy(0.8, 2), first=100, arm="lean")
-    folder = write_study(tmp_path / "demo", a_study(**two), trials)
+    return write_study(root, a_study(arms={"stock": {}, "lean": {}}), trials)
+
+
+def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
+    folder = two_arms(tmp_path / "demo")
     written = tmp_path / "found.json"
     assert command(monkeypatch, f"{folder.root}:stock", f"{folder.root}:lean", "--output", written) == 3
     printed = capsys.readouterr().out
@@ -332,15 +329,10 @@ def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
 
 
 def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, monkeypatch, capsys):
-    two = {"arms": {"stock": {}, "lean": {}}}
-    trials = fps_trials(noisy(1.0, 1)) + fps_trials(noisy(0.8, 2), first=100, arm="lean")
-    a, b = (write_study(tmp_path / name, a_study(**two), trials) for name in ("a", "b"))
+    a, b = (two_arms(tmp_path / name) for name in ("a", "b"))
     assert command(monkeypatch, a.root, b.root) == 0
-    printed = capsys.readouterr().out
-    assert [line for line in printed.splitlines() if line.startswith("A ")] == [
-        f"A  {a.root}:lean",
-        f"A  {a.root}:stock",
-    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("A ")] == [f"A  {a.root}:lean", f"A  {a.root}:stock"]
     assert command(monkeypatch, f"{a.root}:stock", b.root) == 0
     assert capsys.readouterr().out.count("A  ") == 1
 
@@ -351,15 +343,13 @@ def built(trial: Trial, commit: str, image: str | None = None) -> Trial:
     assert environment is not None
     made = Image(sif_sha256="f" * 64, content_sha256=image, labels={}) if image else None
     changed = environment.model_copy(update={"git_commit": commit, "image": made})
-    return replace(trial, outcome=trial.outcome.model_copy(update={"environment": changed}))
+    return trial.ended(environment=changed)
 
 
 def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, capsys):
     commits, images = ("1a2b3c4d" * 5, "5d6e7f80" * 5), ("sha256:" + "ab" * 32, "cd" * 32)
     trials = [
-        built(
-            replace(trial, request=trial.request.model_copy(update={"repeat": trial.request.repeat + 3 * side})), *both
-        )
+        built(trial.asked(repeat=trial.request.repeat + 3 * side), *both)
         for side, both in enumerate(zip(commits, images, strict=True))
         for trial in fps_trials(noisy(1.0 - 0.2 * side, side), first=100 * side)
     ]

@@ -74,10 +74,8 @@ def test_a_run_that_broke_stands_at_its_budget_and_one_without_memory_nowhere():
     """As in the learning limit: what became NaN would never have arrived, and out of memory is no cost and no peak."""
 
     def ended(status: Status, memory_gb: float, number: int) -> Trial:
-        trial = a_trial(
-            32, number=number, kind="learning", seconds=None, memory_gb=memory_gb, device=GPU, repeat=number
-        )
-        return replace(trial, rows=trial.rows[:4], outcome=trial.outcome.model_copy(update={"status": status}))
+        trial = a_trial(32, number=number, kind="learning", memory_gb=memory_gb, device=GPU, repeat=number)
+        return replace(trial.ended(status=status), rows=trial.rows[:4])
 
     trials = [*points((32, 2.0, [30.0])), ended("nan", 2.0, 1), ended("oom", 5.0, 2)]
     assert marks(draw_pareto(judged(trials)).axes[0], "^") == [(2.0, 60.0)]

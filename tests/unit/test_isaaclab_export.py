@@ -1,13 +1,13 @@
 """training.json fits Isaac Lab's own schema, and says what a trial measured and what it did not."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from envknee.after.isaaclab_export import bundle, run_status, write
-from envknee.record.build import build_record
-from envknee.record.schema import Record, Row
+from envknee.record.schema import RankRow, Record, Row
 from envknee.record.status import Status
 from envknee.study.paths import StudyFolder, TrialFolder
 from isaaclab.benchmark import schema
@@ -18,6 +18,7 @@ from records import CPU, GPU, Trial, a_trial
 
 PUBLISHED = Path(__file__).parents[2] / "results-published/cartpole-one-gpu"
 GIB = 2**30
+Part = TypeVar("Part", Row, RankRow)
 
 
 def read(path: Path) -> TrainingBundle:
@@ -36,19 +37,21 @@ def built(record: Record, rows: list[Row], folder: Path) -> tuple[TrainingBundle
 
 
 def of(trial: Trial, folder: Path, **outcome: Any) -> tuple[TrainingBundle, dict[str, Any]]:
-    changed = trial.outcome.model_copy(update=outcome)
-    return built(build_record(trial.request, trial.rows, changed), trial.rows, folder)
+    return built(trial.ended(**outcome).record, trial.rows, folder)
 
 
 def using(trial: Trial, gpu_percent: list[float], used_gb: list[float]) -> Trial:
     """Return the trial with these loads and this memory of its GPU, a row for each."""
     rows = [
-        row.model_copy(
-            update={"gpu_percent": percent, "memory": row.memory.model_copy(update={"device_used_gb": used})}
-        )
-        for row, percent, used in zip(trial.rows, gpu_percent, used_gb, strict=False)
+        used_in(row, gb).model_copy(update={"gpu_percent": percent})
+        for row, percent, gb in zip(trial.rows, gpu_percent, used_gb, strict=False)
     ]
-    return Trial(trial.request, rows, trial.outcome)
+    return replace(trial, rows=rows)
+
+
+def used_in(part: Part, used_gb: float) -> Part:
+    """Return a row, or a rank's part of it, with this memory of its GPU."""
+    return part.model_copy(update={"memory": part.memory.model_copy(update={"device_used_gb": used_gb})})
 
 
 def test_a_published_study_which_an_older_version_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
@@ -151,21 +154,12 @@ def test_every_gpu_has_its_own_memory_and_no_load_of_its_own(tmp_path: Path):
     trial = using(a_trial(64, gpus=2, device=GPU), [90.0, 91.0, 92.0], [12.0, 12.0, 12.0])
     used_gb = {0: [10.0, 11.0, 12.0], 1: [9.0, 9.0, 9.0]}
     rows = [
-        row.model_copy(
-            update={
-                "ranks": [
-                    part.model_copy(
-                        update={"memory": part.memory.model_copy(update={"device_used_gb": used_gb[part.rank][place]})}
-                    )
-                    for part in row.ranks or []
-                ]
-            }
-        )
+        row.model_copy(update={"ranks": [used_in(part, used_gb[part.rank][place]) for part in row.ranks or []]})
         for place, row in enumerate(trial.rows)
     ]
     results = trial.outcome.ranks or []
     other = results[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200", "uuid": "GPU-2"})})
-    bundle, extra = of(Trial(trial.request, rows, trial.outcome), tmp_path, ranks=[results[0], other])
+    bundle, extra = of(replace(trial, rows=rows), tmp_path, ranks=[results[0], other])
     assert [gpu.name for gpu in bundle.hardware.gpu_devices] == [GPU.name, "NVIDIA H200"]
     assert {rank: used.mem_gb.peak for rank, used in bundle.resources.devices.items()} == {
         "0": pytest.approx(12e9 / GIB), "1": pytest.approx(9e9 / GIB)
@@ -189,8 +183,7 @@ def test_every_gpu_has_its_own_memory_and_no_load_of_its_own(tmp_path: Path):
     ],
 )
 def test_how_a_trial_ended_in_the_schemas_words(trial: Trial, status: Status, expected: str):
-    outcome = trial.outcome.model_copy(update={"status": status})
-    assert run_status(build_record(trial.request, trial.rows, outcome)) == expected
+    assert run_status(trial.ended(status=status).record) == expected
 
 
 @pytest.mark.parametrize(
@@ -204,8 +197,7 @@ def test_how_a_trial_ended_in_the_schemas_words(trial: Trial, status: Status, ex
 def test_physics_and_renderer_are_those_of_the_task(tmp_path: Path, task_id, presets, physics, renderer):
     trial = a_trial(64)
     overrides = {} if presets is None else {"presets": presets}
-    request = trial.request.model_copy(update={"task_id": task_id, "overrides": overrides, "trainer": "torchrl"})
-    bundle, _ = of(Trial(request, trial.rows, trial.outcome), tmp_path)
+    bundle, _ = of(trial.asked(task_id=task_id, overrides=overrides, trainer="torchrl"), tmp_path)
     names = [] if presets is None else [name.strip() for name in presets.split(",")]
     assert bundle.run.config == schema.RunConfig(physics, renderer, names)
     assert bundle.run.framework is None  # the schema does not know TorchRL

@@ -1,6 +1,5 @@
 """What is kept of a study is enough to decide it again."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,9 +74,9 @@ def test_a_figure_of_scaling_is_kept_only_where_there_is_one_gpu_to_scale_from(t
     for name, given in {"alone": ["two"], "both": ["one", "two"]}.items():
         study = a_study(study=name, arms={arm: arms[arm] for arm in given})
         trials = [
-            a_trial(16, number=number, arm=arm, gpus=arms[arm]["gpus"], device=GPU) for number, arm in enumerate(given)
+            a_trial(16, number=number, arm=arm, gpus=arms[arm]["gpus"], device=GPU).asked(study=name)
+            for number, arm in enumerate(given)
         ]
-        trials = [replace(trial, request=trial.request.model_copy(update={"study": name})) for trial in trials]
         kept = keep(with_verdict(write_study(tmp_path / "results" / name, study, trials)), tmp_path / "published")
         page = (kept.root / "README.md").read_text()
         assert ((kept.root / "scaling.svg").exists(), "(scaling.svg)" in page) == (len(given) == 2,) * 2

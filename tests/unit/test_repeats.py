@@ -23,24 +23,14 @@ def changed(trial: Trial, iteration: int, **fields: object) -> Trial:
     return replace(trial, rows=rows)
 
 
-def hashed(trial: Trial, digest: str) -> Trial:
-    return replace(trial, outcome=trial.outcome.model_copy(update={"parameters_sha256": digest}))
-
-
 def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
     trials = learning_trials({16: [10.0, 11.0], 32: [12.0]})
-    others = [
-        trials[0],
-        changed(trials[1], 5, losses={"value": 0.1001}, action_std=1.5),
-        changed(trials[2], 9, reward_mean=2.0),
-    ]
+    louder = changed(trials[1], 5, losses={"value": 0.1001}, action_std=1.5)
+    others = [trials[0], louder, changed(trials[2], 9, reward_mean=2.0)]
     a, b = (write_study(tmp_path / name, a_study(), own) for name, own in (("a", trials), ("b", others)))
     compared = repeats.compare(a, b)
-    assert [(repeat.first_different, repeat.quantity) for repeat in compared] == [
-        (None, None),
-        (5, "action_std"),
-        (9, "reward_mean"),
-    ]
+    found = [(repeat.first_different, repeat.quantity) for repeat in compared]
+    assert found == [(None, None), (5, "action_std"), (9, "reward_mean")]
     assert compared[1].by == pytest.approx(1 / 3)
     (line,) = repeats.lines(compared)
     assert line.startswith("stock, learning: 1 of 3 trials the same bit for bit (72 iterations)")
@@ -53,7 +43,7 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
         trial, rows=[row.model_copy(update={"wall_s": row.wall_s * 2, "fps_total": 1.0}) for row in trial.rows]
     )
     folders = [
-        write_study(tmp_path / name, a_study(), [hashed(measured, digest)])
+        write_study(tmp_path / name, a_study(), [measured.ended(parameters_sha256=digest)])
         for name, measured, digest in (("a", trial, "x"), ("b", slower, "x"), ("c", trial, "y"))
     ]
     for other, status, words in (
@@ -64,15 +54,15 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
         assert repeats.main() == status
         assert words in capsys.readouterr().out
     # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
-    late = replace(trial, rows=trial.rows[:3], outcome=trial.outcome.model_copy(update={"status": "timeout"}))
-    shorter = write_study(tmp_path / "d", a_study(), [hashed(late, "z")])
+    late = replace(trial.ended(status="timeout", parameters_sha256="z"), rows=trial.rows[:3])
+    shorter = write_study(tmp_path / "d", a_study(), [late])
     (repeat,) = repeats.compare(folders[0], shorter)
     assert repeat.is_same and repeat.iterations == 3 and repeat.same_parameters is None
 
 
 def test_trials_that_ended_differently_are_not_the_same(tmp_path: Path):
     trials = [a_trial(16), a_trial(32, number=1)]
-    broken = replace(trials[1], outcome=trials[1].outcome.model_copy(update={"status": "diverged"}))
+    broken = trials[1].ended(status="diverged")
     for name, other, words in (
         ("rows", replace(broken, rows=broken.rows[:2]), "ok after 4 iterations, then diverged after 2 iterations"),
         ("none", replace(broken, rows=[]), "ok after 4 iterations, then diverged after 0 iterations"),
