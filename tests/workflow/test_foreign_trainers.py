@@ -15,6 +15,7 @@ import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
+from envknee.record.schema import Record
 from envknee.run import launch as launcher
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
@@ -116,52 +117,48 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
 
 
+def measured(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[TrialFolder, Record]:
+    """Measure one trial of Isaac Lab's own command, in which 4 environments make rollouts of 8 steps."""
+    argv = [str(Path(sys.executable).with_name("isaaclab")), *own_command]
+    arm = {"trainer": "command", "gpus": 0, "command": {"preset": preset, "argv": argv}}
+    sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": iterations}
+    study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
+    trial = TrialFolder(folder / "0000")
+    trial.root.mkdir()
+    request = ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None)
+    write_atomically(trial.request, canonical_json(request))
+    return trial, launcher.launch(trial)
+
+
 @pytest.mark.parametrize(
-    ("preset", "command"),
-    [
-        ("isaaclab-rsl-rl", ["train", "--rl_library", "rsl_rl"]),
-        ("isaaclab-benchmark", ["benchmark", "training", "--rl_library", "rsl_rl"]),
-    ],
+    ("preset", "command"), [("isaaclab-rsl-rl", ["train"]), ("isaaclab-benchmark", ["benchmark", "training"])]
 )
 def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: list[str], tmp_path: Path):
-    own = [
-        "--task", "Isaac-Cartpole-Camera-Direct", "env.scene.tiled_camera.width=24", "env.scene.tiled_camera.height=24",
-        f"env.scene.cartpole.spawn.usd_path={TASKS / ASSETS['cartpole']}",
-    ]  # fmt: skip
-    result = knee(
-        sys.executable, tmp_path, "--num-envs", "4", "--horizon", "4", "--preset", preset, "--repeats", "1",
-        "--iterations", "2", "--name", "own", "--", str(Path(sys.executable).with_name("isaaclab")), *command, *own,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout
-    (record,) = load_records(StudyFolder(tmp_path / "results/own"))
+    size = (f"env.scene.tiled_camera.{side}=24" for side in ("width", "height"))
+    asset = f"env.scene.cartpole.spawn.usd_path={TASKS / ASSETS['cartpole']}"
+    task = ["--rl_library", "rsl_rl", "--task", "Isaac-Cartpole-Camera-Direct", *size, asset]
+    trial, record = measured(tmp_path, preset, [*command, *task], iterations=2)
     assert record.outcome.status == "ok" and record.outcome.environment is not None
     assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
     assert record.fps_total is not None and record.fps_total.iterations == 2
-    rows = read_rows(StudyFolder(tmp_path / "results/own").trial(record.request.number))
-    assert all(row.collect_s and row.learn_s for row in rows), "RSL-RL tells how long it collected and learned"
+    assert all(row.collect_s and row.learn_s for row in read_rows(trial)), (
+        "RSL-RL tells how long it collected and learned"
+    )
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
 def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path):
     """One trial each. Episodes are so short that each rollout ends some."""
-    argv = [
-        str(Path(sys.executable).with_name("isaaclab")), "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct",
-        "env.episode_length_s=0.1", *(f"env.scene.{part}.spawn.usd_path={TASKS / file}" for part, file in ASSETS.items()),
+    command = [
+        "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct", "env.episode_length_s=0.1",
+        *(f"env.scene.{part}.spawn.usd_path={TASKS / file}" for part, file in ASSETS.items()),
     ]  # fmt: skip
-    preset = f"isaaclab-{library.replace('_', '-')}"
-    arm = {"trainer": "command", "gpus": 0, "command": {"preset": preset, "argv": argv}}
-    sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": 3}
-    study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
-    trial = TrialFolder(tmp_path / "0000")
-    trial.root.mkdir()
-    request = ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None)
-    write_atomically(trial.request, canonical_json(request))
-    record = launcher.launch(trial)
+    trial, record = measured(tmp_path, f"isaaclab-{library.replace('_', '-')}", command)
     assert record.outcome.status == "ok" and record.outcome.num_mini_batches == 2
     assert record.fps_total is not None and 1 < record.fps_total.median < 10_000
     rows = read_rows(trial)
     assert [row.frames for row in rows] == [32, 64, 96, 128]
-    losses = program.command_of(request).rows.losses.keys()
+    losses = program.command_of(record.request).rows.losses.keys()
     for row in rows[1:]:
         assert row.losses.keys() == losses and row.learning_rate
         assert row.reward_mean is not None and row.episode_length_mean is not None and row.episode_length_mean <= 7
