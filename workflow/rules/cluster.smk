@@ -56,18 +56,6 @@ def in_step(command):
     return f"{{resources.step}} {command}" if ALLOCATION else command
 
 
-def step_of_trial(wildcards):
-    return step_of_block([PLAN[int(wildcards.number)]], wildcards)
-
-
-def step_of_block(block, wildcards):
-    return ALLOCATION.prefix(ALLOCATION.shape_of(STUDY, block[0].arm))
-
-
-def step_of_prepare(wildcards):
-    return ALLOCATION.prefix(ALLOCATION.shape_of_prepare(STUDY))
-
-
 def watch_allocation():
     """No trial begins that would be cut off."""
     global CLOSING
@@ -82,37 +70,30 @@ def close():
     workflow.scheduler.exit_gracefully()
 
 
-def tell_closing():
-    if CLOSING and CLOSING.why:
-        logger.warning(
-            f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
-        )
+def resources_of(slots_of):
+    """Return a rule's resources, functions of wildcards and attempt: for SLURM its job's, or its step; none without a cluster.
 
+    `slots_of` returns the trials to measure from wildcards; one job takes all, with the time of each. None: all arms are prepared.
+    Each attempt gets more time, up to the partition's limit.
+    """
 
-def job_of_trial(wildcards, attempt):
-    return job_of_block([PLAN[int(wildcards.number)]], wildcards, attempt)
+    def step(wildcards):
+        if slots_of is None:
+            return ALLOCATION.prefix(ALLOCATION.shape_of_prepare(STUDY))
+        return ALLOCATION.prefix(ALLOCATION.shape_of(STUDY, slots_of(wildcards)[0].arm))
 
+    def value_of(name, wildcards, attempt):
+        most = facts.longest_minutes(SITE.partition)
+        if slots_of is None:
+            job = jobs.prepare_job(STUDY, SITE, attempt, most)
+        else:
+            job = jobs.block_job(STUDY, slots_of(wildcards), SITE, attempt, most)
+        return job.resources(SITE).get(name)
 
-def job_of_block(block, wildcards, attempt):
-    """One job for all trials of a block, with the time of each. Each attempt gets more time, up to the partition's limit."""
-    most = facts.longest_minutes(SITE.partition)
-    return jobs.block_job(STUDY, block, SITE, attempt, most)
-
-
-def job_of_prepare(wildcards, attempt):
-    return jobs.prepare_job(STUDY, SITE, attempt, facts.longest_minutes(SITE.partition))
-
-
-def resources_of(job, step):
-    """Return a rule's resources, functions of wildcards and attempt: for SLURM its job's, or its step; none without a cluster."""
     if ALLOCATION is not None:
         return {"step": step}
     if SITE is None:
         return {}
-
-    def value_of(name, wildcards, attempt):
-        return job(wildcards, attempt).resources(SITE).get(name)
-
     return {name: functools.partial(value_of, name) for name in jobs.resource_names()}
 
 

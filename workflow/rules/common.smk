@@ -109,11 +109,6 @@ wildcard_constraints:
     number=r"\d+",
 
 
-def what_is_known(wildcards):
-    """What the request of a trial outside blocks waits for."""
-    return known_to(int(wildcards.number))
-
-
 def known_to(number):
     """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running."""
     known = {"resolved": ancient(FOLDER.resolved)}
@@ -157,15 +152,13 @@ def finish():
     if FOLLOWER:
         FOLLOWER.look()
     if all(path.exists() for path in (*RECORDS, *FIGURES, FOLDER.verdict, FOLDER.report)):
-        if is_older(FOLDER.report, FOLDER.published):
+        if FOLDER.published.exists() and FOLDER.report.stat().st_mtime_ns < FOLDER.published.stat().st_mtime_ns:
             run_on_study("report")  # once more, with links to the runs
         run_on_study("summary")
-    tell_closing()
-
-
-def is_older(path, other):
-    """Whether a file was written before another one that exists."""
-    return other.exists() and path.stat().st_mtime_ns < other.stat().st_mtime_ns
+    if CLOSING and CLOSING.why:
+        logger.warning(
+            f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
+        )
 
 
 onerror:

@@ -14,7 +14,7 @@ rule prepare:
         FOLDER.root / "logs" / "prepare.log",
     retries: TRIES if SITE else 0
     resources:
-        **resources_of(job_of_prepare, step_of_prepare),
+        **resources_of(None),
         device=1,
     params:
         folder=FOLDER.root,
@@ -25,7 +25,7 @@ rule prepare:
 
 rule request:
     input:
-        unpack(what_is_known),
+        unpack(lambda wildcards: known_to(int(wildcards.number))),
     output:
         FOLDER.trials / "{number}" / "request.json",
     log:
@@ -57,7 +57,7 @@ rule trial:
         number=OUTSIDE_BLOCKS,
     retries: TRIES
     resources:
-        **resources_of(job_of_trial, step_of_trial),
+        **resources_of(lambda wildcards: [PLAN[int(wildcards.number)]]),
         device=devices_of,
     params:
         trial=lambda wildcards: FOLDER.trials / wildcards.number,
@@ -99,7 +99,7 @@ for BLOCK in BLOCKS:
             FOLDER.root / "logs" / f"block-{BLOCK[0].number:04d}.log",
         retries: TRIES
         resources:
-            **resources_of(functools.partial(job_of_block, BLOCK), functools.partial(step_of_block, BLOCK)),
+            **resources_of(lambda wildcards, block=BLOCK: block),
             device=jobs.shape_of(STUDY, BLOCK[0].arm).devices,
         params:
             trials=[FOLDER.trial(slot.number).root for slot in BLOCK],
