@@ -176,7 +176,7 @@ class Bench:
         self._made: dict[str, tuple[Any, float]] = {}
 
     def update(self, name: str, steps: LearnerSteps | None, figures: dict[str, Any]) -> None:
-        """Time one update of a variant, after two that warm it up, and add what it took to `found`."""
+        """Time one update of a variant, after two that warm it up, and add what it took to `figures`."""
         if name not in self._made:
             self.lean = self.lean or lean_rollout(self.sizes, self.device)
             if steps is None and self.stock is None:

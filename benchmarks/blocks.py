@@ -186,17 +186,8 @@ def _plain(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], where: 
 
 
 def _print(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) -> None:
-    table = Table(
-        "num_envs",
-        "FPS in a block",
-        "fresh",
-        "ratio",
-        "90% interval",
-        "memory",
-        "start in a block",
-        "fresh",
-        title=title,
-    )
+    headings = ("num_envs", "FPS in a block", "fresh", "ratio", "90% interval", "memory", "start in a block", "fresh")
+    table = Table(*headings, title=title)
     ratios: list[tuple[float, float]] = []
     for size in measurements[BLOCK]:
         block, fresh = measurements[BLOCK][size], measurements[FRESH][size]

@@ -443,11 +443,7 @@ ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", 
 def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
     """Return how often the verdict was right where trials are chosen one by one, until it seems decided.
 
-    Args:
-        scenario: whose truth is known
-        repeats: of a point at most
-        studies: how many
-        seed: of all noise
+    Each point has `repeats` at most.
     """
     scenario = replace(scenario, name=f"adaptive: {scenario.name}")
     generator = _generator(seed, scenario.name, repeats)
@@ -723,12 +719,9 @@ def _row(
 
 
 def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row: None) -> Proof:
-    """Simulate every scenario; the same numbers for the same arguments, times apart.
+    """Simulate `studies` of each scenario and number of repeats; the same numbers for the same arguments, times apart.
 
-    Args:
-        studies: of each scenario and number of repeats
-        seed: of all noise
-        tell: called with each row as it is done
+    `tell` is called with each row as it is done.
     """
     rows = []
     for simulation in wanted():

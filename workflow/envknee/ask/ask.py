@@ -45,13 +45,8 @@ def ask(
 ) -> Request:
     """Return request `number`: the same bytes for the same input, in any process.
 
-    Args:
-        study: The study.
-        number: The number of the request.
-        requests: All requests 0 .. number - 1, in order.
-        records: All existing records. Those of the latest `study.window` - 1 jobs are ignored. The sampler sees an earlier trial
-            without a record as running.
-        recorded: In a replay, the requests that it runs again.
+    `requests` are all before it, in order. `records` are all that exist: those of the latest `study.window` - 1 jobs are ignored, and
+    the sampler sees an earlier trial without a record as running. `recorded` are the requests that a replay runs again.
 
     Raises:
         UserError: when the plan has no such trial, or an earlier request is not one of this study.

@@ -22,7 +22,6 @@ ASK_S = 60
 class Partition:
     """One queue."""
 
-    name: str
     is_up: bool
     max_minutes: int | None
     """The longest job that it takes; None without a limit."""
@@ -100,7 +99,6 @@ def parse_partitions(text: str) -> dict[str, Partition]:
         fields = fields_of(line)
         if "PartitionName" in fields:
             partitions[fields["PartitionName"]] = Partition(
-                name=fields["PartitionName"],
                 is_up=fields.get("State", "UP") == "UP",
                 max_minutes=minutes_of(fields.get("MaxTime", "UNLIMITED")),
                 preempt_mode=fields.get("PreemptMode", "OFF"),

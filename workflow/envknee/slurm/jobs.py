@@ -80,14 +80,9 @@ def shape_of(study: Study, arm: str) -> Shape:
 
 
 def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return a job of up to `seconds`.
+    """Return the job of work that takes `seconds` at most.
 
-    Args:
-        shape: its devices
-        seconds: the most that its work may take
-        site: the cluster
-        attempt: 1 for the first one; each further one gets more time
-        most_minutes: the partition's limit; None if unknown or unlimited
+    Each attempt after the first gets more time, up to the partition's limit `most_minutes` (None: unknown or unlimited).
     """
     minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
     share = max(1, shape.gpus)

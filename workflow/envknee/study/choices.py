@@ -11,10 +11,8 @@ PACKAGE = Path(__file__).parents[1]
 def names_in(folder: str) -> tuple[str, ...]:
     """Return the modules and packages of a folder of this package, sorted, without importing any.
 
-    Names that begin with `_` are left out, and so is `common`, which the other modules share.
-
-    Args:
-        folder: below `envknee`, such as "ask/samplers"
+    Names that begin with `_` are left out, and so is `common`, which the other modules share. `folder` is below `envknee`, such as
+    "ask/samplers/points".
 
     Raises:
         ValueError: when there is no such folder, or it holds no module.

@@ -102,11 +102,9 @@ def json_schema() -> str:
 
 
 def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
-    """Return one of pydantic's errors as a line: the key, what is wrong, what is legal.
+    """Return an item of `ValidationError.errors()` as a line: the key, what is wrong, what is legal.
 
-    Args:
-        problem: an item of `ValidationError.errors()`
-        legal_keys: returns the keys that are legal below a key
+    `legal_keys` returns the keys that are legal below a key.
     """
     location = [str(part) for part in problem["loc"]]
     key = ".".join(location)

@@ -247,15 +247,15 @@ def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, f
     shares = {name: can_share(arm) for name, arm in study.arms.items()}
     # A learning trial takes too long to be measured again for its drift.
     again = {arm: shares[arm] and kind == "throughput" for arm in study.arms}
-    indices = {arm: repeats.start * sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
+    of_repeat = {arm: sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
+    indices = {arm: itertools.count(repeats.start * trials) for arm, trials in of_repeat.items()}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
         shared = size > 1 and shares[arm]
         block = first + len(slots)  # a block has the number of its first trial
         for position in range(size + (size > 1 and again[arm])):
-            number = first + len(slots)
+            number, index = first + len(slots), next(indices[arm])
             own = block if shared else None
-            slots.append(Slot(number, arm, kind, indices[arm], repeat, own, chunk, position, position == size))
-            indices[arm] += 1
+            slots.append(Slot(number, arm, kind, index, repeat, own, chunk, position, position == size))
     return slots
 
 
