@@ -88,10 +88,8 @@ def test_a_trial_on_several_nodes_starts_its_step_itself(monkeypatch: pytest.Mon
 
 def test_what_the_nodes_cannot_hold_is_known_beforehand():
     study = a_study(one={"gpus": 1}, pair={"gpus": 2, "nodes": 2}, many={"gpus": 8})
-    assert [line.partition(":")[0] for line in allocation.problems(study, alike(1, gpus=2))] == [
-        "arms.many",
-        "arms.pair",
-    ]
+    named = [line.partition(":")[0] for line in allocation.problems(study, alike(1, gpus=2))]
+    assert named == ["arms.many", "arms.pair"]
     assert allocation.problems(study, alike(2, gpus=8)) == []
     auto = a_study(auto={})
     assert alike(1, gpus=0).shape_of(auto, "auto") == Shape(0) and alike(1, gpus=2).shape_of(auto, "auto") == Shape(1)

@@ -35,6 +35,7 @@ from envknee.study.space import Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records import GPU, Trial, a_trial, write_study
+from test_config import changed
 
 REPOSITORY = Path(__file__).parents[2]
 ROLLOUT_GB = 221_184e-9  # one transition of 96 x 96 RGB, two frames, float32, as records.a_trial has it
@@ -45,25 +46,12 @@ Measure = Callable[[Request], Trial]
 def a_study(**changes: Any) -> Study:
     """Return a study of one throughput sweep; `throughput__points=3` sets a key below a section."""
     sweep = {"num_envs": [16, 32, 64, 128], "horizon": [8, 16], "batch_size": [128, 256, 512], "repeats": 2}
-    data: dict[str, Any] = {"study": "s", "throughput": sweep}
-    for path, value in changes.items():
-        *parents, key = path.split("__")
-        place = data
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[key] = value
-    return parse_study(data)
+    return parse_study(changed({"study": "s", "throughput": sweep}, changes))
 
 
 def learning_section(**changes: Any) -> dict[str, Any]:
-    section = {
-        "num_envs": [16, 32, 64],
-        "horizon": [8, 16, 32],
-        "batch_size": [128, 256],
-        "sampler": "tpe",
-        "points": 8,
-    }
-    return section | {"repeats": 2, "target_reward": 4.0, "budget_s": 60} | changes
+    points = {"num_envs": [16, 32, 64], "horizon": [8, 16, 32], "batch_size": [128, 256], "points": 8}
+    return points | {"sampler": "tpe", "repeats": 2, "target_reward": 4.0, "budget_s": 60} | changes
 
 
 def measured(request: Request, **fields: Any) -> Trial:
@@ -221,8 +209,7 @@ def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None
 def test_a_trial_without_a_record_is_shown_as_running() -> None:
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=1)
     requests, known = play(study, peak, until=12)
-    sweep = study.throughput
-    assert sweep is not None
+    sweep = study.sections["throughput"]
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
     shown = observations.observe(sweep, requests, some)
     assert [o.point for o in shown] == [point_of(r) for r in requests]
@@ -252,8 +239,7 @@ CARD = {
 def trials_to_within(share: float, sampler: str, seed: int) -> int:
     """Return how many trials it takes until one lies within `share` of the best point that fits the card."""
     study = a_study(throughput=CARD | {"sampler": sampler, "points": 60 if sampler == "tpe" else None}, seed=seed)
-    sweep = study.throughput
-    assert sweep is not None
+    sweep = study.sections["throughput"]
     template = ask(study, 0, [], {})
     every = [
         peak(
@@ -362,13 +348,7 @@ def test_what_did_not_fit_is_infeasible_and_as_bad_as_the_worst_seen() -> None:
         None,
     ]
     shown = told(a_study(), trials)
-    assert [o.value for o in shown] == [
-        pytest.approx(900),
-        pytest.approx(700),
-        pytest.approx(700),
-        pytest.approx(700),
-        None,
-    ]
+    assert [o.value for o in shown] == [*map(pytest.approx, (900, 700, 700, 700)), None]
     assert [o.memory_excess > 0 for o in shown] == [False, True, False, True, False]
 
 
@@ -422,16 +402,14 @@ def test_closer_to_the_target_is_never_worse_and_never_within_the_budget(
 @pytest.mark.parametrize(("points", "expected"), [(1, 1), (2, 1), (5, 2), (15, 7), (16, 8), (None, 8)])
 def test_startup_is_eight_points_or_half_of_all(points: int | None, expected: int) -> None:
     study = a_study(throughput__points=points)
-    assert study.throughput is not None
-    assert _optuna.startup_points(study, study.throughput) == expected  # 20 legal points in all
+    assert _optuna.startup_points(study, study.sections["throughput"]) == expected  # 20 legal points in all
 
 
 def test_startup_leaves_points_to_choose_where_ranks_make_few_of_them_legal() -> None:
     sweep = {"num_envs": [8, 16, 32, 64], "horizon": [4, 8], "batch_size": [1, 2, 4, 8], "sampler": "tpe", "repeats": 1}
     study = a_study(arms={"eight": {"gpus": 8}}, throughput=sweep, window=1)
-    assert study.throughput is not None
-    assert len(space.legal_points(study.throughput, study.world_sizes)) == 8
-    assert _optuna.startup_points(study, study.throughput) == 4
+    assert len(space.legal_points(study.sections["throughput"], study.world_sizes)) == 8
+    assert _optuna.startup_points(study, study.sections["throughput"]) == 4
     asked = block(play(study, lambda request: measured(request, fps=request.num_envs))[0], "eight", "throughput")
     order = sobol.order(study, "throughput")
     assert asked[:4] == order[:4] and asked != order
@@ -473,8 +451,7 @@ def test_fewer_points_are_the_first_of_all(sampler: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(study=small_studies(names=("sobol", "tpe")))
 def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
-    sweep = study.throughput
-    assert sweep is not None
+    sweep = study.sections["throughput"]
     order = sobol.order(study, "throughput")
     assert sorted(order, key=str) == sorted(space.legal_points(sweep), key=str)
 
@@ -482,8 +459,7 @@ def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
 def test_what_the_sobol_sequence_misses_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sobol, "MAX_DRAWS_LOG2", 2)
     study = a_study(throughput__sampler="sobol", seed=987)
-    sweep = study.throughput
-    assert sweep is not None
+    sweep = study.sections["throughput"]
     assert sorted(sobol.order(study, "throughput")) == space.legal_points(sweep)
 
 
@@ -530,13 +506,8 @@ def test_a_request_holds_all_that_the_study_says() -> None:
     )
     requests, _ = play(study)
     first, last = requests[0], requests[-1]
-    assert (first.study, first.task_id, first.asset, first.trainer, first.gpus) == (
-        "demo",
-        "My-Task",
-        "nucleus",
-        "rsl_rl",
-        1,
-    )
+    assert (first.study, first.task_id, first.asset) == ("demo", "My-Task", "nucleus")
+    assert (first.trainer, first.gpus) == ("rsl_rl", 1)
     assert first.overrides == {"env.a": 1, "env.b": 3, "agent.c": [1.5]}
     assert (first.kind, first.batch_size, first.sampler, first.refusal) == ("throughput", None, "grid", None)
     assert (first.warmup_iterations, first.iterations, first.limit_s) == (0, 9, 77.0)
@@ -789,13 +760,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
 @pytest.fixture
 def folder(swept: StudyFolder, tmp_path: Path) -> StudyFolder:
     return StudyFolder(Path(shutil.copytree(swept.root, tmp_path / "s")))
-
-
-def test_verify_finds_nothing_in_a_folder_as_it_was_left(
-    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_main("--verify", folder.root) == 0
-    assert capsys.readouterr().out == "20 requests recomputed, all identical\n"
 
 
 def run_main(*arguments: object) -> int:

@@ -55,9 +55,7 @@ def test_repeats_are_added_to_a_measured_study_and_never_taken_away(tmp_path):
     folder = folder_with_a_trial(tmp_path)
 
     def asking(**changes: int):
-        throughput = a_study().throughput
-        assert throughput is not None
-        return a_study(throughput=throughput.model_dump(mode="json") | changes)
+        return a_study(throughput=a_study().sections["throughput"].model_dump(mode="json") | changes)
 
     more = asking(more_repeats=2)
     with claim.take(more, folder):
@@ -69,15 +67,8 @@ def test_repeats_are_added_to_a_measured_study_and_never_taken_away(tmp_path):
 
 
 def test_repeats_that_are_added_again_and_again_leave_every_trial_its_number(tmp_path):
-    learning = {
-        "num_envs": [16, 32],
-        "horizon": 8,
-        "batch_size": 16,
-        "target_reward": 1.0,
-        "budget_s": 9.0,
-        "repeats": 2,
-    }
-    throughput = {"num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 2, "block": "all"}
+    points = {"num_envs": [16, 32], "horizon": 8, "batch_size": 128, "repeats": 2}
+    throughput, learning = points | {"block": "all"}, points | {"target_reward": 1.0, "budget_s": 9.0}
 
     def asking(timed: int, learned: int) -> Study:
         return a_study(throughput=throughput | {"more_repeats": timed}, learning=learning | {"more_repeats": learned})

@@ -17,6 +17,7 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from records import GPU, Trial, a_study, a_trial, write_study
+from test_ask import measured
 
 GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
 """35 trials on an H100, those of learning chosen by TPE."""
@@ -45,19 +46,9 @@ def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_her
         same = {"study": recorded[number].study, "refusal": recorded[number].refusal}
         assert again.model_copy(update=same) == recorded[number]
         # On a far slower device, on which other points would be the best: of no consequence.
-        trial = a_trial(
-            again.num_envs,
-            number=number,
-            kind=again.kind,
-            horizon=again.horizon,
-            batch_size=again.batch_size,
-            fps=1.0 + number,
-            device=GPU,
-        )
-        replayed = write_study(tmp_path / f"one-{number}", study, [Trial(again, trial.rows, trial.outcome)]).trial(
-            number
-        )
-        for path in replayed.root.iterdir():
+        trial = measured(again, fps=1.0 + number, device=GPU)
+        made = write_study(tmp_path / f"one-{number}", study, [trial])
+        for path in made.trial(number).root.iterdir():
             shutil.copyfile(path, folder.trial(number).root / path.name)
     assert replay.verify(folder) == (35, [])
     folder.verdict.write_text(canonical_json(decide(load_records(folder), study)))
@@ -69,8 +60,7 @@ def test_a_sweep_that_was_killed_while_it_measured_is_kept_with_all_that_it_aske
     requests: list[Request] = []
     for number in range(3):
         requests.append(ask.ask(study, number, requests, {}))
-    trials = [Trial(request, a_trial(16).rows, a_trial(16).outcome) for request in requests]
-    folder = write_study(tmp_path / "results/demo", study, trials)
+    folder = write_study(tmp_path / "results/demo", study, [measured(request) for request in requests])
     for left in set(folder.trial(1).root.iterdir()) - {folder.trial(1).request}:
         left.unlink()
     kept = keep.keep(with_verdict(folder), tmp_path / "kept")
@@ -89,11 +79,9 @@ def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is
     made = [a_trial(16), a_trial(32, status="refused"), a_trial(64, status="skipped")]
     trials = [Trial(request, asked_at.rows, asked_at.outcome) for request, asked_at in zip(requests, made, strict=True)]
     _, folder = replay.prepare(write_study(tmp_path / "first", study, trials), "again")
-    assert [(asked_at.refusal, asked_at.skip) for asked_at in asked(folder, range(3))] == [
-        (None, None),
-        (None, None),
-        (None, "decided"),
-    ]
+    again = asked(folder, range(3))
+    assert [request.refusal for request in again] == [None] * 3
+    assert [request.skip for request in again] == [None, None, "decided"]
 
 
 def test_it_goes_on_where_it_was_and_never_takes_another_studys_folder(tmp_path: Path):

@@ -164,11 +164,8 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
 
 def test_slurms_own_words_are_read():
     partitions = facts.parse_partitions(PARTITIONS)
-    assert {name: partition.max_minutes for name, partition in partitions.items()} == {
-        "gpu": 2190,
-        "debug": 10,
-        "old": None,
-    }
+    longest = {name: partition.max_minutes for name, partition in partitions.items()}
+    assert longest == {"gpu": 2190, "debug": 10, "old": None}
     assert [name for name, partition in partitions.items() if partition.is_up] == ["gpu", "debug"]
     nodes = {node.name: node for node in facts.parse_nodes(NODES)}
     assert nodes["n1"].gpus == (("h100", 4),) and nodes["n2"].count("a100") == 8 and nodes["n3"].gpus == ()
@@ -221,20 +218,13 @@ def test_a_partition_that_ends_preempted_jobs_for_good_is_noted():
 
 
 def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
-    section = {
-        "num_envs": [16, 32, 64],
-        "horizon": [8],
-        "batch_size": 128,
-        "repeats": 2,
-        "limit_s": 600,
-        "block": "all",
-    }
+    points = {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "repeats": 2}
+    section = points | {"limit_s": 600, "block": "all"}
     study = a_study(arms={"one": {}}, throughput=section, learning=None)
     block, _ = space.jobs(plan(study))
     mine = Site(partition="gpu")
-    assert (
-        jobs.block_job(study, block, mine).minutes == 49
-    )  # three sizes and the first again, 600 s x 1.1 each, and 5 min
+    # Three sizes and the first again, 600 s x 1.1 each, and 5 min.
+    assert jobs.block_job(study, block, mine).minutes == 49
     assert checks.warnings(study, mine, a_cluster()) == []
     short = facts.parse_partitions(PARTITIONS.replace("MaxTime=1-12:30:00", "MaxTime=00:30:00"))
     (line,) = checks.warnings(study, mine, a_cluster(partitions=short))

@@ -6,7 +6,7 @@ import pytest
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
-from envknee.study.model import Study, Throughput
+from envknee.study.model import Study
 from envknee.study.space import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,8 +85,7 @@ def test_legal_points_are_all_that_split_into_mini_batches(
     num_envs: list[int], horizon: list[int], batch_size: list[int]
 ) -> None:
     data = throughput(num_envs=num_envs, horizon=horizon, batch_size=batch_size)
-    sweep = parse_study({"study": "s", "throughput": data}).throughput
-    assert sweep is not None
+    sweep = parse_study({"study": "s", "throughput": data}).sections["throughput"]
     expected = []
     for envs, steps, batch in itertools.product(sorted(num_envs), sorted(horizon), sorted(batch_size)):
         try:
@@ -98,42 +97,25 @@ def test_legal_points_are_all_that_split_into_mini_batches(
 
 
 def test_the_library_batch_makes_every_pair_legal() -> None:
-    sweep = study(throughput=throughput(batch_size="library", num_envs=[5, 7], horizon=[3])).throughput
-    assert sweep is not None
+    sweep = study(throughput=throughput(batch_size="library", num_envs=[5, 7], horizon=[3])).sections["throughput"]
     assert space.legal_points(sweep) == [Point(5, 3, None), Point(7, 3, None)]
 
 
 @pytest.mark.parametrize(("points", "asked"), [(None, 7), (3, 3), (7, 7), (100, 7)])
 def test_points_asked_is_what_the_study_says_and_no_more_than_there_are(points: int | None, asked: int) -> None:
     # 16 x 8 = 128 takes 128 only; 16 x 16, 32 x 8 and 32 x 16 take both: 1 + 2 + 2 + 2 = 7
-    sweep = study(throughput=throughput(points=points)).throughput
-    assert isinstance(sweep, Throughput)
+    sweep = study(throughput=throughput(points=points)).sections["throughput"]
     assert space.points_asked(sweep, {1}) == asked
 
 
 def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_other() -> None:
-    learning = {
-        "num_envs": [16],
-        "horizon": [8],
-        "batch_size": "library",
-        "target_reward": 1,
-        "budget_s": 9,
-        "repeats": 1,
-    }
+    learning = throughput(num_envs=[16], horizon=[8], batch_size="library", repeats=1, target_reward=1, budget_s=9)
     plan = space.plan(study(throughput=throughput(points=2), learning=learning, arms={"b": {}, "a": {}}))
     assert [slot.number for slot in plan] == list(range(10))
-    assert [(slot.kind, slot.arm, slot.index, slot.repeat) for slot in plan] == [
-        ("throughput", "a", 0, 0),
-        ("throughput", "b", 0, 0),
-        ("throughput", "a", 1, 0),
-        ("throughput", "b", 1, 0),
-        ("throughput", "a", 2, 1),
-        ("throughput", "b", 2, 1),
-        ("throughput", "a", 3, 1),
-        ("throughput", "b", 3, 1),
-        ("learning", "a", 0, 0),
-        ("learning", "b", 0, 0),
-    ]
+    trials = [*(("throughput", index, index // 2) for index in range(4)), ("learning", 0, 0)]
+    assert [(slot.kind, slot.index, slot.repeat) for slot in plan[::2]] == trials
+    assert [(slot.kind, slot.index, slot.repeat) for slot in plan[1::2]] == trials
+    assert [slot.arm for slot in plan] == ["a", "b"] * 5
 
 
 def test_the_plan_does_not_depend_on_the_order_in_which_arms_are_listed() -> None:
