@@ -31,7 +31,6 @@ pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 def make(
     steps: LearnerSteps | None,
     device: str = "cpu",
-    network: dict[str, Any] = NETWORK,
     actor_normalization: bool = False,
     **settings: Any,
 ) -> tuple[Any, LeanFrameStack]:
@@ -41,7 +40,7 @@ def make(
     obs = observe(stack, torch.Generator().manual_seed(9), stock=steps is None)
     name = "envknee.trainers.rsl_rl.ppo:Lean{}" if steps else "{}"
     actor = {
-        "class_name": name.format("CNNModel"), "cnn_cfg": network,
+        "class_name": name.format("CNNModel"), "cnn_cfg": NETWORK,
         "obs_normalization": actor_normalization, "hidden_dims": [16], "activation": "elu",
         "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0},
     }  # fmt: skip
@@ -161,12 +160,7 @@ def test_agents_that_cannot_act_captured_are_told():
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [
-        LearnerSteps(channels_last=True),
-        LearnerSteps(images_at_once=3),
-    ],
-    ids=["channels_last", "images_at_once"],
+    "steps", [LearnerSteps(channels_last=True), LearnerSteps(images_at_once=3)], ids=["channels_last", "images_at_once"]
 )
 def test_a_step_changes_nothing_but_the_last_bits(steps: LearnerSteps):
     # Gradient descent, whose steps are as close as the gradients; Adam's first ones are their signs alone.
