@@ -17,6 +17,13 @@ from records import CPU, GPU, Trial, a_trial, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 
+TRUTH = {
+    "base": pytest.approx(BASE_GB),
+    "per_environment": pytest.approx(PER_ENV_GB),
+    "per_transition": pytest.approx(PER_TRANSITION_GB),
+    "per_batch_transition": pytest.approx(PER_BATCH_GB),
+}
+
 
 def grid(
     sizes: Sequence[int] = (64, 128, 256),
@@ -51,12 +58,7 @@ def terms(limit: MemoryLimit) -> dict[str, float]:
 
 def test_model_recovers_what_made_the_data():
     limit = analyse(grid())
-    assert terms(limit) == {
-        "base": pytest.approx(BASE_GB),
-        "per_environment": pytest.approx(PER_ENV_GB),
-        "per_transition": pytest.approx(PER_TRANSITION_GB),
-        "per_batch_transition": pytest.approx(PER_BATCH_GB),
-    }
+    assert terms(limit) == TRUTH
     assert (limit.quantity, limit.device, limit.trials) == ("device memory used", GPU.name, 24)
     assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
     assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
@@ -267,12 +269,7 @@ def test_every_kind_of_trial_counts():
 
 def test_of_several_gpus_each_holds_its_part_of_the_batch():
     limit = analyse(grid(gpus=2, batches=(128, 256, None)))
-    assert terms(limit) == {
-        "base": pytest.approx(BASE_GB),
-        "per_environment": pytest.approx(PER_ENV_GB),
-        "per_transition": pytest.approx(PER_TRANSITION_GB),
-        "per_batch_transition": pytest.approx(PER_BATCH_GB),
-    }
+    assert terms(limit) == TRUTH
     assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
     wall = limit.wall(16, 256)
     expected = (0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB)

@@ -210,18 +210,6 @@ def test_mixed_hardware_is_said():
     assert the_arm(trials).notes == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
 
 
-def test_a_doubling_between_gpus_of_one_kind_decides_nothing():
-    other = GPU.model_copy(update={"uuid": "GPU-2"})
-    below, above = {size: PLATEAU[size] for size in (16, 32)}, {64: PLATEAU[64]}
-    trials = [*fps_trials(below, device=GPU), *fps_trials(above, first=20, device=other)]
-    (limit,) = the_arm(trials).throughput
-    assert limit.state == "undecided"
-    assert (
-        "no machine ran both 32 and 64: what doubling gains there may be the machines', and decides nothing"
-        in limit.notes
-    )
-
-
 def test_whole_verdict_is_plain_json_and_independent_of_the_order():
     trials = [
         *fps_trials({16: [1.0, 190.0], 32: [100.0, 0.1], 64: [100.0]}),

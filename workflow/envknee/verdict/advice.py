@@ -53,17 +53,9 @@ def what_would_move_it(
     is_lean: bool,
     doubled_ended: Status | None,
 ) -> str:
-    """Return what to change or measure to move the limit.
+    """Return what to change or measure to move the limit, in the recommended series and from its recommended point on.
 
-    Args:
-        limit: the limit of the recommended series
-        num_envs: the recommended point
-        binds: the limit that is met first
-        ranks: the arm's
-        laws: phase laws of that series, if known
-        turned: measured effects of a longer horizon, a larger batch and more GPUs
-        is_lean: whether the arm has lean frames
-        doubled_ended: status of the last trial at twice the largest num_envs, of which none was timed; None without a trial
+    `doubled_ended` is the status of the last trial at twice the largest num_envs, of which none was timed; None without a trial.
     """
     sentences = [_first_of_all(limit, binds, ranks, laws, is_lean, doubled_ended)]
     waits = _waits(num_envs, ranks, laws)

@@ -22,6 +22,7 @@ and horizon. If no such group has three batch sizes, all of an arm are pooled, w
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +99,7 @@ def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
-    by_batch: dict[int, list[Record]] = {}
-    for record in sorted(records, key=_batch_size):
-        by_batch.setdefault(_batch_size(record), []).append(record)
-    return by_batch
+    return {size: list(group) for size, group in groupby(sorted(records, key=_batch_size), key=_batch_size)}
 
 
 def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
@@ -121,14 +119,14 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     notes = batch_notes(records, points, place, ranks)
     used, error = False, None
     if line is not None:
-        missed = _missed(points, line)
+        missed = [point for point in points if point.batch_size in whole and _is_missed(point, line)]
         contradicted = [
             point
             for point in points
             if point.frames_to_target.lower_bound
             and line.at(point.batch_size) * (1.0 + affine.ERROR_LIMIT) < point.frames_to_target.value
         ]
-        error = max(_error(point, line) for point in points if not point.frames_to_target.lower_bound)
+        error = max(_error(point, line) for point in points if point.batch_size in whole)
         used = not missed and not contradicted
         if missed:
             notes.append(
@@ -192,13 +190,8 @@ def _error(point: BatchPoint, line: affine.Line) -> float:
     return abs(line.at(point.batch_size) / point.frames_to_target.value - 1.0)
 
 
-def _missed(points: Sequence[BatchPoint], line: affine.Line) -> list[BatchPoint]:
-    """Return the points that the law misses by more than the limit and by more than the seeds' noise."""
-    missed = []
-    for point in points:
-        cost = point.frames_to_target
-        lower, upper = cost.interval_lower, cost.interval_upper
-        inside = lower is not None and upper is not None and lower <= line.at(point.batch_size) <= upper
-        if not cost.lower_bound and not inside and _error(point, line) > affine.ERROR_LIMIT:
-            missed.append(point)
-    return missed
+def _is_missed(point: BatchPoint, line: affine.Line) -> bool:
+    """Tell whether the law misses a point by more than the limit and by more than the seeds' noise."""
+    lower, upper = point.frames_to_target.interval_lower, point.frames_to_target.interval_upper
+    inside = lower is not None and upper is not None and lower <= line.at(point.batch_size) <= upper
+    return not inside and _error(point, line) > affine.ERROR_LIMIT

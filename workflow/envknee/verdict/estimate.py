@@ -54,13 +54,7 @@ def estimate(
 ) -> Estimate | None:
     """Return the best estimate, or None with fewer than two num_envs.
 
-    Args:
-        fps: num_envs -> FPS
-        cv: num_envs -> coefficient of variation of FPS
-        noise: the source of `cv`, in words
-        delta: a doubling that gains less has stopped paying
-        confidence: of the intervals
-        law: law of the iteration time, if there is one
+    `cv` returns the coefficient of variation of FPS at a num_envs, and `noise` is its source in words.
     """
     sizes = sorted(fps)
     if len(sizes) < 2:

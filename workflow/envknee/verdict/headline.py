@@ -7,7 +7,7 @@ from envknee.study.model import Study
 from envknee.verdict import learning, levers, savings
 from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import measured_peaks
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.learning import BestPoint, LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.savings import Saving
@@ -41,7 +41,9 @@ def headline(
     point = best.point(num_envs)
     peak = _peak_gb(records, best.series, num_envs)
     device_gb = memory_limit.device_memory_gb if memory_limit else None
+    used = peak / device_gb if peak is not None and device_gb else None
     binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
+    seconds = {(limit.series, point.num_envs): point.seconds_to_target for limit in learned for point in limit.points}
     soonest = learning.best_of(learned)
     of_series = next((law for law in laws if law.series == best.series), None)
     turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
@@ -64,8 +66,8 @@ def headline(
         fps_share_of_best=share,
         best_fps=best_fps,
         memory_peak_gb=peak,
-        memory_share=peak / device_gb if peak is not None and device_gb else None,
-        seconds_to_target=_seconds_at(learned, best.series, num_envs),
+        memory_share=used,
+        seconds_to_target=seconds.get((best.series, num_envs)),
         best_time_to_target=soonest,
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
@@ -79,7 +81,7 @@ def headline(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
             f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
-            + (f", {peak / device_gb:.0%} of the memory{ranks.each}" if peak is not None and device_gb else "")
+            + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
             + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
         ),
     )
@@ -159,25 +161,10 @@ def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: Memo
     return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
 
 
-def _seconds_at(learned: Sequence[LearningLimit], series: Series, num_envs: int) -> Cost | None:
-    return next(
-        (
-            point.seconds_to_target
-            for limit in learned
-            if limit.series == series
-            for point in limit.points
-            if point.num_envs == num_envs
-        ),
-        None,
-    )
-
-
 def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:
     if num_envs < wanted:
-        return (
-            f"{wanted:,} environments{ranks.each} would leave less memory free than the study asks for,"
-            " or failed in some repeats"
-        )
+        less = "would leave less memory free than the study asks for, or failed in some repeats"
+        return f"{wanted:,} environments{ranks.each} {less}"
     if limit.threshold_num_envs is None:
         why = "doubling still pays there" if limit.state == "still pays" else "a threshold is undecided"
         return f"the num_envs with the largest measured FPS; {why}"

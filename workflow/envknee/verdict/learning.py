@@ -60,13 +60,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
 
 
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
-    """Decide from the costs of seeds by num_envs. Works without records.
-
-    Args:
-        seeds: num_envs -> costs, at least one each
-        delta: a doubling that saves less has stopped paying
-        confidence: of each interval, and of the decision as a whole
-    """
+    """Decide from the costs of seeds by num_envs, at least one each. Works without records."""
     # A saving of delta is a gain of ln(1 / (1 - delta)).
     contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
     return union.decide(contrasts, seeds, -math.log1p(-delta), confidence, LEAST_SEEDS)
@@ -86,12 +80,12 @@ def limit_of(
 
     Args:
         series: arm, horizon and batch size
-        points: the points to report, by ascending num_envs
-        seconds: num_envs -> seconds to the target of its seeds, for points with seeds
+        points: by ascending num_envs
+        seconds: seconds to the target by num_envs, of points with seeds
         settings: delta and confidence
-        target_reward: the target, if known
-        budget_s: the budget of all runs, if known and the same
-        ranks: ranks that trained together; num_envs is per rank
+        target_reward: if known
+        budget_s: if known, and the same for all runs
+        ranks: that trained together
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)

@@ -31,15 +31,7 @@ _Place = tuple[int, int, int | None]
 def analyse(
     records: Sequence[Record], series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Decide
 ) -> list[Lever]:
-    """Return the findings on each lever at one point.
-
-    Args:
-        records: an arm's, of all kinds
-        series: the point's
-        num_envs: the point's
-        scalings: the study's
-        settings: the confidence
-    """
+    """Return the findings on each lever at one point, from all records of its arm."""
     return [
         _lever("longer horizon", records, series, num_envs, settings),
         _lever("larger batch", records, series, num_envs, settings),

@@ -26,10 +26,6 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
     """Return sentences about hosts, commits, drift, and savings shown below delta whose ends share no GPU.
 
     FPS are compared within machines (`blocks`), so only seconds to the target need a note about GPUs.
-
-    Args:
-        records: an arm's, of all kinds
-        learned: the arm's learning limits
     """
     timed = [record for record in records if record.request.kind == "throughput" and record.outcome.status == "ok"]
     trained = that_ran([record for record in records if record.request.kind == "learning"])

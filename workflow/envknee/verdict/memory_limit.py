@@ -54,16 +54,9 @@ def limit_of(
     device_notes: Sequence[str] = (),
     at: Callable[[int, int | None], str] = at_point,
 ) -> MemoryLimit:
-    """Return the limit of one arm from plain numbers. Works without records.
+    """Return the limit of one arm from samples of every kind of trial. Works without records.
 
-    Args:
-        arm: its name
-        samples: of every kind of trial, in any order
-        room: memory that one rank may use
-        settings: margin and confidence
-        ranks: ranks that trained together; num_envs is per rank
-        device_notes: notes on the devices
-        at: returns horizon and batch size as words for the statement
+    `at` returns horizon and batch size as words for the statement.
     """
     measured = [sample for sample in samples if sample.whole]
     fit, why_not = fit_peaks(measured, ranks.world_size)

@@ -45,12 +45,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale | None:
-    """Return the noise scale over samples with the same batch sizes, or None without samples.
-
-    Args:
-        squares: one of each trial or iteration
-        confidence: of the interval
-    """
+    """Return the noise scale over samples with the same batch sizes, one of each trial or iteration; None without samples."""
     if not squares:
         return None
     small = np.array([square.rank_batch for square in squares], dtype=float)

@@ -41,11 +41,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
 def fit(
     seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: float
 ) -> tuple[dict[Phase, affine.Line], dict[Phase, float]]:
-    """Fit the law of every phase that takes any time. Works without records.
-
-    Args:
-        seconds: num_envs -> seconds by phase of each trial; at least three num_envs
-        confidence: of the intervals
+    """Fit the law of every phase that takes any time, at three num_envs or more. Works without records.
 
     Returns:
         lines by phase, and the largest relative error of each
@@ -55,9 +51,7 @@ def fit(
         times = {n: [trial.get(phase, 0.0) for trial in trials] for n, trials in seconds.items()}
         if not any(value > 0.0 for values in times.values() for value in values):
             continue
-        measured: dict[float, list[float]] = {
-            n: [max(value, RESOLUTION_S) for value in values] for n, values in times.items()
-        }
+        measured = {float(n): [max(value, RESOLUTION_S) for value in values] for n, values in times.items()}
         line = affine.fit(measured, confidence)
         lines[phase] = line
         errors[phase] = max(abs(line.at(n) / statistics.geometric_mean(values) - 1.0) for n, values in measured.items())

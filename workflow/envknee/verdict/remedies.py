@@ -35,18 +35,11 @@ LEAST_ENVS = 0.5
 
 
 def analyse(
-    records: Sequence[Record],
-    arms: Mapping[str, Arm],
-    limits: Mapping[str, MemoryLimit],
-    settings: Decide,
+    records: Sequence[Record], arms: Mapping[str, Arm], limits: Mapping[str, MemoryLimit], settings: Decide
 ) -> Remedies | None:
     """Return the comparison of each arm with the baseline; None without a baseline or its throughput trials.
 
-    Args:
-        records: the study's, of all kinds
-        arms: the study's
-        limits: memory limits of the arms that have one
-        settings: baseline and confidence
+    `limits` are the memory limits of the arms that have one.
     """
     name = settings.baseline
     if name is None or name not in limits:

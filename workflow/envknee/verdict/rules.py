@@ -19,12 +19,7 @@ from envknee.verdict.words.rules import rule_statement, rules_statement
 
 
 def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:
-    """Return the limit of every rule.
-
-    Args:
-        records: the study's
-        limits: learning limits of all arms
-    """
+    """Return the limit of every rule, from all records of a study and the learning limits of its arms."""
     grouped = by_series(records, "learning")
     rules = [_rule(limit, grouped[limit.series]) for limit in limits if limit.scaled_from]
     if not rules:
@@ -84,9 +79,8 @@ def _ratios(soonest: RulePoint | None, later: RulePoint | None) -> tuple[float |
     assert soonest.frames_to_target is not None, "its seeds reached the target"
     assert later.frames_to_target is not None, "its seeds ran"
     frames = later.frames_to_target.value / soonest.frames_to_target.value
-    if not soonest.seconds_per_million_frames or not later.seconds_per_million_frames:
-        return frames, None
-    return frames, later.seconds_per_million_frames / soonest.seconds_per_million_frames
+    before, after = soonest.seconds_per_million_frames, later.seconds_per_million_frames
+    return frames, after / before if before and after else None
 
 
 def _limit(

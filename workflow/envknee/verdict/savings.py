@@ -24,14 +24,7 @@ HOUR_S = 3600.0
 
 
 def analyse(records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> list[Saving]:
-    """Return the savings of a point against others with learning trials; maybe none.
-
-    Args:
-        records: the study's, of all kinds
-        series: the point's arm, horizon and batch size
-        num_envs: the point's, per rank
-        settings: the confidence
-    """
+    """Return the savings of a point against others with learning trials; maybe none."""
     by_size = {
         size: ran
         for size, group in by_series(records, "learning").get(series, {}).items()

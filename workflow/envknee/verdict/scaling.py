@@ -57,14 +57,9 @@ def efficiency(
     confidence: float,
     blocks: Sequence[Sequence[Hashable]] | None = None,
 ) -> Efficiency:
-    """Return the efficiency of one point. Works without records.
+    """Return the efficiency of one point from the FPS of repeats, above 0. Works without records.
 
-    Args:
-        one_rank: FPS of each repeat on one rank, above 0
-        all_ranks: FPS of each repeat of all ranks together, above 0
-        world_size: number of ranks
-        confidence: of the two-sided interval
-        blocks: the block of each repeat, of both sides: a `Process` or a machine; None: all ran on one machine
+    `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine.
     """
     if blocks is None:
         blocks = [[None] * len(one_rank), [None] * len(all_ranks)]

@@ -29,8 +29,5 @@ def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:
     if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
         return None
     alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
-    ranks = Ranks.of(arms[arm])
-    return (
-        f"for the scaling efficiency of {ranks} run a study (of another name) with one arm more, like {arm} but with"
-        f" `{alone}`"
-    )
+    more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
+    return f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"

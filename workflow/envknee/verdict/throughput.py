@@ -52,15 +52,7 @@ def decision_of(
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
 ) -> union.Decision:
-    """Decide from repeats of FPS by num_envs. Works without records.
-
-    Args:
-        fps: num_envs -> one FPS per repeat, each above 0
-        delta: a doubling that gains less has stopped paying
-        confidence: of each interval, and of the decision as a whole
-        step: step to which every FPS is rounded
-        blocks: num_envs -> the block of each repeat: a `Process` or a machine; None: all ran on one machine
-    """
+    """Decide from repeats of FPS by num_envs, each above 0, with `step` and `blocks` as in `limit_of`. Works without records."""
     return union.decide(_contrasts(fps, step, blocks), fps, math.log1p(delta), confidence)
 
 
@@ -78,15 +70,7 @@ def confirmed(
     confidence: float,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
 ) -> union.Decision:
-    """Return a decision whose gains come from confirmatory repeats, for doublings with two or more at both ends.
-
-    Args:
-        decision: from all repeats
-        fps: num_envs -> one FPS per repeat
-        confirms: num_envs -> whether each repeat is confirmatory
-        confidence: of each interval
-        blocks: as in `decision_of`
-    """
+    """Return the decision from all repeats with gains from the confirmatory ones, for doublings with two or more at both ends."""
     fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
     of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
     return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)

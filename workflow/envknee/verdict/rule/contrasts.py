@@ -79,11 +79,7 @@ def of_levels(smaller: Level, larger: Level) -> Contrast:
 def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0) -> Contrast:
     """Return the gain of doubling within processes, and within machines for the other trials.
 
-    Args:
-        num_envs: the smaller end
-        smaller: logarithms at N by block
-        larger: logarithms at 2N by block
-        step: step to which all values are rounded; a variance is at least that of rounding
+    `step` is the step to which all values are rounded; a variance is at least that of rounding.
     """
     both = [block for block in smaller if isinstance(block, Process) and block in larger]
     if len(both) < FEWEST_PAIRED:
@@ -163,10 +159,7 @@ def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: fl
     """Return the combined contrast, with weights that do not depend on the values."""
     assert paired.variance is not None and alone.variance is not None
     whole = weight + weight_alone
-    shares = [
-        (weight / whole) ** 2 * paired.variance,
-        (weight_alone / whole) ** 2 * alone.variance,
-    ]
+    shares = [(weight / whole) ** 2 * paired.variance, (weight_alone / whole) ** 2 * alone.variance]
     spread = shares[0] ** 2 / paired.degrees + shares[1] ** 2 / alone.degrees
     p_values = [p for p in (paired.disagreement, alone.disagreement) if p is not None]
     return Contrast(

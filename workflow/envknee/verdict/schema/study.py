@@ -112,7 +112,7 @@ class ArmVerdict(Frozen):
 
     @property
     def ranks(self) -> Ranks:
-        """Return the ranks of this arm, in words."""
+        """The ranks of this arm, in words."""
         return Ranks(self.world_size, self.rank_word)
 
 

@@ -44,15 +44,12 @@ def batch_notes(
 
 def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     """Return the law in one sentence, or what to measure for one."""
-    where = (
-        "all num_envs and horizons pooled"
-        if law.num_envs is None
-        else f"{law.num_envs:,} environments{ranks.each}, horizon {law.horizon}"
-    )
-    if law.state != "fitted":
-        known = [point.batch_size for point in law.points if point.reached == point.seeds]
-        return f"{_measured(known)}: {what_to_measure(law)}"
     fitted = [point for point in law.points if point.reached == point.seeds]
+    if law.state != "fitted":
+        return _what_to_measure([point.batch_size for point in fitted])
+    where = "all num_envs and horizons pooled"
+    if law.num_envs is not None:
+        where = f"{law.num_envs:,} environments{ranks.each}, horizon {law.horizon}"
     largest = fitted[-1].batch_size
     seeds = min(point.seeds for point in fitted)
     evidence = f"{len(fitted)} batch sizes, {counted(seeds, 'seed')} or more each; {where}"
@@ -74,19 +71,13 @@ def _interval(law: BatchLaw) -> str:
     return f"{law.b_noise_lower:,.0f} to {upper}"
 
 
-def _measured(known: Sequence[int]) -> str:
-    if not known:
-        return "no batch size at which every seed reached the target"
-    return f"batch {listed(known)} alone"
-
-
-def what_to_measure(law: BatchLaw) -> str:
-    """Return what to measure for a law that is not fitted yet."""
-    known = [point.batch_size for point in law.points if point.reached == point.seeds]
+def _what_to_measure(known: Sequence[int]) -> str:
+    """Return what to measure for a law, beside `known` batch sizes."""
+    measured = f"batch {listed(known)} alone" if known else "no batch size at which every seed reached the target"
     more = LEAST_SIZES - len(known)
     sizes = [size for size in (4 * max(known), min(known) // 4) if size] if known else []
     such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
     return (
-        f"for B_noise measure {counted(more, 'more batch size')}{such}, at one num_envs and horizon, with"
+        f"{measured}: for B_noise measure {counted(more, 'more batch size')}{such}, at one num_envs and horizon, with"
         f" {learning_cost.LEAST_SEEDS} seeds each that reach the target"
     )

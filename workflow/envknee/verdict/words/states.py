@@ -8,9 +8,7 @@ from envknee.verdict.words.numbers import counted
 def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
     """Return `8,192 envs`, `still pays at 16,384 envs` or `undecided up to 16,384 envs (3 more repeats)`.
 
-    Args:
-        limit: the limit of one series
-        of_each: the unit of num_envs, such as `envs per GPU`
+    `of_each` is the unit of num_envs, such as `envs per GPU`.
     """
     if limit.threshold_num_envs is not None:
         return f"{limit.threshold_num_envs:,} {of_each}"
