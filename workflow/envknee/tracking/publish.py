@@ -78,19 +78,14 @@ def _publish_runs(
     kept: set[str] = set()
     digests: dict[str, str] = {}
     created = 0
-
-    def ensure(run: Run, parent_id: str | None) -> str:
-        nonlocal created
-        digests[run.key] = run.content_sha256()
-        run_id, is_new = writer.ensure(run, parent_id, stored)
-        created += is_new
-        kept.add(run_id)
-        return run_id
-
     for parent, children in runs:
-        parent_id = ensure(parent, None)
-        for child in children:
-            ensure(child, parent_id)
+        parent_id = None
+        for run in (parent, *children):
+            digests[run.key] = run.content_sha256()
+            run_id, is_new = writer.ensure(run, parent_id, stored)
+            created += is_new
+            kept.add(run_id)
+            parent_id = parent_id or run_id
     # Search again: a retry of MLflow's client may have made a second run.
     for known in writer.found():
         tags = known.data.tags

@@ -12,7 +12,7 @@ from envknee.show.terminal import print_lines
 from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
-from envknee.verdict.schema.throughput import Gain, Law, ThroughputPoint
+from envknee.verdict.schema.throughput import Gain, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.words.numbers import counted, percent
 
 UNITS: dict[str, str] = {
@@ -86,31 +86,30 @@ def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Tabl
 
 def _points(series: SeriesVerdict, confidence: float) -> Table:
     table = _table("envs", "FPS", f"{confidence:.0%} interval", "repeats", "2N gains", "at most")
-    gains = {gain.num_envs: gain for gain in series.throughput.gains}
-    failed = {point.num_envs: point.oom for point in series.throughput.infeasible}
-    points = {point.num_envs: point for point in series.throughput.points}
-    for num_envs in sorted({*points, *failed}):
-        if num_envs in points:
-            table.add_row(*_point(points[num_envs], gains.get(num_envs), series))
-        else:
-            table.add_row(f"{num_envs:,}", "", "", f"{failed[num_envs]}", "", "", "out of memory")
+    limit = series.throughput
+    gains = {gain.num_envs: gain for gain in limit.gains}
+    rows = {point.num_envs: ["", "", f"{point.oom}", "", "", "out of memory"] for point in limit.infeasible}
+    rows |= {point.num_envs: _point(point, gains.get(point.num_envs), limit) for point in limit.points}
+    for size, cells in sorted(rows.items()):
+        table.add_row(f"{size:,}", *cells)
     return table
 
 
-def _point(point: ThroughputPoint, gain: Gain | None, series: SeriesVerdict) -> list[str]:
+def _point(point: ThroughputPoint, gain: Gain | None, limit: ThroughputLimit) -> list[str]:
     lower, upper = point.fps_lower, point.fps_upper
     interval = "" if lower is None or upper is None else f"{_fps(lower)} to {_fps(upper)}"
-    cells = [f"{point.num_envs:,}", _fps(point.fps), interval, str(len(point.fps_repeats))]
+    cells = [_fps(point.fps), interval, str(len(point.fps_repeats))]
+    failed = f"{point.failed} more out of memory" if point.failed else ""
     if gain is None:
-        return [*cells, "", "", f"{point.failed} more out of memory" if point.failed else ""]
+        return [*cells, "", "", failed]
     bound = "" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
     marks = [
-        "threshold" if point.num_envs == series.throughput.threshold_num_envs else "",
-        "pays again" if point.num_envs in series.throughput.resumes_at else "",
+        "threshold" if point.num_envs == limit.threshold_num_envs else "",
+        "pays again" if point.num_envs in limit.resumes_at else "",
         "FPS fall" if gain.gain < 0.0 else "",
-        f"{point.failed} more out of memory" if point.failed else "",
+        failed,
     ]
-    return [*cells, _signed(gain.gain), bound, ", ".join(mark for mark in marks if mark)]
+    return [*cells, _signed(gain.gain), bound, ", ".join(filter(None, marks))]
 
 
 def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:

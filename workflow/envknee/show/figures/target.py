@@ -99,12 +99,10 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
 
 def _overlap(one: BestPoint, other: BestPoint) -> bool:
     """Whether the intervals of two points' seconds to the target meet; False where one has none."""
-    (low, high), (its_low, its_high) = (
-        (point.seconds_to_target.interval_lower, point.seconds_to_target.interval_upper) for point in (one, other)
-    )
-    if low is None or high is None or its_low is None or its_high is None:
+    a, b = one.seconds_to_target, other.seconds_to_target
+    if a.interval_lower is None or a.interval_upper is None or b.interval_lower is None or b.interval_upper is None:
         return False
-    return low <= its_high and its_low <= high
+    return a.interval_lower <= b.interval_upper and b.interval_lower <= a.interval_upper
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:
