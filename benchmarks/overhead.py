@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from envknee import trainers
 from envknee.ask import ask
 from envknee.machine import environment, processes
 from envknee.record.build import spread
@@ -56,7 +55,9 @@ def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]
     Raises:
         UserError: when it ends badly; names its log.
     """
-    command = trainers.load(request.trainer).command_line(request, device)
+    from envknee.trainers.rsl_rl import command_line  # late: it imports Isaac Lab
+
+    command = command_line(request, device)
     variables = processes.environment_of(request)
     stamps: list[float] = []
     with (

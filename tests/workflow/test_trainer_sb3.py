@@ -60,9 +60,7 @@ def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):
     request = a_request(tmp_path / "state", "sb3", **state, num_envs=8, horizon=8, batch_size=32)
     agent = load("sb3").resolve(request, "cpu").agent
     assert agent["policy_kwargs"]["net_arch"] == [32, 32] and (agent["n_epochs"], agent["gamma"]) == (7, 0.99)
-    assert {"agent.n_steps=8", "agent.batch_size=32", "agent.n_epochs=7"} < set(
-        load("sb3").command_line(request, "cpu")
-    )
+    assert (agent["n_steps"], agent["batch_size"]) == (8, 32)
 
 
 def test_the_camera_task_gets_rsl_rls_network(tmp_path):
@@ -75,5 +73,3 @@ def test_the_camera_task_gets_rsl_rls_network(tmp_path):
         stock.algorithm.num_learning_epochs,
         stock.algorithm.learning_rate,
     )
-    with pytest.raises(UserError, match="cannot train Isaac-Cartpole-Camera-Direct"):
-        load("sb3").command_line(request, "cpu")

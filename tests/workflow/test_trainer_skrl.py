@@ -2,8 +2,7 @@
 
 import pytest
 from alike import AlikeTests
-from envknee.trainers import load
-from trained import a_request, refusal
+from trained import refusal
 
 pytest.importorskip("skrl", reason="trainer: skrl is optional: make setup TRAINERS=all")
 
@@ -19,11 +18,3 @@ def test_a_batch_and_a_task_that_do_not_fit_are_refused(tmp_path):
     text = refusal(tmp_path / "batch", "skrl", num_envs=5, horizon=5, batch_size=None)
     assert "32 mini-batches do not divide num_envs 5 x horizon 5" in text
     assert "skrl_cfg_entry_point" in refusal(tmp_path / "task", "skrl", task_id="Isaac-Cartpole-Camera")
-
-
-def test_isaac_labs_own_command_is_for_the_same_training(tmp_path):
-    request = a_request(tmp_path / "command", "skrl", num_envs=8, horizon=8, batch_size=32, iterations=3)
-    command = load("skrl").command_line(request, "cpu")
-    assert command[1:7] == ["-m", "isaaclab", "train", "--rl_library", "skrl", "--task"]
-    assert {"agent.agent.rollouts=8", "agent.agent.mini_batches=2", "env.scene.tiled_camera.width=24"} < set(command)
-    assert command[command.index("--max_iterations") + 1] == "3"

@@ -10,7 +10,6 @@ import torch
 from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.record.schema import Outcome, Record
-from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
@@ -134,9 +133,3 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path, words: str) -> None:
 def test_a_request_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     fitting = {**STATE, "overrides": {}}
     assert words in refusal(tmp_path / "refused", "skrl_sac", **(fitting | changes))
-
-
-def test_isaac_lab_has_no_command_for_it(tmp_path: Path) -> None:
-    request = a_request(tmp_path / "command", "skrl_sac", **STATE)
-    with pytest.raises(UserError, match="no task registers a configuration for SAC"):
-        load("skrl_sac").command_line(request, "cpu")

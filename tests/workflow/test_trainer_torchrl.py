@@ -9,7 +9,6 @@ import torch
 from envknee import tasks
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
-from envknee.study.errors import UserError
 from envknee.study.files import read_model
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
@@ -158,14 +157,6 @@ def test_what_it_cannot_do_is_refused(tmp_path, named):
 def test_a_batch_that_does_not_divide_the_rollout_is_refused(tmp_path):
     said = refusal(tmp_path / "trial", "torchrl", num_envs=3, horizon=3, batch_size=None)
     assert "batch_size: library: 16 mini-batches do not divide num_envs 3" in said
-
-
-def test_the_camera_task_has_no_command_of_isaac_lab_and_a_state_task_has(tmp_path):
-    with pytest.raises(UserError, match="registers no torchrl_cfg_entry_point"):
-        trainer.command_line(a_request(tmp_path / "camera"), "cpu")
-    request = a_request(tmp_path / "state", task_id="Isaac-Cartpole-Direct", overrides={})
-    command = trainer.command_line(request, "cpu")
-    assert "torchrl" in command and "agent.num_mini_batches=2" in command
 
 
 def test_networks_are_those_of_rsl_rl(tmp_path):

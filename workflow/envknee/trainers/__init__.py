@@ -1,6 +1,6 @@
 """Trainers: one module or package per RL library, chosen by its name in the study (`trainer: rsl_rl`).
 
-A file added here becomes a legal name. Each trainer has the three functions of `Trainer`; `common` holds shared code. `command` is an
+A file added here becomes a legal name. Each trainer has the two functions of `Trainer`; `common` holds shared code. `command` is an
 exception: it measures a foreign program from outside (`envknee.run.foreign`), and imports neither torch nor Isaac Lab.
 """
 
@@ -33,10 +33,6 @@ class Trainer(Protocol):
 
     def train(self, config: TrialConfig, meter: "Meter") -> None:
         """Train and report every step and iteration to `meter`, until it raises `TrialDone`."""
-        ...
-
-    def command_line(self, request: Request, device: str) -> list[str]:
-        """Return Isaac Lab's own command for the same training, as a baseline. Raises UserError as `resolve` does."""
         ...
 
 

@@ -19,7 +19,7 @@ from tensordict import TensorDict
 
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
-from envknee.study import remedies, space
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Overrides
@@ -28,7 +28,6 @@ from envknee.trainers.common import configure, determinism, metered
 from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
-RULE_FIELDS = {"learning_rate": "params.config.learning_rate", "epochs": "params.config.mini_epochs"}
 
 ALGORITHM = "a2c_continuous"
 """RL-Games' name for PPO with continuous actions, the algorithm of `MeteredAgent`."""
@@ -61,10 +60,15 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
     apply_overrides(agent_cfg, agent_overrides, "agent")
     configure.use_rule(
-        request, agent_cfg, agent_overrides, RULE_FIELDS,
+        request, agent_cfg, agent_overrides, learning_rate="params.config.learning_rate", epochs="params.config.mini_epochs",
         adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
     )  # fmt: skip
-    requested = requested_fields(request, device)
+    requested: Overrides = {
+        "params.seed": request.seed,
+        "params.config.device": device,
+        "params.config.horizon_length": request.horizon,
+        "params.config.minibatch_size": request.batch_size,
+    }
     refuse_the_studys(agent_overrides, requested, "agent")
     apply_overrides(agent_cfg, requested, "agent")
     configure.use_remedies(request, agent_cfg)
@@ -78,16 +82,6 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         "save_best_after": metered.UNREACHABLE,
     }
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
-
-
-def requested_fields(request: Request, device: str) -> Overrides:
-    """Return the agent's fields that a request decides, by dotted name."""
-    return {
-        "params.seed": request.seed,
-        "params.config.device": device,
-        "params.config.horizon_length": request.horizon,
-        "params.config.minibatch_size": request.batch_size,
-    }
 
 
 def check_agent(params: dict[str, Any], request: Request) -> None:
@@ -119,17 +113,6 @@ def check_agent(params: dict[str, Any], request: Request) -> None:
             f" agent.params.config.seq_length, {sequence}, which RL-Games requires even without a recurrent network. Use"
             " other sizes"
         )
-
-
-def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training."""
-    config = resolve(request, device).agent["params"]["config"]
-    compiles = f"agent.params.config.{COMPILE}"
-    overrides = {name: value for name, value in request.overrides.items() if name != compiles}
-    overrides[f"+{compiles}"] = config[COMPILE]  # `+`: Hydra adds a field that tasks lack
-    request = request.model_copy(update={"overrides": overrides})
-    fields = requested_fields(request, device) | remedies.agent_fields(request.memory, request.trainer)
-    return configure.isaaclab_train(request, device, "rl_games", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

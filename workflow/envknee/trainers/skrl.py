@@ -16,8 +16,6 @@ from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered, skrl_run
 
-RULE_FIELDS = {"learning_rate": "agent.learning_rate", "epochs": "agent.learning_epochs"}
-
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial; the agent's is skrl's nested dictionary.
@@ -43,22 +41,13 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             " Use another task, or trainer: rsl_rl"
         )
     configure.use_rule(
-        request, agent_cfg, overrides, RULE_FIELDS,
+        request, agent_cfg, overrides, learning_rate="agent.learning_rate", epochs="agent.learning_epochs",
         adapts=lambda: "agent.agent.learning_rate_scheduler: null" if agent["learning_rate_scheduler"] else None,
     )  # fmt: skip
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
     agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])
     skrl_run.set_common(agent_cfg, request.seed + rank)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
-
-
-def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training."""
-    fields = {
-        "agent.rollouts": request.horizon,
-        "agent.mini_batches": resolve(request, device).agent["agent"]["mini_batches"],
-    }
-    return configure.isaaclab_train(request, device, "skrl", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

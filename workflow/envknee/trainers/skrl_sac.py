@@ -100,13 +100,6 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
     }
 
 
-def command_line(request: Request, device: str) -> list[str]:
-    """Raise UserError: Isaac Lab has no command for SAC."""
-    raise UserError(
-        "trainer: skrl_sac: Isaac Lab has no command to compare with, because no task registers a configuration for SAC. Use trainer: skrl"
-    )
-
-
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `Runner.run` until the meter raises `TrialDone`."""
     runner = skrl_run.start(config, meter)

@@ -1,10 +1,9 @@
 """The part of a trial's configuration that all trainers share: task, mini-batches, scaling rule, refused options.
 
-Input: a request. Output: configurations in which only the learner's own fields are unset, and Isaac Lab's own command.
+Input: a request. Output: configurations in which only the learner's own fields are unset.
 """
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -65,7 +64,9 @@ def use_rule(
     request: Request,
     agent: Any,
     overrides: Overrides,
-    fields: Mapping[str, str],
+    *,
+    learning_rate: str,
+    epochs: str,
     adapts: Callable[[], str | None],
 ) -> None:
     """Set the learning rate and the epochs of a request's scaling rule, if it has one.
@@ -74,13 +75,15 @@ def use_rule(
         request: the trial's request
         agent: the trainer's configuration, overrides included
         overrides: the study's overrides of the agent
-        fields: the agent's fields with the `learning_rate` and with the `epochs`, the number of passes over a rollout
+        learning_rate: the field with the learning rate
+        epochs: the field with the number of passes over a rollout
         adapts: returns the override that turns an adaptive learning rate off; None if the rate does not adapt
 
     Raises:
         UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
     """
-    decided = _decided_by_rule(request, fields)
+    values = {learning_rate: request.learning_rate, epochs: request.epochs}
+    decided: Overrides = {field: value for field, value in values.items() if value is not None}
     for field in sorted(decided.keys() & overrides.keys()):
         raise UserError(
             f"override agent.{field}: {overrides[field]!r}: the arm's scaling sets it to {decided[field]!r} here. Take the override"
@@ -93,10 +96,6 @@ def use_rule(
             f" each update: the rule would say only where it starts. Set `overrides: {{{remedy}}}`, or take another rule"
         )
     apply_overrides(agent, decided, "agent")
-
-
-def _decided_by_rule(request: Request, fields: Mapping[str, str]) -> Overrides:
-    return {field: value for name, field in fields.items() if (value := getattr(request, name)) is not None}
 
 
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:
@@ -118,7 +117,7 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
     }
     refused = [(*asked[option][1:], reason) for option, reason in reasons.items() if asked[option][0]]
     for name, value, default, reason in remedies.refusals(request.memory, request.trainer, on_cpu):
-        refused.append((f"memory.{name}: {_hydra(value)}", f"{name}: {_hydra(default)}", reason))
+        refused.append((f"memory.{name}: {hydra(value)}", f"{name}: {hydra(default)}", reason))
     for words, instead, reason in refused:
         raise UserError(
             f"trainer: {request.trainer} cannot do {words}: {reason}. Use {instead}, or trainer: rsl_rl, which can"
@@ -138,45 +137,6 @@ def use_remedies(request: Request, agent: Any) -> None:
             setattr(holder, field, value)
 
 
-def isaaclab_train(
-    request: Request, device: str, library: str, agent: Overrides, rule_fields: Mapping[str, str]
-) -> list[str]:
-    """Return Isaac Lab's own command for the training of `request`: task, seed, sizes, overrides and asset.
-
-    Upstream: `isaaclab train` of Isaac Lab 3.0.0, which sets fields with Hydra.
-
-    Args:
-        request: the trial's request
-        device: 'cpu' or 'cuda:0'
-        library: its name for --rl_library, and in the key under which tasks register a configuration for it
-        agent: more fields of the agent
-        rule_fields: as for `use_rule`
-
-    Raises:
-        UserError: when the task has no configuration for the library, which the command needs.
-    """
-    agent_entry_point = library + tasks.AGENT
-    if agent_entry_point not in tasks.registration(request.task_id):
-        raise UserError(
-            f"`isaaclab train --rl_library {library}` cannot train {request.task_id}, which registers no {agent_entry_point}."
-            " Use a task that does (Isaac-Cartpole-Direct), or trainer: rsl_rl"
-        )
-    registered, _ = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))
-    local = tasks.use_local_files(registered, request.asset, request.asset_root)
-    fields = {
-        **{f"env.{name}": value for name, value in local.items()},
-        **tasks.with_paths(request.overrides),
-        **{f"agent.{name}": value for name, value in (agent | _decided_by_rule(request, rule_fields)).items()},
-    }
-    iterations = request.warmup_iterations + (request.iterations or 0)
-    return [
-        sys.executable, "-m", "isaaclab", "train", "--rl_library", library, "--task", request.task_id,
-        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
-        "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
-        *(f"{name}={_hydra(value)}" for name, value in fields.items()),
-    ]  # fmt: skip
-
-
-def _hydra(value: OverrideValue) -> str:
+def hydra(value: OverrideValue) -> str:
     """Return a value in Hydra's syntax: JSON, but strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -4,6 +4,7 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 `isaaclab train --rl_library rsl_rl` (Isaac Lab 3.0.0).
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import version
@@ -17,12 +18,12 @@ from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
+from envknee import tasks
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.overrides import apply_overrides, refuse_the_studys
-from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.rsl_rl.console import log_once_a_second
@@ -30,8 +31,6 @@ from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
-
-RULE_FIELDS = {"learning_rate": "algorithm.learning_rate", "epochs": "algorithm.num_learning_epochs"}
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
@@ -76,7 +75,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
     configure.use_rule(
-        request, agent_cfg, agent_overrides, RULE_FIELDS,
+        request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
         adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
     )  # fmt: skip
     if request.staggered is not None:
@@ -91,14 +90,32 @@ def _path_of(kind: type) -> str:
 
 
 def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training."""
-    fields: Overrides = {
+    """Return Isaac Lab's own command for the same training: task, seed, sizes, overrides and asset. The baseline of `make overhead`.
+
+    Upstream: `isaaclab train` of Isaac Lab 3.0.0, which sets fields with Hydra.
+    """
+    registered, _ = tasks.resolve(request.task_id, configure.RSL_RL, request.overrides.get("presets"))
+    local = tasks.use_local_files(registered, request.asset, request.asset_root)
+    agent = {
         "device": device,
         "num_steps_per_env": request.horizon,
         "algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
-        **({} if request.staggered is None else {"init_at_random_ep_len": request.staggered}),
+        "algorithm.learning_rate": request.learning_rate,
+        "algorithm.num_learning_epochs": request.epochs,
+        "init_at_random_ep_len": request.staggered,
     }
-    return configure.isaaclab_train(request, device, "rsl_rl", fields, RULE_FIELDS)
+    fields = {
+        **{f"env.{name}": value for name, value in local.items()},
+        **tasks.with_paths(request.overrides),
+        **{f"agent.{name}": value for name, value in agent.items() if value is not None},
+    }
+    iterations = request.warmup_iterations + (request.iterations or 0)
+    return [
+        sys.executable, "-m", "isaaclab", "train", "--rl_library", "rsl_rl", "--task", request.task_id,
+        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
+        "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
+        *(f"{name}={configure.hydra(value)}" for name, value in fields.items()),
+    ]  # fmt: skip
 
 
 def train(config: TrialConfig, meter: Meter) -> None:

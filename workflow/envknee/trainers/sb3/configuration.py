@@ -26,8 +26,6 @@ UNSUPPORTED = {
 }
 """As of stable-baselines3 2.9.2: ppo/ppo.py (PPO.train), common/preprocessing.py (preprocess_obs)."""
 
-RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "n_epochs"}
-
 REPLACED = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
 """Fields of a registered configuration that the request replaces."""
 
@@ -50,7 +48,9 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
     apply_overrides(settings, overrides, "agent")
     check_settings(settings)
-    configure.use_rule(request, settings, overrides, RULE_FIELDS, adapts=lambda: None)
+    configure.use_rule(
+        request, settings, overrides, learning_rate="learning_rate", epochs="n_epochs", adapts=lambda: None
+    )
     settings |= {"n_steps": request.horizon, "batch_size": batch_size, "seed": request.seed + rank, "device": device}
     return TrialConfig(request.task_id, env_cfg, settings)
 
@@ -132,10 +132,3 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "agent.normalize_input: true is not supported with trainer: sb3: the statistics of the observations would not be"
             " measured. Set `overrides: {agent.normalize_input: false}`, or use trainer: rsl_rl"
         )
-
-
-def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training."""
-    batch_size = resolve(request, device).agent["batch_size"]
-    fields = {"device": device, "n_steps": request.horizon, "batch_size": batch_size}
-    return configure.isaaclab_train(request, device, "sb3", fields, RULE_FIELDS)

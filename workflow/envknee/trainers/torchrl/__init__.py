@@ -1,5 +1,5 @@
 """TorchRL's PPO with three strategies: in turns, asynchronous on two devices, and with collectors in Ray."""
 
-from envknee.trainers.torchrl.trainer import command_line, resolve, train
+from envknee.trainers.torchrl.trainer import resolve, train
 
-__all__ = ["command_line", "resolve", "train"]
+__all__ = ["resolve", "train"]

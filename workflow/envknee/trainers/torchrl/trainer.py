@@ -32,7 +32,6 @@ from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
 from envknee.trainers.torchrl.rollouts import Rollouts, make_environment
 
 AGENT_ENTRY_POINT = "torchrl_cfg_entry_point"  # Isaac Lab 3.0.0's camera tasks have none
-RULE_FIELDS = {"learning_rate": "learning_rate", "epochs": "num_learning_epochs"}
 
 UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
@@ -59,7 +58,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(cfg, agent_overrides, "agent")
     configure.use_rule(
-        request, cfg, agent_overrides, RULE_FIELDS,
+        request, cfg, agent_overrides, learning_rate="learning_rate", epochs="num_learning_epochs",
         adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
     )  # fmt: skip
     cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
@@ -87,15 +86,6 @@ def refuse_what_it_cannot(request: Request) -> None:
             f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: it does not say which of the two"
             " GPUs to cap. Use strategy: in_turns"
         )
-
-
-def command_line(request: Request, device: str) -> list[str]:
-    """Return Isaac Lab's own command for the same training."""
-    fields = {
-        "num_steps_per_env": request.horizon,
-        "num_mini_batches": resolve(request, device).agent.num_mini_batches,
-    }
-    return configure.isaaclab_train(request, device, "torchrl", fields, RULE_FIELDS)
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
