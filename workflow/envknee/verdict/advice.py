@@ -68,11 +68,9 @@ def what_would_move_it(
 
 def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
     """Return what an iteration mostly waits for at `num_envs`, if that does not grow with num_envs; else None."""
-    if (
-        laws is None
-        or laws.few_wait_for is None
-        or not all(law.used for law in laws.laws if (law.share_of_t0 or 0) > 0.1)
-    ):
+    if laws is None or laws.few_wait_for is None:
+        return None
+    if not all(law.used for law in laws.laws if (law.share_of_t0 or 0) > 0.1):
         return None
     fixed = sum(law.t0_s for law in laws.laws)
     share = fixed / (fixed + num_envs * sum(law.s_per_env for law in laws.laws))
@@ -130,7 +128,6 @@ def _first_of_all(
         return (
             f"{bound} make each one cheaper (lower resolution, leaner observations, faster learning), or add a device."
         )
-    repeats = limit.fewest_repeats
     if binds == "none yet: measure more repeats":
         gain = limit.unsure
         assert gain is not None, "more repeats are asked for because of one"
@@ -142,13 +139,13 @@ def _first_of_all(
         if limit.more_repeats is None:
             return f"Either size will do: {said} Over 200 repeats would be needed to tell it from the cut-off."
         return f"Measure more repeats (about {limit.more_repeats} more): {said}"
+    why = "no doubling is measured yet"
     if limit.gains:
         last = limit.gains[-1]
         why = f"doubling {last.num_envs:,} still gained {percent(last.gain)}"
-    else:
-        why = "no doubling is measured yet"
     again = f" again, {MEASURE_AGAIN[doubled_ended]}" if doubled_ended in MEASURE_AGAIN else ""
     repeated = f", or {counted(limit.more_repeats, 'more repeat')}" if limit.more_repeats else ""
     more = f"Measure {2 * largest:,} environments{ranks.each}{again}{repeated}: {why}"
+    repeats = limit.fewest_repeats
     few = "" if repeats >= 3 else f", and at least 3 repeats of each point (now {repeats})"
     return f"{more}{few}."

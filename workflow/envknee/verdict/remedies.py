@@ -49,11 +49,8 @@ def analyse(
         return None
     limit = limits[name]
     wall = limit.wall(series.horizon, series.batch_size)
-    remedies = [
-        _remedy(arm, arms[arm], arms[name], records, limits, series, settings)
-        for arm in arms
-        if arm != name and arm in limits
-    ]
+    others = [arm for arm in arms if arm != name and arm in limits]
+    remedies = [_remedy(arm, arms, records, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     notes = [
         f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
@@ -91,13 +88,13 @@ def _fastest(records: Sequence[Record], arm: str) -> Series | None:
 
 def _remedy(
     arm: str,
-    settings_of_arm: Arm,
-    baseline: Arm,
+    arms: Mapping[str, Arm],
     records: Sequence[Record],
     limits: Mapping[str, MemoryLimit],
     series: Series,
     settings: Decide,
 ) -> Remedy:
+    """Return the comparison of an arm with the baseline, at the baseline's series."""
     own, other = limits[arm], limits[series.arm]
     walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
     fits = more = less = None
@@ -116,7 +113,7 @@ def _remedy(
         before, after = (doublings.Level.of(common, values[common]) for values in (base, timed))
         fps = Change.between(before, after, settings.confidence)
         peaks = [_peak_gb(records, place, common) for place in places]
-    differing = differences(settings_of_arm, baseline)
+    differing = differences(arms[arm], arms[series.arm])
     remedy = Remedy(
         arm=arm,
         differs_in=[f"{name}: {plain(value)}" for name, value in differing.items()],
