@@ -1,4 +1,4 @@
-"""Trials whose process is a fork of the tests' own, where Isaac Lab is imported already: a quarter of the time.
+"""Trials, and scripts, whose process is a fork of the tests' own, where Isaac Lab is imported already: a quarter of the time.
 
 Launcher, simulator, files, log, time limit and exit status are as ever. Only Python's start is not: sweeps, ranks, and whatever
 looks at processes or their variables start trials as users do.
@@ -9,9 +9,12 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 from unittest import mock
@@ -37,10 +40,35 @@ def launch(trial: TrialFolder) -> Record:
         return launcher.launch(trial)
 
 
-def _import_for(request: Request) -> None:
-    """Import what a trial would; what it refuses it shall refuse itself."""
+def run_script(code: str, *arguments: object, folder: Path) -> str:
+    """Run a script as `python -c CODE ARGUMENTS` would, and return what it prints. It must end with status 0."""
+    _import_isaac_lab()
+    gc.freeze()
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become(printed, dict(os.environ))
+                os.chdir(folder)
+                sys.argv = ["-c", *map(str, arguments)]
+                _ending_with_its_status(lambda: exec(code, {"__name__": "__main__"}))  # noqa: S102  a test's own script
+            finally:
+                os._exit(1)  # whatever happened, no second pytest goes on from here
+        _, status = os.waitpid(pid, 0)
+        printed.seek(0)
+        output = printed.read()
+    assert status == 0, output
+    return output
+
+
+def _import_isaac_lab() -> None:
     for module in ("isaaclab_newton.physics", "isaaclab_newton.renderers", "isaaclab_rl.rsl_rl", "rsl_rl.runners"):
         importlib.import_module(module)
+
+
+def _import_for(request: Request) -> None:
+    """Import what a trial would; what it refuses it shall refuse itself."""
+    _import_isaac_lab()
     with suppress(UserError):
         trainers.load(request.trainer).resolve(request, "cpu")
         importlib.import_module(str(gymnasium.spec(request.task_id).entry_point).partition(":")[0])
@@ -94,12 +122,17 @@ def run_trial(arguments: list[str]) -> None:
     from envknee.run import process
 
     sys.argv = arguments
-    status: Any = 1
+    _ending_with_its_status(lambda: run_command(process.main, "envknee.run.process"))
+
+
+def _ending_with_its_status(run: Callable[[], object]) -> None:
+    status: Any = 0
     try:
-        run_command(process.main, "envknee.run.process")
+        run()
     except SystemExit as end:
         status = end.code
     except BaseException:
+        status = 1
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,7 @@
 """Two cameras: what each shows, trials in all ways to the observation, and a small study that says what the second one costs."""
 
 import json
-import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -15,10 +15,9 @@ from PIL import Image
 from rich.console import Console
 
 
-def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(workspace: Workspace):
-    saved = workspace.folder / "frames.npz"
-    result = workspace.run([sys.executable, str(ROOT / "tests/workflow/look_at_cameras.py"), str(saved)], 240)
-    assert result.returncode == 0, result.stdout
+def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(tmp_path: Path):
+    saved = tmp_path / "frames.npz"
+    quick.run_script((ROOT / "tests/workflow/look_at_cameras.py").read_text(encoding="utf-8"), saved, folder=tmp_path)
     frames = numpy.load(saved, allow_pickle=False)
 
     def moved(before: str, after: str, camera: str) -> int:
@@ -64,7 +63,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
         decide={"baseline": "two-cameras"},
     )  # fmt: skip
     folder = workspace.prepared()
-    result = workspace.sweep(study, timeout_s=600)
+    result = workspace.sweep(study, str(folder.report.relative_to(workspace.folder)), timeout_s=600)
     assert result.returncode == 0, result.stdout
     remedies = json.loads(folder.verdict.read_text(encoding="utf-8"))["remedies"]
     assert remedies["baseline"] == "two-cameras" and remedies["quantity"] == "resident set of the process"

@@ -1,12 +1,11 @@
 """The examples of docs/lean.md, as they stand there, on real Isaac Lab."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT
+import quick
+from conftest import ROOT
 
 DIRECT, MANAGER = "Isaac-Cartpole-Camera-Direct", "Isaac-Cartpole-Camera"
 
@@ -43,20 +42,11 @@ def examples() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/lean.md").read_text(encoding="utf-8"), re.M | re.S)
 
 
-def run(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=ENVIRONMENT, text=True, timeout=400, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
 @pytest.mark.parametrize("task", [DIRECT, MANAGER])
 def test_five_lines_are_all(task: str, tmp_path: Path):
     five = examples()[0]
     assert len(five.splitlines()) == 5
-    assert "learned" in run(BEFORE.format(task=task) + five + AFTER, tmp_path)
+    assert "learned" in quick.run_script(BEFORE.format(task=task) + five + AFTER, folder=tmp_path)
 
 
 def test_a_direct_environment_of_ones_own(tmp_path: Path):
@@ -64,14 +54,16 @@ def test_a_direct_environment_of_ones_own(tmp_path: Path):
     made = five.replace("gymnasium.make(task, cfg=env_cfg)", "LeanCameraEnv(cfg=env_cfg)")
     lines = [line for line in made.splitlines() if "frames.use" not in line]
     space = "env_cfg.observation_space = [6, 24, 24]\n"
-    assert "learned" in run(BEFORE.format(task=DIRECT) + space + direct + "\n".join(lines) + AFTER, tmp_path)
+    code = BEFORE.format(task=DIRECT) + space + direct + "\n".join(lines) + AFTER
+    assert "learned" in quick.run_script(code, folder=tmp_path)
 
 
 def test_a_term_of_ones_own(tmp_path: Path):
     five, _, term, *_ = examples()
     used = "env_cfg.observations.policy.image = image\n"
     lines = [line for line in five.splitlines() if "frames.use" not in line]
-    assert "learned" in run(BEFORE.format(task=MANAGER) + term + used + "\n".join(lines) + AFTER, tmp_path)
+    code = BEFORE.format(task=MANAGER) + term + used + "\n".join(lines) + AFTER
+    assert "learned" in quick.run_script(code, folder=tmp_path)
 
 
 def test_frames_without_a_trainer():
