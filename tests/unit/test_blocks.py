@@ -133,13 +133,14 @@ def test_more_repeats_are_measured_where_the_time_was_over():
     assert measured_repeats(2) == {0, 4, 5}
 
 
-def test_ranks_of_one_machine_share_blocks_and_pipelines_and_nodes_do_not():
+def test_ranks_of_one_machine_share_blocks_and_pipelines_nodes_and_commands_do_not():
     arms = {
         "one": {"gpus": 1}, "two": {"gpus": 2}, "nodes": {"gpus": 1, "nodes": 2},
         "pipeline": {"gpus": 2, "trainer": "torchrl", "strategy": "async2"},
+        "command": {"trainer": "command", "command": {"preset": "mjlab", "argv": ["python"]}},
     }  # fmt: skip
     jobs = space.jobs(space.plan(study(arms=arms, repeats=1)))
-    assert sorted(len(job) for job in jobs) == [1] * 16 + [9, 9]
+    assert sorted(len(job) for job in jobs) == [1] * 24 + [9, 9]
     assert {job[0].arm for job in jobs if len(job) > 1} == {"one", "two"}
 
 

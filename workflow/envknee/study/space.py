@@ -269,8 +269,10 @@ def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
 def can_share(arm: Arm) -> bool:
     """Tell whether one process for each rank can measure several trials of an arm.
 
-    All must be on one machine, and collect and learn in turns.
+    All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
     """
+    if arm.command is not None:
+        return False
     together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
     return together and arm.strategy == "in_turns"
 
