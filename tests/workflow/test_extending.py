@@ -44,8 +44,9 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
 
     # What `make sweep` runs once it has set up the machine.
     (study,) = re.findall(r"^make sweep CONFIG=(\S+)$", sweep, re.MULTILINE)
+    verdict = "results/swing-up/verdict.json"
     result = workspace.run(
-        ["snakemake", "--snakefile", str(checkout / "Snakefile"), "--configfile", study], timeout_s=540
+        ["snakemake", verdict, "--snakefile", str(checkout / "Snakefile"), "--configfile", study], timeout_s=540
     )
     assert result.returncode == 0, result.stdout
     # As plain data: this process knows neither the trainer nor the remedy.
@@ -60,4 +61,4 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
         assert record["num_mini_batches"] == request["num_envs"] * 8 // 64
         assert record["phases_s"]["learning"]["median"] > 0
         assert outcome["memory_map"]["model_gb"] > 0
-    assert "a2c" in workspace.results("swing-up").report.read_text(encoding="utf-8")
+    assert "a2c" in workspace.results("swing-up").verdict.read_text(encoding="utf-8")

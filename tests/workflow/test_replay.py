@@ -26,15 +26,22 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
     made = workspace.module("replay", str(first.root), "--name", "again")
     assert made.returncode == 0, made.stdout
     again = workspace.prepared("again")
-    sweep = workspace.start(again.study)
-    wait_for(lambda: again.trial(0).record.exists())
-    os.killpg(sweep.pid, signal.SIGKILL)
+    decided = str(again.verdict.relative_to(workspace.folder))
+    sweep = workspace.start(again.study, decided)
+    wait_for(lambda: again.trial(0).record.exists() and again.trial(1).environment.exists())
+    os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
     sweep.wait()
     wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=10)
     measured = again.trial(0).outcome.read_bytes()
-    resumed = workspace.sweep(again.study, *(str(again.trial(n).record.relative_to(workspace.folder)) for n in (0, 1)))
+    assert not again.trial(1).record.exists()
+    resumed = workspace.sweep(again.study, decided)
     assert resumed.returncode == 0, resumed.stdout
-    assert again.trial(0).outcome.read_bytes() == measured
+    assert again.trial(0).outcome.read_bytes() == measured  # not measured again
+    assert (again.trial(1).root / "trial.interrupted-1.log").exists()
+    log = again.root / "logs/trial-0001.log"
+    assert log.is_symlink() and log.samefile(again.trial(1).log)
+    assert [record.lost_attempts for record in load_records(again)] == [0, 1]
+    assert "1 attempt was lost" in workspace.module("summary", "--all", str(again.root)).stdout
 
     records = load_records(first)
     assert [record.outcome.status for record in records] == ["target_reached"] * 2

@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 import slurm_cluster
-from conftest import ENVIRONMENT, ROOT, Workspace, trial_processes, wait_for, wait_until_none
+import yaml
+from conftest import ENVIRONMENT, ROOT, TINY, Workspace, fake_arm, trial_processes, wait_for, wait_until_none
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -166,7 +167,10 @@ def what_jobs_said(site: Site, cluster: Cluster) -> str:
 
 
 def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Cluster):
-    first = site.start(site.study(window=4))
+    small = {"num_envs": 4, "sampler": "grid"}
+    sections = yaml.safe_load(TINY.read_text(encoding="utf-8"))
+    both = {kind: sections[kind] | small for kind in ("throughput", "learning")}
+    first = site.start(site.study(window=4, **both))
     just_submitted = site.folder / "results/slurm-logs/rule_trial/9999"  # of a job that has not opened its log yet
     just_submitted.mkdir(parents=True)
     cpu = {"cpu": {"gpus": 0}}
@@ -202,8 +206,8 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     # The other's trial has jobs of two sweeps, whose Snakemakes look after the same files: one that stumbles is tried again, for longer.
     assert {"16:00"} <= {job["limit"] for job in trials if job["gres"] == "N/A"} <= {"16:00", "24:00"}
 
-    records = assert_whole(site.results(), 4, cluster, site)
-    assert [record.outcome.status for record in records] == ["ok", "ok", "timeout", "timeout"]
+    records = assert_whole(site.results(), 2, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok", "timeout"]
     records += assert_whole(site.results("other"), 1, cluster, site)
     assert not any(record.lost_attempts for record in records)
     assert not list(site.results("other").trials.glob("*/*.interrupted-*"))
@@ -213,7 +217,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
     assert just_submitted.exists()
 
-    result = site.sweep(site.study(window=4))
+    result = site.sweep(site.study(window=4, **both))
     assert result.returncode == 0
     assert "Nothing to be done" in result.stdout
 
@@ -244,21 +248,23 @@ def measures(process: int, number: int) -> bool:
 
 @pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
-    # Four blocks side by side, two on each node: two sizes, and the first again. Each stops in its second trial, by its own fault.
+    # Three blocks side by side on two nodes: two sizes, and the first again. Each stops in its second trial, by its own fault.
+    # Somebody else has the fourth GPU, or what is started again would come to the node that crashes next.
+    site.run(
+        ["sbatch", "--nodelist=n2", "--gres=gpu:1", "--mem=100", "--output=/dev/null", "--wrap=sleep 900"], timeout_s=60
+    )
     folder = site.prepared()
-    study = site.study(window=4, throughput=THROUGHPUT | {"repeats": 4, "block": "all"}, learning=None)
+    study = site.study(window=3, throughput=THROUGHPUT | {"repeats": 3, "block": "all"}, learning=None)
     sweep = site.start(study, site.verdict_of(study))
-    blocks = range(0, 12, 3)
-    hung = dict(zip(blocks, hang(site, folder, 1, 4, 7, 10), strict=True))
+    blocks = range(0, 9, 3)
+    hung = dict(zip(blocks, hang(site, folder, 1, 4, 7), strict=True))
     jobs = {block: job for block in blocks if (job := job_of(cluster, block))}
     asked = {cluster.jobs()[job]["limit"] for job in jobs.values()}
     assert asked == {"38:00"}  # limit_s 600 of three trials, a tenth more, and 5 minutes
     measured = {block: folder.trial(block).metrics.stat().st_mtime_ns for block in blocks}
     nodes = {block: cluster.jobs()[job]["node"] for block, job in jobs.items()}
-    crashed = nodes[9]
-    victims = [block for block in blocks if nodes[block] == crashed]
-    cancelled, late = (block for block in blocks if nodes[block] != crashed)
-    assert len(victims) == 2
+    (victim,) = [block for block in blocks if [*nodes.values()].count(nodes[block]) == 1]
+    cancelled, late = (block for block in blocks if block != victim)
 
     before = {*cluster.jobs()}
     cluster.ask("scontrol", "update", f"JobId={jobs[late]}", "TimeLimit=1")
@@ -272,45 +278,43 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
 
     wait_for(were_submitted_again, timeout_s=180)
     cluster.wait_until_saved()
-    cluster.crash_node(crashed)
+    cluster.crash_node(nodes[victim])
     cluster.kill_controller()
-    wait_for(lambda: not any(psutil.pid_exists(hung[block]) for block in victims), timeout_s=20)
+    wait_for(lambda: not psutil.pid_exists(hung[victim]), timeout_s=20)
     cluster.start_controller()
-    # SLURM finds the node lost and starts its jobs again, under their numbers; it comes back meanwhile.
-    wait_for(
-        lambda: {cluster.jobs().get(jobs[block], {}).get("state") for block in victims} == {"PENDING"}, timeout_s=300
-    )
-    cluster.start_node(crashed)
+    # SLURM finds the node lost and starts its job again, under its number; the node comes back meanwhile.
+    wait_for(lambda: cluster.jobs().get(jobs[victim], {}).get("state") == "PENDING", timeout_s=300)
+    cluster.start_node(nodes[victim])
 
     output, _ = sweep.communicate(timeout=800)
     assert sweep.returncode == 0, output
-    records = assert_whole(folder, 12, cluster, site)
-    assert [record.outcome.status for record in records] == ["ok"] * 12
+    records = assert_whole(folder, 9, cluster, site)
+    assert [record.outcome.status for record in records] == ["ok"] * 9
     # Nothing but the trial that ran was measured again; the rows of the first time are kept apart.
-    assert [record.lost_attempts for record in records] == [0, 1, 0] * 4
-    assert [len(list(path.glob("metrics.interrupted-*"))) for path in sorted(folder.trials.iterdir())] == [0, 1, 0] * 4
+    assert [record.lost_attempts for record in records] == [0, 1, 0] * 3
+    assert [len(list(path.glob("metrics.interrupted-*"))) for path in sorted(folder.trials.iterdir())] == [0, 1, 0] * 3
     assert {block: folder.trial(block).metrics.stat().st_mtime_ns for block in blocks} == measured
     # The first trial of each job waited; the last one had its process from the trial before it.
-    assert [record.queue_wait_s is None for record in records] == [False, False, True] * 4
+    assert [record.queue_wait_s is None for record in records] == [False, False, True] * 3
     ended = {job["JobId"]: job for job in cluster.ended()}
     assert ended[jobs[cancelled]]["JobState"] == "CANCELLED"
     assert ended[jobs[late]]["JobState"] == "TIMEOUT"
-    assert {ended[jobs[block]]["JobState"] for block in victims} == {"COMPLETED"}
+    assert ended[jobs[victim]]["JobState"] == "COMPLETED"
 
 
 @pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, cluster: Cluster):
     # Nodes of this machine share its loopback interface; others name theirs in the same variable.
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
-    arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "nodes": 2}}
+    arms = {"two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
     folder = site.results()  # prepared on two nodes, too
-    sweep = site.start(study)
-    rows = folder.trial(1).metrics
+    sweep = site.start(study, site.verdict_of(study))
+    rows = folder.trial(0).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
-    job = job_of(cluster, 1)
+    job = job_of(cluster, 0)
     assert job is not None and cluster.jobs()[job]["node"] == "n[1-2]"
-    ranks = ranks_of(site, 1)
+    ranks = ranks_of(site, 0)
     assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
     ranks[1].suspend()
     suspended = time.monotonic()
@@ -322,11 +326,10 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     assert sweep.returncode == 0, output
     (log,) = (site.folder / "results/slurm-logs").rglob("*.log")
     assert re.search(r"rank (0 or )?1 hangs \((rollout|learning)\)", log.read_text(encoding="utf-8"))
-    _, together = assert_whole(folder, 2, cluster, site)
+    (together,) = assert_whole(folder, 1, cluster, site)
     assert (together.outcome.status, together.world_size, together.num_envs_total) == ("ok", 2, 8)
     assert together.outcome.ranks is not None and [rank.rank for rank in together.outcome.ranks] == [0, 1]
-    assert not list(folder.trial(1).root.glob("meeting-*"))
-    assert (folder.figures / "scaling.svg").exists()
+    assert not list(folder.trial(0).root.glob("meeting-*"))
 
     study = site.study(study="here", arms=arms)
     here = site.run(["snakemake", "--configfile", study.name], timeout_s=60)
@@ -365,7 +368,7 @@ def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
 @pytest.mark.timeout(1200)
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
     folder = site.prepared()
-    study = site.study(arms={"cpu": {"gpus": 0}}, throughput=THROUGHPUT, learning=None, window=1)
+    study = site.study(arms={"fake": fake_arm()}, task=None, throughput=THROUGHPUT, learning=None, window=1)
     sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: job_of(cluster, 0) is not None, timeout_s=400)
     cluster.ask("scontrol", "update", "PartitionName=gpu", "State=DRAIN")  # what is in it goes on

@@ -9,7 +9,7 @@ import socket
 import time
 
 import yaml
-from conftest import TINY, Workspace, trial_processes, wait_for, wait_until_none
+from conftest import TINY, Workspace, fake_arm, trial_processes, wait_for
 from envknee.record.read import load_record, load_records
 
 
@@ -114,32 +114,10 @@ def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: 
     assert not workspace.results().trials.exists()
 
 
-def test_a_sweep_killed_half_way_goes_on_where_it_was(workspace: Workspace):
-    study, folder = workspace.study(learning=None), workspace.prepared()
-    sweep = workspace.start(study, workspace.verdict_of(study))
-    wait_for(lambda: folder.trial(0).record.exists() and folder.trial(1).metrics.exists())
-    os.killpg(sweep.pid, signal.SIGKILL)  # snakemake, its shells and the launcher; the trial goes with the launcher
-    sweep.wait()
-    wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=10)
-    measured = folder.trial(0).outcome.read_bytes()
-    assert not folder.trial(1).record.exists()
-
-    result = workspace.measure(study)
-    assert result.returncode == 0, result.stdout
-    assert folder.trial(0).outcome.read_bytes() == measured  # not measured again
-    for kept in ("metrics.interrupted-1.jsonl", "trial.interrupted-1.log"):
-        assert (folder.trial(1).root / kept).exists()  # nothing measured is thrown away
-    log = folder.root / "logs/trial-0001.log"
-    assert log.is_symlink() and log.samefile(folder.trial(1).log)
-    records = load_records(folder)
-    assert [record.outcome.status for record in records] == ["ok", "ok"]
-    assert [record.lost_attempts for record in records] == [0, 1]
-    assert "1 attempt was lost" in workspace.module("summary", "--all", str(folder.root)).stdout
-
-
 def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):
     sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 3, "iterations": 1}
-    study = workspace.study(learning=None, throughput=sweep | {"adaptive": {"trials": 4, "delta": 0.99}})
+    sweep |= {"adaptive": {"trials": 4, "delta": 0.99}}
+    study = workspace.study(arms={"fake": fake_arm()}, task=None, learning=None, throughput=sweep)
     workspace.prepared()
     result = workspace.measure(study)
     assert result.returncode == 0, result.stdout

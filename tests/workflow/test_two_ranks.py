@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,10 +24,25 @@ TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
+def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TrialFolder, Record]]:
+    """Return the trials of a block of two ranks: a plain one, one with lean frames, and one whose ranks share no gradients."""
+    folder = tmp_path_factory.mktemp("ranks")
+    drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}
+    changes: dict[str, dict[str, Any]] = {
+        "plain": {"iterations": 3},
+        "lean": {"observations": "lean", "iterations": 2},
+        "drifting": {"overrides": camera(48) | drifting, "iterations": 1},
+    }
+    trials = {name: a_trial(folder / name, **TWO | change) for name, change in changes.items()}
+    with pytest.MonkeyPatch.context() as patch, closing(block.Worker([*trials.values()])) as worker:
+        patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}")
+        return {name: (trial, launch.launch(trial, measure=worker.measure)) for name, trial in trials.items()}
+
+
+@pytest.fixture(scope="module")
+def together(of_a_block: dict[str, tuple[TrialFolder, Record]]) -> tuple[TrialFolder, Record]:
     """Return a finished trial of two ranks."""
-    trial = a_trial(tmp_path_factory.mktemp("ranks") / "trial", **TWO, iterations=3)
-    return trial, launch.launch(trial)
+    return of_a_block["plain"]
 
 
 def test_two_ranks_are_one_trial(together: tuple[TrialFolder, Record]):
@@ -69,17 +85,14 @@ def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: 
     assert "Synchronizing parameters for rank 1" in log
 
 
-def test_ranks_that_do_not_share_their_gradients_make_no_result(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}")
-    drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}
-    trial = a_trial(tmp_path / "trial", **TWO, overrides=camera(48) | drifting, iterations=1)
-    record = launch.launch(trial)
+def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    _, record = of_a_block["drifting"]
     assert record.outcome.status == "invalid" and record.outcome.reason is not None
     assert "rank 1 of 2 learned other weights than rank 0" in record.outcome.reason
 
 
-def test_lean_ranks_learn_the_same_weights(tmp_path):
-    record = launch.launch(a_trial(tmp_path / "trial", **TWO, observations="lean", iterations=2))
+def test_lean_ranks_learn_the_same_weights(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    _, record = of_a_block["lean"]
     assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
 
 
