@@ -105,7 +105,7 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
         if folder.verdict.read_text(encoding="utf-8") != canonical_json(decide(load_records(folder), study)):
             findings.append(
                 f"{folder.verdict} does not follow from the records:"
-                f" `python -m envknee.limits.verdict {folder.root}` writes it again\n"
+                f" `envknee verdict {folder.root}` writes it again\n"
             )
     return count, findings
 
