@@ -104,8 +104,7 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
         study = load_study(folder)
         if folder.verdict.read_text(encoding="utf-8") != canonical_json(decide(load_records(folder), study)):
             findings.append(
-                f"{folder.verdict} does not follow from the records:"
-                f" `envknee verdict {folder.root}` writes it again\n"
+                f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again\n"
             )
     return count, findings
 
