@@ -136,7 +136,7 @@ def trial_processes(folder: Path) -> list[int]:
                 inside = (process / "cwd").resolve().is_relative_to(folder)
             except OSError:
                 continue  # it has ended meanwhile
-            if "envknee.run.process" in words and inside:
+            if inside and {"envknee.run.process", "envknee.run.foreign"} & {*words}:
                 pids.append(int(process.name))
     return pids
 

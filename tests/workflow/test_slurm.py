@@ -386,7 +386,9 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
 
 
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
-    study, folder = site.study(window=2, learning=None), site.prepared()
+    long = THROUGHPUT | {"iterations": 400}  # of 0.02 s
+    study = site.study(window=2, arms={"fake": fake_arm()}, task=None, throughput=long, learning=None)
+    folder = site.prepared()
     sweep = site.start(study, site.verdict_of(study))
     hang(site, folder, 0, 1)
     job, other = job_of(cluster, 0), job_of(cluster, 1)
