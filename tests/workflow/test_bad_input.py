@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from conftest import Workspace, wait_for
+from envknee.machine import environment
 from envknee.record.read import load_records
+from envknee.run import prepare
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
@@ -60,13 +62,17 @@ def test_results_of_another_config_are_left_alone(a_copy: Workspace):
     assert a_copy.results().study.read_bytes() == before
 
 
-def test_more_gpus_than_there_are_and_a_cap_below_the_simulation_are_found_before_the_first_trial(workspace: Workspace):
-    study = workspace.study(arms={"many": {"gpus": 16}})
-    assert_refused(workspace.sweep(study), "arms.many: gpus: 16 was asked for", "is visible here")
+def test_a_device_that_is_not_there_is_refused(workspace: Workspace):
+    study = read_study(workspace.study(arms={"many": {"gpus": 16}}))
+    with pytest.raises(UserError, match=r"arms\.many: gpus: 16 was asked for.* visible here"):
+        prepare.resolve_arms(study)
+    with pytest.raises(UserError, match=r"memory_cap_gb 1e\+06 is more than.*smaller, not larger"):
+        environment.observe("cpu", memory_cap_gb=1e6)
+
+
+def test_a_cap_below_the_simulation_is_found_before_the_first_trial(workspace: Workspace):
     study = workspace.study(arms={"small": {"gpus": 0, "memory": {"memory_cap_gb": 0.1}}})
     assert_refused(workspace.sweep(study), "arms.small: its smallest trial ended with oom", "memory_cap_gb is 0.1")
-    study = workspace.study(arms={"large": {"gpus": 0, "memory": {"memory_cap_gb": 1e6}}})
-    assert_refused(workspace.sweep(study), "memory_cap_gb 1e+06 is more than", "smaller, not larger")
     assert not list((workspace.folder / "results/tiny/trials").glob("*"))
 
 

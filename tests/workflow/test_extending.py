@@ -45,6 +45,7 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
     # What `make sweep` runs once it has set up the machine.
     (study,) = re.findall(r"^make sweep CONFIG=(\S+)$", sweep, re.MULTILINE)
     verdict = "results/swing-up/verdict.json"
+    workspace.prepared("swing-up")
     result = workspace.run(
         ["snakemake", verdict, "--snakefile", str(checkout / "Snakefile"), "--configfile", study], timeout_s=540
     )

@@ -103,6 +103,9 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
         records = [launch.launch(trial, measure=worker.measure) for trial in trials]
     assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok"]
     assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8)]
+    short = records[1].outcome
+    assert short.reason is not None and short.reason.startswith("rank ") and "memory_cap_gb is 0.1" in short.reason
+    assert short.ranks is not None and short.failure is not None and short.failure.tensor == "environment"
     first, _, third, fourth = (record.outcome.shared for record in records)
     assert first is not None and third is not None and fourth is not None
     assert first.process != third.process == fourth.process, "after memory ran out all ranks are fresh"
@@ -172,15 +175,6 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
             assert time.monotonic() - stopped < 60
             assert not any(process.is_running() for process in ranks.values())
     assert whole.record.exists() and not hanging.outcome.exists()
-
-
-def test_memory_that_runs_out_on_the_ranks_is_a_result(tmp_path):
-    trial = a_trial(tmp_path / "capped", **TWO, memory={"memory_cap_gb": 0.1})
-    record = launch.launch(trial)
-    assert record.outcome.status == "oom" and record.outcome.reason is not None
-    assert record.outcome.reason.startswith("rank ") and "memory_cap_gb is 0.1" in record.outcome.reason
-    assert record.outcome.ranks is not None and record.outcome.failure is not None
-    assert record.outcome.failure.tensor == "environment"
 
 
 def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
