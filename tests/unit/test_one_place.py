@@ -95,13 +95,13 @@ shown = system_metrics(warm[0], record.outcome.environment.device)
 print(json.dumps({
     "record": again.metrics["gpu_temperature_c"].median,
     "csv": values[header.index("gpu_temperature_c")],
-    "mlflow": [name for name in shown if "temperature" in name],
+    "mlflow": [name for name in shown if "temp" in name],
     "last": warm[-1].iteration + 50.0,
     "unchanged": build_record(record.request, rows, record.outcome).metrics,
 }))
 """)  # fmt: skip
     assert 50.0 < printed["record"] <= printed["last"] and float(printed["csv"]) == printed["record"]
-    assert printed["mlflow"] == ["system/gpu_0_temperature"] and printed["unchanged"] == {}
+    assert printed["mlflow"] == ["system/gpu_0_temp_c"] and printed["unchanged"] == {}
 
 
 @pytest.mark.parametrize(
