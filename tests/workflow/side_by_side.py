@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from _pytest.nodeid import coerce_node_id
 
-FIRST = ("test_container.py", "test_slurm.py", "test_frame.py", "test_sweep.py", "test_trials.py")
+FIRST = ("test_container.py", "test_slurm.py", "test_sweep.py", "test_trials.py")
 """What takes longest starts first, and unit tests fill what is left at the end."""
 
 
