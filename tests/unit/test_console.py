@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from envknee.trainers.common.metered import NoWriter
+from envknee.trainers.common.no_writer import NoWriter
 from envknee.trainers.rsl_rl import console
 from rsl_rl.utils.logger import Logger
 

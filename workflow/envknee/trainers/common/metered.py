@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium
 import torch
-from rsl_rl.utils.log_writer import LogWriter
 
 from envknee import tasks
 from envknee.measure.meter import Meter
@@ -64,15 +63,6 @@ class MeteredEnv(gymnasium.Wrapper):
         # In place: Isaac Lab and RSL-RL hold the same tensor.
         lengths.copy_(torch.randint_like(lengths, high=longest) if self._staggered else torch.zeros_like(lengths))
         self._staggered = None
-
-
-class NoWriter(LogWriter):
-    """Replaces the TensorBoard writer of RSL-RL and of RL-Games, and writes nothing: the meter writes the rows."""
-
-    def __init__(self, log_dir: str) -> None: ...
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Do nothing."""
 
 
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:

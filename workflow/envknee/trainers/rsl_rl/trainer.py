@@ -26,6 +26,7 @@ from envknee.study import remedies
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
+from envknee.trainers.common.no_writer import NoWriter
 from envknee.trainers.rsl_rl.console import log_once_a_second
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
@@ -131,7 +132,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
-    runner.cfg["logger"] = {"class_name": metered.NoWriter}
+    runner.cfg["logger"] = {"class_name": NoWriter}
     if meter.request.observations == "lean":
         use_waiting_time(runner, meter)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
