@@ -41,9 +41,9 @@ class AlikeTests:
         assert record.num_mini_batches == 2
         assert not list(trial.root.glob("**/*tfevents*")) and not list(trial.root.glob("**/*.zip"))
         policy = torch.jit.load(trial.policy)
-        nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, self.px, self.px)
+        nothing, frames = torch.zeros(5, 0), 2 * torch.rand(5, 6, self.px, self.px) - 1  # normalized images are both
         assert policy(nothing, [frames]).shape == (5, 1)
-        assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
+        assert not torch.equal(policy(nothing, [frames]), policy(nothing, [-frames]))
         assert trial.frames.stat().st_size > 500
 
     def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(
