@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import side_by_side
 import yaml
@@ -23,7 +24,6 @@ from envknee.study.paths import StudyFolder, TrialFolder
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
-FAKE = ROOT / "tests/workflow/fake_trainer.py"
 LOCKS = tempfile.TemporaryDirectory(prefix="envknee-locks-")
 os.environ[gpus.OTHER_LOCKS] = LOCKS.name  # tests wait for no trial of somebody else's
 ENVIRONMENT = os.environ | {
@@ -141,6 +141,17 @@ def trial_processes(folder: Path) -> list[int]:
     return pids
 
 
+def ranks_among(pids: Iterable[int]) -> dict[int, psutil.Process]:
+    """Return the processes that train as ranks: rank -> process."""
+    ranks = {}
+    for pid in pids:
+        with suppress(psutil.Error):  # ended; orphans of other tests are this process's children, too
+            process = psutil.Process(pid)
+            if "envknee.run.process" in process.cmdline() and "RANK" in (variables := process.environ()):
+                ranks[int(variables["RANK"])] = process
+    return ranks
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     """Return an empty workspace; whatever a test left running there is ended."""
@@ -175,20 +186,6 @@ def camera(px: int, **more: Any) -> dict[str, Any]:
     """Return the overrides of a task for square images, and `more` of them, such as episode_length_s=0.2 of the environment."""
     size = {f"env.scene.tiled_camera.{side}": px for side in ("width", "height")}
     return size | {f"env.{name}": value for name, value in more.items()}
-
-
-def fake_arm() -> dict[str, Any]:
-    """Return an arm that runs a tiny program instead of Isaac Lab, for tests of what is around trials."""
-    options = {"envs": "{num_envs}", "steps": "{horizon}", "iterations": "{iterations}"}
-    argv = [sys.executable, str(FAKE), *(word for name, value in options.items() for word in (f"--{name}", value))]
-    rows = {
-        "source": "jsonl",
-        "path": "log.jsonl",
-        "step": "frames",
-        "time_name": "time",
-        "names": {"fps": "train/fps"},
-    }
-    return {"trainer": "command", "gpus": 0, "command": {"argv": argv, "rows": rows}}
 
 
 def a_trial(folder: Path, **changes: Any) -> TrialFolder:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from unittest import mock
 
 import gymnasium
 import torch
+from conftest import ENVIRONMENT
 from envknee import trainers
 from envknee.record.schema import Record, Request
 from envknee.run import launch as launcher
@@ -42,23 +43,27 @@ def launch(trial: TrialFolder) -> Record:
 
 def run_script(code: str, *arguments: object, folder: Path) -> str:
     """Run a script as `python -c CODE ARGUMENTS` would, and return what it prints. It must end with status 0."""
-    _import_isaac_lab()
-    gc.freeze()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                _become(printed, dict(os.environ))
-                os.chdir(folder)
-                sys.argv = ["-c", *map(str, arguments)]
-                _ending_with_its_status(lambda: exec(code, {"__name__": "__main__"}))  # noqa: S102  a test's own script
-            finally:
-                os._exit(1)  # whatever happened, no second pytest goes on from here
-        _, status = os.waitpid(pid, 0)
+        if torch.cuda.is_available():  # CUDA does not survive a fork
+            command = [sys.executable, "-c", code, *map(str, arguments)]
+            status = subprocess.run(
+                command, cwd=folder, env=ENVIRONMENT, stdout=printed, stderr=subprocess.STDOUT, check=False
+            ).returncode
+        else:
+            _import_isaac_lab()
+            gc.freeze()
+            pid = _fork(printed, dict(os.environ), lambda: _run(code, arguments, folder))
+            status = os.waitpid(pid, 0)[1]
         printed.seek(0)
         output = printed.read()
     assert status == 0, output
     return output
+
+
+def _run(code: str, arguments: Sequence[object], folder: Path) -> None:
+    os.chdir(folder)
+    sys.argv = ["-c", *map(str, arguments)]
+    _ending_with_its_status(lambda: exec(code, {"__name__": "__main__"}))  # noqa: S102  a test's own script
 
 
 def _import_isaac_lab() -> None:
@@ -81,14 +86,7 @@ class Fork:
         """Start it, with its output in `stdout`."""
         place = command.index("envknee.run.process")
         self.args, self.returncode = command, None
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.setsid()
-                _become(stdout, env)
-                run_trial(command[place:])
-            finally:
-                os._exit(1)  # whatever happened, no second pytest goes on from here
+        self.pid = _fork(stdout, env, lambda: run_trial(command[place:]))
 
     def poll(self) -> int | None:
         """Return the exit status once there is one."""
@@ -105,6 +103,19 @@ class Fork:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             time.sleep(0.02)
         return status
+
+
+def _fork(stdout: IO[str], env: dict[str, str], run: Callable[[], None]) -> int:
+    """Call `run` in a child with a session of its own, and return the child's number."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            _become(stdout, env)
+            run()
+        finally:
+            os._exit(1)  # whatever happened, no second pytest goes on from here
+    return pid
 
 
 def _become(stdout: IO[str], env: dict[str, str]) -> None:

@@ -16,12 +16,11 @@ from conftest import ENVIRONMENT, ROOT, Workspace
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
-from envknee.run import launch as launcher
-from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
+from test_command_trainer import measured
 from tracked import stored_runs
 
 pytestmark = pytest.mark.workflow
@@ -117,17 +116,13 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
 
 
-def measured(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[TrialFolder, Record]:
+def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:
     """Measure one trial of Isaac Lab's own command, in which 4 environments make rollouts of 8 steps."""
     argv = [str(Path(sys.executable).with_name("isaaclab")), *own_command]
     arm = {"trainer": "command", "gpus": 0, "command": {"preset": preset, "argv": argv}}
     sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": iterations}
     study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
-    trial = TrialFolder(folder / "0000")
-    trial.root.mkdir()
-    request = ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None)
-    write_atomically(trial.request, canonical_json(request))
-    return trial, launcher.launch(trial)
+    return measured(folder, ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +132,7 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     size = (f"env.scene.tiled_camera.{side}=24" for side in ("width", "height"))
     asset = f"env.scene.cartpole.spawn.usd_path={TASKS / ASSETS['cartpole']}"
     task = ["--rl_library", "rsl_rl", "--task", "Isaac-Cartpole-Camera-Direct", *size, asset]
-    trial, record = measured(tmp_path, preset, [*command, *task], iterations=2)
+    record, trial = of_isaac_lab(tmp_path, preset, [*command, *task], iterations=2)
     assert record.outcome.status == "ok" and record.outcome.environment is not None
     assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
     assert record.fps_total is not None and record.fps_total.iterations == 2
@@ -153,7 +148,7 @@ def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, 
         "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct", "env.episode_length_s=0.1",
         *(f"env.scene.{part}.spawn.usd_path={TASKS / file}" for part, file in ASSETS.items()),
     ]  # fmt: skip
-    trial, record = measured(tmp_path, f"isaaclab-{library.replace('_', '-')}", command)
+    record, trial = of_isaac_lab(tmp_path, f"isaaclab-{library.replace('_', '-')}", command)
     assert record.outcome.status == "ok" and record.outcome.num_mini_batches == 2
     assert record.fps_total is not None and 1 < record.fps_total.median < 10_000
     rows = read_rows(trial)

@@ -19,7 +19,7 @@ import psutil
 import pytest
 import slurm_cluster
 import yaml
-from conftest import ENVIRONMENT, ROOT, TINY, Workspace, fake_arm, trial_processes, wait_for, wait_until_none
+from conftest import ENVIRONMENT, ROOT, TINY, Workspace, ranks_among, trial_processes, wait_for, wait_until_none
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -28,6 +28,7 @@ from envknee.slurm import site as slurm_site
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from slurm_cluster import Cluster
+from test_command_trainer import an_arm
 
 LACKING = slurm_cluster.missing_program()
 pytestmark = pytest.mark.skipif(
@@ -314,7 +315,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
     job = job_of(cluster, 0)
     assert job is not None and cluster.jobs()[job]["node"] == "n[1-2]"
-    ranks = ranks_of(site, 0)
+    ranks = ranks_among(trial_processes(site.folder))
     assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
     ranks[1].suspend()
     suspended = time.monotonic()
@@ -353,22 +354,10 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
     assert not folder.trial(0).record.exists()
 
 
-def ranks_of(site: Site, number: int) -> dict[int, psutil.Process]:
-    """Return the processes that train a trial: rank -> process."""
-    by_name = {}
-    for pid in trial_processes(site.folder):
-        with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(pid)
-            variables = process.environ()
-            if f"/{number:04d}" in " ".join(process.cmdline()) and "RANK" in variables:
-                by_name[int(variables["RANK"])] = process
-    return by_name
-
-
 @pytest.mark.timeout(1200)
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
     folder = site.prepared()
-    study = site.study(arms={"fake": fake_arm()}, task=None, throughput=THROUGHPUT, learning=None, window=1)
+    study = site.study(arms={"fake": an_arm()}, task=None, throughput=THROUGHPUT, learning=None, window=1)
     sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: job_of(cluster, 0) is not None, timeout_s=400)
     cluster.ask("scontrol", "update", "PartitionName=gpu", "State=DRAIN")  # what is in it goes on
@@ -387,7 +376,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
 
 def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Site, cluster: Cluster):
     long = THROUGHPUT | {"iterations": 400}  # of 0.02 s
-    study = site.study(window=2, arms={"fake": fake_arm()}, task=None, throughput=long, learning=None)
+    study = site.study(window=2, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
     folder = site.prepared()
     sweep = site.start(study, site.verdict_of(study))
     hang(site, folder, 0, 1)

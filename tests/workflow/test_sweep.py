@@ -9,8 +9,9 @@ import socket
 import time
 
 import yaml
-from conftest import TINY, Workspace, fake_arm, trial_processes, wait_for
+from conftest import TINY, Workspace, trial_processes, wait_for
 from envknee.record.read import load_record, load_records
+from test_command_trainer import an_arm
 
 
 def test_a_sweep_leaves_everything_it_promises(swept):
@@ -117,7 +118,7 @@ def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: 
 def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: Workspace):
     sweep = {"num_envs": [1, 2], "horizon": 2, "batch_size": 2, "sampler": "adaptive", "repeats": 3, "iterations": 1}
     sweep |= {"adaptive": {"trials": 4, "delta": 0.99}}
-    study = workspace.study(arms={"fake": fake_arm()}, task=None, learning=None, throughput=sweep)
+    study = workspace.study(arms={"fake": an_arm()}, task=None, learning=None, throughput=sweep)
     workspace.prepared()
     result = workspace.measure(study)
     assert result.returncode == 0, result.stdout

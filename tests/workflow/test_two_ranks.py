@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, a_trial, camera, wait_for
+from conftest import ENVIRONMENT, a_trial, camera, ranks_among, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import block, launch
@@ -117,16 +117,6 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
         assert seeds == {"7", "8"}, "each trial's log holds what both of its ranks print"
 
 
-def ranks_of(launcher: psutil.Process) -> dict[int, psutil.Process]:
-    """Return the processes that train below a launcher: rank -> process."""
-    ranks = {}
-    for process in launcher.children(recursive=True):
-        with suppress(psutil.Error):  # ended: orphans of other tests are this process's children, too
-            if "envknee.run.process" in process.cmdline() and "RANK" in (variables := process.environ()):
-                ranks[int(variables["RANK"])] = process
-    return ranks
-
-
 @contextmanager
 def endless(
     trial: TrialFolder, measure: launch.Measure | None = None
@@ -135,7 +125,7 @@ def endless(
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(launch.launch, trial, None, measure)
         wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
-        ranks = ranks_of(psutil.Process())
+        ranks = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
         try:
             yield future, ranks
         finally:
