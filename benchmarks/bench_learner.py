@@ -34,7 +34,7 @@ from envknee.lean import LeanFrameStack
 from envknee.study.files import write_atomically
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.steps import FUSED_IMAGES_AT_ONCE, LearnerSteps
+from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 from rich.console import Console
 from rich.table import Table
@@ -44,12 +44,11 @@ from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 CHANNELS, STATES = 3, 4
-NONE = LearnerSteps(channels_last=False, fused=False, fused_adam=False, cuda_graph=False, rate_on_device=False)
-PART = FUSED_IMAGES_AT_ONCE
+NONE = LearnerSteps(
+    channels_last=False, fused=False, fused_adam=False, fused_loss=False, cuda_graph=False, rate_on_device=False
+)
+PART = 3072
 """Transitions at a time, where a learner takes less than a mini-batch."""
-
-AT_ONCE = 10**9
-"""Transitions at a time where it takes whole ones: left open, `fused` would take parts."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +75,11 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
     for name in taken:
         variants[f"lean + {name}"] = replace(NONE, **{name: getattr(every, name)})
     if on_gpu:
-        together = replace(
-            NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device, images_at_once=AT_ONCE
-        )
+        together = replace(NONE, fused=True, fused_adam=True, rate_on_device=every.rate_on_device)
         variants["fused"] = replace(together, fused_adam=False)
         variants["fused + fused_adam"] = together
         variants["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
-        variants[f"fused + fused_adam + cuda_graph, images_at_once {PART}"] = replace(
-            together, cuda_graph=True, images_at_once=PART
-        )
+        variants["fused + fused_adam + fused_loss + cuda_graph"] = replace(together, cuda_graph=True, fused_loss=True)
     variants[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
     variants[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:

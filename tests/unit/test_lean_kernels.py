@@ -125,6 +125,25 @@ def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, 
     assert torch.equal(gather(**rollout), expected.byte()) and torch.equal(gather(**plain), expected.byte())
 
 
+@settings(deadline=None, max_examples=25)
+@given(
+    frames=st.integers(1, 4), envs=st.integers(1, 5), channels=st.integers(1, 4), height=st.integers(1, 20),
+    width=st.integers(1, 20), seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+)  # fmt: skip
+def test_the_newest_frame_is_kept_with_its_sums(
+    frames: int, envs: int, channels: int, height: int, width: int, seed: int, device: str
+) -> None:
+    random = torch.Generator().manual_seed(seed)
+    shape = (envs, frames * channels, height, width)
+    stacked = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random).to(device)
+    expected = stacked[:, -channels:]
+    for stacks in (stacked, astray(stacked)):
+        newest = torch.full((envs, channels, height, width), 7, dtype=torch.uint8, device=device)
+        sums = torch.full((envs, channels), -1, device=device)
+        operations.copy_newest(stacks, newest, sums)
+        assert torch.equal(newest, expected) and torch.equal(sums, expected.sum((2, 3)))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("height", "width"), [(16, 16), (96, 96), (1024, 1024), (1025, 1024)]

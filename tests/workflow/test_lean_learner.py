@@ -230,6 +230,22 @@ def test_the_fused_optimizer_takes_the_same_steps():
         make(LearnerSteps(fused_adam=True), optimizer="rmsprop")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"clip_param": 0.01},
+        {"use_clipped_value_loss": False, "entropy_coef": 0.1},
+        ADAPTIVE | {"optimizer": "adam", "num_learning_epochs": 5},
+    ],
+    ids=["clipped", "unclipped", "adaptive"],
+)
+def test_losses_of_one_kernel_take_the_same_steps(settings: dict[str, Any]):
+    for steps in (LearnerSteps(fused_loss=True), LearnerSteps(fused_loss=True, images_at_once=5)):
+        learned = learn(steps, 3, **settings)
+        assert_close(learned, stock(iterations=3, **settings), 2e-6)
+        assert learned[2].learning_rate == stock(iterations=3, **settings)[2].learning_rate
+
+
 def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
     adaptive: dict[str, Any] = ADAPTIVE | {"optimizer": "adam"}
     expected, learned = stock(**adaptive), learn(LearnerSteps(), 2, **adaptive)
@@ -251,6 +267,8 @@ def test_steps_that_are_not_for_it_say_so():
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="steps.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"):
             make(LearnerSteps(fused=True))
+    with pytest.raises(UserError, match="steps.fused_loss: normalize_advantage_per_mini_batch needs the whole"):
+        make(LearnerSteps(fused_loss=True), normalize_advantage_per_mini_batch=True)
     for wrong in (0, True, "2"):
         with pytest.raises(
             UserError, match=f"steps.images_at_once: {wrong!r} is neither a whole number from 1 on nor null"
@@ -286,9 +304,9 @@ def test_without_a_compiler_convolutions_stay_pytorchs(tmp_path: Path, monkeypat
         (LearnerSteps(fused=False, fused_adam=True, cuda_graph=True), 1e-2),
         (LearnerSteps(), 3e-2),
         (LearnerSteps(fused=True, fused_adam=False, cuda_graph=False), 3e-2),
-        (LearnerSteps(images_at_once=5), 3e-2),
+        (LearnerSteps(fused_loss=False), 3e-2),
     ],
-    ids=["graph", "fused-adam", "all", "usual", "fused", "parts"],
+    ids=["graph", "fused-adam", "all", "usual", "fused", "losses-apart"],
 )
 def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
     # An adaptive rate rises with a KL above 0, which in the first mini-batch is rounding: only the same kernels round alike.
@@ -304,6 +322,7 @@ def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
         has_graphs,
         has_graphs,
     )
+    assert decided.fused_loss is (decided.fused and steps.fused_loss is None)
     assert decided.channels_last is (not decided.fused and steps.channels_last is None)
     assert_close(learned_here, stock(**adam), tolerance)
     # What acts is what was learned, also by a graph, of which parameters notice nothing.

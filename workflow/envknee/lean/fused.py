@@ -49,6 +49,8 @@ FORWARD = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 4}
 INPUTS = {"BLOCK_M": 64, "num_warps": 2}
 WEIGHTS = {"BLOCK_M": 64, "BLOCK_K": 128, "num_warps": 4}
 WEIGHTS_PROGRAMS = 1056
+FLAT_PIXELS = 128
+"""Pixels of an image that a program flattens."""
 
 LEAST = 16
 """Least rows and columns of a tensor core's operands; smaller matrices are padded with zeros."""
@@ -68,7 +70,10 @@ class Packed(NamedTuple):
 
 
 class _Layers(torch.autograd.Function):
-    """All layers as one autograd function: from planes to activations [b, o, oh, ow], and back to the parameters."""
+    """All layers as one autograd function: from planes to activations [b, o, oh, ow], and back to the parameters.
+
+    `is_flat`: to float32 [b, o * oh * ow] instead, in the order of `nn.Flatten`.
+    """
 
     @staticmethod
     def forward(
@@ -78,6 +83,7 @@ class _Layers(torch.autograd.Function):
         planes: torch.Tensor,
         settings: tuple[tuple[int, bool], ...],
         packed: list[Packed] | None,
+        is_flat: bool,
         *parameters: Any,
     ) -> torch.Tensor:
         layers = _layers(parameters, settings)
@@ -88,17 +94,21 @@ class _Layers(torch.autograd.Function):
         for layer, ready in zip(layers[1:], others, strict=True):
             outs.append(_forward_of(outs[-1], layer, ready))
         ctx.save_for_backward(frames, means, planes, *parameters, *outs)
-        ctx.settings = settings
-        return outs[-1].permute(0, 3, 1, 2)
+        ctx.settings, ctx.is_flat = settings, is_flat
+        return _flat(outs[-1]) if is_flat else outs[-1].permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         frames, means, planes, *saved = ctx.saved_tensors
         parameters, outs = saved[: 2 * len(ctx.settings)], saved[2 * len(ctx.settings) :]
         layers = _layers(parameters, ctx.settings)
-        grad, given = grads[0].permute(0, 2, 3, 1), outs[-1]
-        slope = torch.where(given > 0, 1.0, given + 1.0) if layers[-1].is_elu else given > 0
-        grad = (grad * slope).to(torch.bfloat16).contiguous()
+        given, is_elu = outs[-1], layers[-1].is_elu
+        if ctx.is_flat:
+            torch.autograd.graph.increment_version(given)
+            grad = _flat_into_gradient(grads[0], given, is_elu)
+        else:
+            slope = torch.where(given > 0, 1.0, given + 1.0) if is_elu else given > 0
+            grad = (grads[0].permute(0, 2, 3, 1) * slope).to(torch.bfloat16).contiguous()
         gradients: list[torch.Tensor] = []
         for number in range(len(layers) - 1, 0, -1):
             inputs = outs[number - 1]
@@ -106,7 +116,7 @@ class _Layers(torch.autograd.Function):
             # The gradient overwrites the inputs, which nobody else holds: half the memory. The new version makes a second backward fail.
             torch.autograd.graph.increment_version(inputs)
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
-        return None, None, None, None, None, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
+        return *[None] * 6, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
@@ -170,6 +180,7 @@ def convolve(
     planes: torch.Tensor,
     layers: list[Layer],
     packed: list[Packed] | None = None,
+    is_flat: bool = False,
 ) -> torch.Tensor:
     """Return the activations of a network's first layers for normalized stacks of frames.
 
@@ -179,13 +190,15 @@ def convolve(
         planes: indices of the planes that are the channels of each image [b, c], int64, from 0 to p - 1 (not checked)
         layers: from `layers_of`
         packed: from `pack`, to reuse it for the same parameters; None: `convolve` calls `pack`
+        is_flat: return what `nn.Flatten` makes of them, in float32
 
     Returns:
-        Activations [b, o, oh, ow] in bfloat16, channels last. Differentiable with respect to the layers' parameters.
+        Activations [b, o, oh, ow] in bfloat16, channels last; flat: [b, o * oh * ow]. Differentiable with respect to the layers'
+        parameters, once.
     """
     parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
     activations: Any = _Layers.apply(
-        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, *parameters
+        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, is_flat, *parameters
     )
     return activations
 
@@ -264,8 +277,9 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     shape = _shape(x, layer)
     outputs, patch = shape["O"], shape["KH"] * shape["KW"] * shape["C"]
     count = grad.numel() // outputs
-    each = triton.cdiv(triton.cdiv(count, WEIGHTS["BLOCK_M"]), WEIGHTS_PROGRAMS) * WEIGHTS["BLOCK_M"]
-    programs, chunks = triton.cdiv(count, each), triton.cdiv(patch, WEIGHTS["BLOCK_K"])
+    chunks = triton.cdiv(patch, WEIGHTS["BLOCK_K"])
+    each = triton.cdiv(triton.cdiv(count, WEIGHTS["BLOCK_M"]), WEIGHTS_PROGRAMS // chunks) * WEIGHTS["BLOCK_M"]
+    programs = triton.cdiv(count, each)
     partial = torch.empty(programs, chunks * WEIGHTS["BLOCK_K"], shape["OPAD"], device=x.device)
     biases = torch.empty(programs, shape["OPAD"], device=x.device)
     fused_kernels.weights[(chunks, programs)](
@@ -273,6 +287,25 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     )
     gradient = partial.sum(0)[:patch, :outputs].view(shape["KH"], shape["KW"], shape["C"], outputs)
     return gradient.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    """Return activations [b, oh, ow, o] as float32 [b, o * oh * ow]."""
+    out = torch.empty(len(x), x[0].numel(), device=x.device)
+    _launch_flat(fused_kernels.flatten, x, out)
+    return out
+
+
+def _flat_into_gradient(grad: torch.Tensor, x: torch.Tensor, is_elu: bool) -> torch.Tensor:
+    """Overwrite the last layer's activations by the gradient before its activation function, and return them."""
+    _launch_flat(fused_kernels.unflatten, x, grad.contiguous(), ELU=is_elu)
+    return x
+
+
+def _launch_flat(kernel: Any, x: torch.Tensor, flat: torch.Tensor, **sizes: Any) -> None:
+    pixels, outputs = x.shape[1] * x.shape[2], x.shape[3]
+    grid = (len(x), triton.cdiv(pixels, FLAT_PIXELS))
+    kernel[grid](x, flat, M=pixels, O=outputs, OPAD=_padded(outputs), BLOCK_M=FLAT_PIXELS, **sizes)
 
 
 def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:

@@ -92,6 +92,36 @@ def forward_bytes(
 
 
 @triton.jit
+def _places(M: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, BLOCK_M: tl.constexpr):
+    """Return where a program's numbers are in [b, M, O], and which exist; then the same for [b, O, M]."""
+    start = tl.program_id(0).to(tl.int64) * M * O
+    m, o = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, OPAD)
+    inside, turned_inside = (m < M)[:, None] & (o < O)[None, :], (o < O)[:, None] & (m < M)[None, :]
+    return start + m[:, None] * O + o[None, :], inside, start + o[:, None] * M + m[None, :], turned_inside
+
+
+@triton.jit
+def flatten(images, flat, M: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, BLOCK_M: tl.constexpr):
+    """Write images [b, M, O] to flat [b, O, M] as float32. grid: b, tiles of M."""
+    place, inside, turned, turned_inside = _places(M, O, OPAD, BLOCK_M)
+    values = tl.load(images + place, mask=inside, other=0.0).to(tl.float32)
+    tl.store(flat + turned, tl.trans(values), mask=turned_inside)
+
+
+@triton.jit
+def unflatten(
+    images, flat,
+    M: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, BLOCK_M: tl.constexpr, ELU: tl.constexpr,
+):  # fmt: skip
+    """Overwrite activations images [b, M, O] by their gradient flat [b, O, M] times the activation's slope. grid: b, tiles of M."""
+    place, inside, turned, turned_inside = _places(M, O, OPAD, BLOCK_M)
+    gradient = tl.trans(tl.load(flat + turned, mask=turned_inside, other=0.0))
+    given = tl.load(images + place, mask=inside, other=0.0).to(tl.float32)
+    slope = tl.where(given > 0.0, 1.0, given + 1.0) if ELU else tl.where(given > 0.0, 1.0, 0.0)
+    tl.store(images + place, (gradient * slope).to(tl.bfloat16), mask=inside)
+
+
+@triton.jit
 def weights_bytes(
     pairs, planes, grad, partial, sums, count, per_program,
     HALF: tl.constexpr, HW_HALF: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,

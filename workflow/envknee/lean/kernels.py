@@ -334,6 +334,34 @@ def normalize_ring_words(
 
 
 @wp.kernel(enable_backward=False)
+def copy_words(
+    stacked: wp.array2d(dtype=wp.uint32),
+    layers: wp.int32,
+    channels: wp.int32,
+    lanes: wp.int32,
+    newest: wp.array2d(dtype=wp.uint32),
+    sums: wp.array(dtype=wp.int64),
+):
+    """Copy the newest frame of stacks [n * k * c, h * w / 4] to newest [n * c, h * w / 4], and its planes' sums to sums [n * c].
+
+    `layers` is k * c; planes have at most STRETCH pixels. dim: n * c, lanes; a block has one thread per lane.
+    """
+    plane, lane = wp.tid()
+    env = plane // channels
+    row = (env + 1) * layers - (env + 1) * channels + plane
+    total = wp.int32(0)
+    for start in range(lane, stacked.shape[1], WORDS * lanes):
+        taken = _take(stacked, row, start, lanes)
+        for step in range(WORDS):
+            if start + step * lanes < stacked.shape[1]:
+                _put_word(newest, plane, start + step * lanes, taken[step])
+                total += _sum_of_word(taken[step])
+    whole = wp.tile_sum(wp.tile(total))[0]
+    if lane == 0:
+        sums[plane] = wp.int64(whole)
+
+
+@wp.kernel(enable_backward=False)
 def add_up_words(planes: wp.array2d(dtype=wp.uint32), lanes: wp.int32, sums: wp.array(dtype=wp.int64)):
     """Write the sums of planes [p, h * w / 4] of at most STRETCH pixels to sums [p]. dim: p, lanes; a block has one thread per lane."""
     plane, lane = wp.tid()

@@ -120,6 +120,30 @@ push_normalized.register_fake(
 )
 
 
+@launch.operation("copy_newest", mutates=("newest", "sums"))
+def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor) -> None:
+    """Copy the newest frame of uint8 stacks, and write its planes' sums, as `plane_sums` does.
+
+    Args:
+        stacked: [n, k * c, h, w]
+        newest: output [n, c, h, w], contiguous
+        sums: output [n, c], int64
+    """
+    layers, channels = stacked.shape[1], newest.shape[1]
+    is_wordwise = stacked.is_contiguous() and launch.are_words(stacked) and launch.are_words(newest)
+    if not is_wordwise or newest[0, 0].numel() > kernels.STRETCH:
+        newest.copy_(stacked[:, -channels:])
+        _plane_sums(newest.flatten(0, 1).flatten(1), sums.view(-1))
+        return
+    block = launch.block_of(stacked)
+    launch.run(
+        kernels.copy_words,
+        (newest.shape[0] * channels, block),
+        [launch.words_of(stacked, 1), layers, channels, block, launch.words_of(newest, 1), launch.array(sums.view(-1))],
+        stacked.device,
+    )
+
+
 def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     """Write the exact sum of each plane of uint8 pixels [p, h * w] to sums [p] (int64).
 

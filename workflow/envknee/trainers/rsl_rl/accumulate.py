@@ -5,7 +5,7 @@ Input: a filled rollout. Output: the parameters, learning rate, losses and rando
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
@@ -110,7 +110,7 @@ class AccumulatingPPO(PPO):
 
         # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        for batch in places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs):
+        for batch in self._mini_batches(places):
             sums += self._learn(observations, batch)
 
         self.actor.update_normalization(observations)
@@ -147,6 +147,10 @@ class AccumulatingPPO(PPO):
         }
         return [name for name, is_there in unfit.items() if is_there]
 
+    def _mini_batches(self, places: Any) -> Iterable[Any]:
+        """Return an update's mini-batches of a storage whose observations are places."""
+        return places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs)
+
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
         """Do one optimizer step.
 
@@ -176,7 +180,7 @@ class AccumulatingPPO(PPO):
             try:
                 return self._backward(observations, batch)
             except Exception as error:
-                mini_batch_size = len(batch.actions)
+                mini_batch_size = len(batch.observations)
                 if self.is_out_of_memory is None or not self.is_out_of_memory(error):
                     raise
                 if self.micro_batches >= mini_batch_size:
@@ -194,7 +198,7 @@ class AccumulatingPPO(PPO):
             The mini-batch's mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
         """
         self.optimizer.zero_grad()
-        size = len(batch.actions)
+        size = len(batch.observations)
         with self._random_numbers_kept():
             results = [
                 self._backward_part(observations, batch, part, (part.stop - part.start) / size)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from rsl_rl.models import CNNModel, MLPModel
 from tensordict import TensorDict
+from torch import nn
 
 from envknee.lean import Layout, fused_fits, normalized
 from envknee.trainers.rsl_rl.steps import LearnerSteps
@@ -64,8 +65,7 @@ class LeanCNNModel(CNNModel):
         Their images are uint8, normalized, or indices of planes in `rollout` [transitions, channels].
         """
         at_once = self.steps.images_at_once
-        # With fused kernels, acting takes no more memory than an environment step, so no split is needed.
-        if at_once and not self.steps.fused and len(obs) > at_once and not torch.is_grad_enabled():
+        if at_once and len(obs) > at_once and not torch.is_grad_enabled():
             return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         observations: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = observations[self.obs_groups_2d[0]].device
@@ -79,7 +79,7 @@ class LeanCNNModel(CNNModel):
                 if image.dtype == torch.uint8:
                     image = normalized(image, compute_dtype(device))
                 images.append(self._encoder(group)(image))
-        latent = torch.cat(images, dim=-1)
+        latent = torch.cat(images, dim=-1) if len(images) > 1 else images[0]
         if not torch.is_autocast_enabled(device.type):
             latent = latent.float()
         if not self.obs_groups:
@@ -96,19 +96,17 @@ class LeanCNNModel(CNNModel):
         else:
             storage: Any = self.rollout
             frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image
-        if not torch.is_grad_enabled():
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                packed = fused.pack(layers)
+        else:
             versions = tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
             if group not in self.packed or self.packed[group][0] != versions:
                 self.packed[group] = versions, self._pack(group, layers)
             packed = self.packed[group][1]
-            images = fused.convolve(frames, sums, planes, layers, packed)
-        else:
-            # Only the convolutions run in parts. The layers after them are small, and a part would need as many kernels as the whole.
-            at_once = self.steps.images_at_once or len(planes)
-            with torch.no_grad():
-                packed = fused.pack(layers)
-            parts = [fused.convolve(frames, sums, part, layers, packed) for part in planes.split(at_once)]
-            images = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if [type(layer) for layer in others] == [nn.Flatten]:
+            return fused.convolve(frames, sums, planes, layers, packed, is_flat=True)
+        images = fused.convolve(frames, sums, planes, layers, packed)
         for layer in others:
             images = layer(images)
         return images

@@ -10,7 +10,7 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
 import inspect
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -19,15 +19,16 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.env import VecEnv
 from rsl_rl.modules.distribution import GaussianDistribution
+from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from envknee.lean import Layout
+from envknee.lean import Layout, policy_loss
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
 from envknee.trainers.rsl_rl.acting import CapturedActing, why_not
 from envknee.trainers.rsl_rl.captured import CapturedStep
 from envknee.trainers.rsl_rl.model import LeanCNNModel, compute_dtype
-from envknee.trainers.rsl_rl.steps import FUSED_IMAGES_AT_ONCE, LearnerSteps
+from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage, stack_sizes_of
 
 
@@ -52,7 +53,7 @@ class LeanPPO(AccumulatingPPO):
         super().__init__(*arguments, **settings)
         self.steps = self._asked = LearnerSteps.of(steps)
         self._decide_steps()
-        if self.steps.images_at_once and not self.steps.fused and (unfit := self._unfit_for_parts()):
+        if self.steps.images_at_once and (unfit := self._unfit_for_parts()):
             raise UserError(
                 f"steps.images_at_once: gradients of parts do not add up to a mini-batch's with {', '.join(unfit)}."
                 " Remove one of the two"
@@ -144,7 +145,7 @@ class LeanPPO(AccumulatingPPO):
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
-        if self.steps.images_at_once and not self.steps.fused:
+        if self.steps.images_at_once:
             # A retry may already have raised the number of parts further.
             self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
@@ -182,8 +183,15 @@ class LeanPPO(AccumulatingPPO):
                 file=sys.stderr,
                 flush=True,
             )
-        fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
-        adam, graph = self.steps.fused_adam, self.steps.cuda_graph
+        at_once = self.steps.images_at_once
+        fused = reason is None and bool(models) and not at_once if self.steps.fused is None else self.steps.fused
+        if fused and at_once:
+            raise UserError("steps.images_at_once saves no memory with steps.fused. Remove one of the two")
+        adam, graph, loss = self.steps.fused_adam, self.steps.cuda_graph, self.steps.fused_loss
+        if loss and (unfit := self._unfit_for_fused_loss()):
+            raise UserError(f"steps.fused_loss: {unfit}. Leave it out")
+        if loss is None:
+            loss = fused and self._unfit_for_fused_loss() is None
         if adam is None:
             adam = fused and self._unfit_for_fused_adam() is None
         if graph is None:
@@ -198,13 +206,17 @@ class LeanPPO(AccumulatingPPO):
         last = self.steps.channels_last
         if last is None:
             last = torch.device(self.device).type == "cuda" and not fused and bool(models) and not others
-        at_once = self.steps.images_at_once
-        if at_once is None and fused:
-            at_once = FUSED_IMAGES_AT_ONCE
         self.steps = replace(
-            self.steps, channels_last=last, fused=fused, fused_adam=adam, cuda_graph=graph, images_at_once=at_once,
+            self.steps, channels_last=last, fused=fused, fused_adam=adam, fused_loss=loss, cuda_graph=graph,
             captured_acting=acting,
         )  # fmt: skip
+
+    def _unfit_for_fused_loss(self) -> str | None:
+        if not isinstance(self._raw_actor.distribution, GaussianDistribution):
+            return f"{type(self._raw_actor.distribution).__name__} is no GaussianDistribution"
+        if self.normalize_advantage_per_mini_batch:
+            return "normalize_advantage_per_mini_batch needs the whole mini-batch"
+        return None
 
     def _unfit_for_fused_adam(self) -> str | None:
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
@@ -267,12 +279,53 @@ class LeanPPO(AccumulatingPPO):
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
         if not self.steps.cuda_graph or not self._has_learned:
             return super()._learn(observations, batch)
-        size = len(batch.actions)
+        size = len(batch.observations)
         if size not in self._captured:
             # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
+            torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that update took
             whole = super()._learn
             self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch, self.graph_pool)
         return self._captured[size](batch)
+
+    def _mini_batches(self, places: Any) -> Iterable[Any]:
+        if not self.steps.fused_loss:
+            yield from super()._mini_batches(places)
+            return
+        # Upstream's mini-batches, of which only the places are read.
+        shuffled = torch.randperm(self.num_mini_batches * self._mini_batch_size, device=self.device)
+        for _ in range(self.num_learning_epochs):
+            for part in shuffled.split(self._mini_batch_size):
+                yield RolloutStorage.Batch(observations=part)  # type: ignore
+
+    def _backward_part(
+        self, observations: TensorDict, batch: Any, part: slice, share: float
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+        if not self.steps.fused_loss:
+            return super()._backward_part(observations, batch, part, share)
+        places, size = batch.observations[part], len(batch.observations)
+        with torch.autocast(
+            device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
+        ):
+            observed = self._observed(observations, places)
+            self._predict(observed)
+            value = self.critic(observed).float()
+        params = self.actor.output_distribution_params
+        mean, deviation = (param.float() for param in params)
+        weights = policy_loss.Weights(
+            self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
+        )
+        terms, gradients = policy_loss.losses(mean, deviation, value, places, self._kept(), weights, size)
+        learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
+        torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
+        means = terms.sum(dim=1) / size
+        return means[:3], means[3], tuple(param.detach() for param in params)
+
+    def _kept(self) -> policy_loss.Rollout:
+        kept: Any = self.storage
+        tensors = (
+            kept.actions, *kept.distribution_params, kept.actions_log_prob, kept.values, kept.returns, kept.advantages
+        )  # fmt: skip
+        return policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
         return nullcontext()  # `_predict` draws none

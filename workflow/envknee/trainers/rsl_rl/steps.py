@@ -9,10 +9,6 @@ from typing import Any
 
 from envknee.study.errors import UserError, nearest
 
-FUSED_IMAGES_AT_ONCE = 3072
-"""Enough images to fill a GPU. A mini-batch of 8,192 is then split into three parts. Splitting would save nothing while acting, whose
-activations use the memory that the next step's observations need anyway."""
-
 
 @dataclass(frozen=True)
 class LearnerSteps:
@@ -33,10 +29,14 @@ class LearnerSteps:
     rate_on_device: bool = True
     """Compute an adaptive learning rate on the device, so that the CPU never waits within an update. Equal to the bit."""
 
+    fused_loss: bool | None = None
+    """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places
+    (`envknee.lean.policy_loss`). Equal within float error. None: on if `fused` is on, the policy is Gaussian, and advantages are not
+    normalized per mini-batch."""
+
     images_at_once: int | None = None
-    """Pass at most so many transitions at a time through the convolutions in learning: less memory, more kernels. Without `fused` this
-    holds for all layers and for acting, and the parts' gradients are added up. Equal within float error. None: a whole environment step
-    or mini-batch; with `fused`, `FUSED_IMAGES_AT_ONCE`."""
+    """Pass at most so many transitions at a time through the networks: less memory, more kernels. The parts' gradients are added up.
+    Equal within float error. Not with `fused`. None: a whole environment step or mini-batch."""
 
     cuda_graph: bool | None = None
     """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only. The kernels are the
