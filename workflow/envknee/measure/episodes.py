@@ -22,9 +22,9 @@ class Episodes:
     def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
         """Store a step's rewards and dones (non-zero where an episode ended), both [num_envs].
 
-        Rewards are copied. Boolean dones are kept without a copy: the caller must not write to them.
+        Rewards and boolean dones are kept without a copy: nobody may write to them.
         """
-        self._rewards.append(rewards.detach().clone())
+        self._rewards.append(rewards)
         self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
 
     @property

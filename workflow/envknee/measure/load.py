@@ -13,8 +13,9 @@ import psutil
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Load
 
-PERIOD_S = 0.25
-"""Time between two samples. NVML's figures are averages over up to a second themselves."""
+PERIOD_S = 1.0
+"""Time between two samples. NVML's figures are averages over up to a second themselves, and a thread that asks more often makes the
+one that trains wait: 1% at 1,024 environments with lean frames on an H100."""
 
 
 class LoadWatch:

@@ -103,8 +103,10 @@ class Watch:
         self._begin_step()["before"] = self._row_of("before", actions | dict(state))
         self._states += 1
 
-    def end_step(self, seen: Mapping[str, torch.Tensor]) -> None:
+    def end_step(self, seen: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Store the results of a step, each [num_envs, ...]: `rewards`, and `observations/<group>` without images. And the joints.
+
+        Return the copies, [num_envs, numbers]: of `seen` in its order, after those of the joints.
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
         """
@@ -113,9 +115,10 @@ class Watch:
         results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
         self._in_step = False
-        kept = len(self._steps)
+        kept, copies = len(self._steps), self._steps[-1]["after"]
         if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
             self._look()
+        return copies
 
     def look(self) -> None:
         """Check the steps that are not checked yet, an unfinished one included. Does not wait for the device."""

@@ -47,7 +47,7 @@ def _mapped(batch: RolloutStorage.Batch, function: Callable[[torch.Tensor], torc
     for name, value in vars(batch).items():
         if isinstance(value, torch.Tensor):
             setattr(mapped, name, function(value))
-        elif name == "old_distribution_params":
+        elif name == "old_distribution_params" and value is not None:
             setattr(mapped, name, tuple(function(tensor) for tensor in value))
     return mapped
 

@@ -95,6 +95,8 @@ class LeanPPO(AccumulatingPPO):
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Sample actions [num_envs, num_actions], as upstream does."""
         if self._acting is None or not 0 < self.storage.step < self.storage.num_transitions_per_env:
+            for group in self.storage.stack_sizes:
+                torch.empty_like(obs[group])  # freed at once: acting and then the next observation share its memory
             return super().act(obs)
         return self._acting.act(obs)
 
