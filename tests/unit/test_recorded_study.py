@@ -350,37 +350,6 @@ def test_the_docs_say_what_measuring_costs_and_how_well_phases_add_up():
     assert "H200" in overhead["environment"]["device"]["name"]
 
 
-def test_the_docs_say_what_measuring_lean_frames_costs():
-    docs, ranges, gpus = words_of("docs/measuring.md"), [], set()
-    for num_envs in (4096, 1024):
-        lean = json.loads((ROOT / f"results-published/overhead-lean-warp-{num_envs}-h100.json").read_text())
-        asked, environment = lean["request"], lean["environment"]
-        ratios, phases = lean["ratios"]["trial / bare loop"], lean["ratios"]["phases: sampled / off"]
-        bare, trial, off = (lean["fps"][name] for name in ("bare loop", "trial", "trial with phases: off"))
-        assert ratios == pytest.approx(quotients(trial, bare)) and phases == pytest.approx(quotients(trial, off))
-        of_ratios, of_phases = spread(ratios), spread(phases)
-        assert of_ratios is not None and of_phases is not None and len(ratios) == len(phases) == 5
-        assert of_ratios == Spread.model_validate(lean["spreads"]["trial / bare loop"])
-        words = "{median:.3f} times (quartiles {lower_quartile:.3f} to {upper_quartile:.3f})"
-        of_both = f"{words.format(**of_ratios.model_dump())} | {words.replace('quartiles ', '').format(**of_phases.model_dump())}"
-        assert f"| {num_envs:,} | {of_both} |" in docs
-        assert (asked["num_envs"], asked["horizon"], asked["arm"]) == (num_envs, 32, "lean-warp")
-        command = f"--horizon 32 --warmup {asked['warmup_iterations']} --iterations {asked['iterations']}"
-        assert f'ARGS="--arm lean-warp --num-envs {num_envs} {command}"' in docs
-        assert of_ratios.median < 0.99  # "Both sizes miss it"
-        assert of_phases.lower_quartile < 1 < of_phases.upper_quartile  # "Phases cost nothing that these pairs show"
-        ranges.append(f"from {min(ratios):.3f} to {max(ratios):.3f} with {num_envs:,}")
-        versions = environment["packages"]
-        assert (
-            f"(driver {environment['device']['driver']}, torch {versions['torch']}, Warp {versions['warp-lang']},"
-            f" RSL-RL {versions['rsl-rl-lib']})" in docs
-        )
-        assert "H100" in environment["device"]["name"]
-        gpus.add(environment["device"]["uuid"])
-    assert f"the pairs range {ranges[0]} environments, and {ranges[1]}." in docs
-    assert len(gpus) == 2  # "Two H100 of one host measured a size each"
-
-
 def test_the_docs_say_what_a_second_camera_costs():
     docs = words_of("docs/two-cameras.md")
     one_and_two = medians_of("cartpole-dual-camera", "one-camera", "two-cameras")
@@ -659,36 +628,6 @@ def test_the_docs_say_what_quick_says_on_an_h100_and_the_full_grid_on_h200s():
 def fps_in_words(point: ThroughputPoint) -> str:
     interval = "" if point.fps_lower is None else f" ({point.fps_lower:,.0f} to {point.fps_upper:,.0f})"
     return f"{point.fps:,.0f} FPS{interval}"
-
-
-def test_the_docs_say_what_bounds_lean_frames_with_warps_frontend():
-    docs, study = words_of("docs/lean.md"), "cartpole-stock-lean-warp"
-    arm = next(arm for arm in verdict_of(study).arms if arm.arm == "lean-warp")
-    shares = arm.phases[0].points[-1].shares
-    words = "learning takes {learning:.0%} of an iteration, rendering {render:.0%}, physics {physics:.0%}, acting {inference:.0%}"
-    assert words.format(**shares) in docs
-    busy: dict[int, list[float]] = {1024: [], 4096: []}
-    step_ms: list[float] = []
-    on_gpu_ms: list[float] = []
-    for record in records_of(study):
-        if record.request.arm != "lean-warp":
-            continue
-        rows = read_rows(PUBLISHED[study].trial(record.request.number))[3:]
-        busy[record.request.num_envs] += [row.gpu_percent or 0.0 for row in rows]
-        if record.request.num_envs == 4096:
-            step_ms += [(row.env_step_s or 0.0) / 32 * 1e3 for row in rows]
-            phases = [row.phases_s or {} for row in rows]
-            on_gpu_ms += [sum(of[name] for name in ("physics", "render", "observation")) / 32 * 1e3 for of in phases]
-    stock, _ = medians_of(study, "stock", "lean-warp")("fps_total", 4096)
-    assert f"an iteration would have to take {4096 * 32 / (8 * stock) * 1e3:.0f} ms" in docs
-    overhead = json.loads((ROOT / "results-published/overhead-lean-warp-4096-h100.json").read_text())
-    assert f"RSL-RL's bare loop, which takes {4096 * 32 / median(overhead['fps']['bare loop']) * 1e3:.0f} ms" in docs
-    assert f"NVML saw the GPU busy for {median(busy[4096]):.0f}% of the time" in docs
-    assert f"the GPU is busy for {median(busy[1024]):.0f}%" in docs
-    assert (
-        f"takes {median(step_ms):.2f} ms; physics, rendering and frames, timed on the GPU, take {median(on_gpu_ms):.2f} ms"
-        in docs
-    )
 
 
 def test_the_docs_say_how_much_more_memory_a_point_takes_the_second_time():

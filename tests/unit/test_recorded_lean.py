@@ -1,0 +1,102 @@
+"""Lean frames on Warp's frontend as measured on GPUs: docs/lean.md and docs/measuring.md say what the records do."""
+
+import json
+from dataclasses import replace
+from itertools import chain
+from statistics import median
+
+from envknee.after.compare import print as compare
+from envknee.record.build import spread
+from envknee.record.read import read_rows
+from envknee.record.schema import Spread
+from published import PUBLISHED, ROOT, quotients, ratio_of, records_of, uuid_of, verdict_of, words_of
+from pytest import approx
+
+HEADLINE = "cartpole-stock-lean-h200"
+
+
+def test_the_docs_say_what_measuring_lean_frames_costs():
+    docs, ranges, gpus = words_of("docs/measuring.md"), {}, set()
+    for num_envs in (4096, 1024):
+        lean = json.loads((ROOT / f"results-published/overhead-lean-warp-{num_envs}-h200.json").read_text())
+        asked, environment = lean["request"], lean["environment"]
+        ratios, phases = lean["ratios"]["trial / bare loop"], lean["ratios"]["phases: sampled / off"]
+        bare, trial, off = (lean["fps"][name] for name in ("bare loop", "trial", "trial with phases: off"))
+        assert ratios == approx(quotients(trial, bare)) and phases == approx(quotients(trial, off))
+        of_ratios, of_phases = spread(ratios), spread(phases)
+        assert of_ratios is not None and of_phases is not None and len(ratios) == len(phases) == 5
+        assert of_ratios == Spread.model_validate(lean["spreads"]["trial / bare loop"])
+        words = "{median:.3f} times (quartiles {lower_quartile:.3f} to {upper_quartile:.3f})"
+        of_both = f"{words.format(**of_ratios.model_dump())} | {words.replace('quartiles ', '').format(**of_phases.model_dump())}"
+        assert f"| {num_envs:,} | {of_both} |" in docs
+        assert (asked["num_envs"], asked["horizon"], asked["arm"]) == (num_envs, 32, "lean-warp")
+        command = f"--horizon 32 --warmup {asked['warmup_iterations']} --iterations {asked['iterations']}"
+        assert f'ARGS="--arm lean-warp --num-envs {num_envs} {command}"' in docs
+        assert (of_ratios.median >= 0.99) is (num_envs == 4096)  # met there, and missed with 1,024
+        ranges[num_envs] = f"from {min(ratios):.3f} to {max(ratios):.3f}"
+        versions = environment["packages"]
+        assert (
+            f"(driver {environment['device']['driver']}, torch {versions['torch']}, Warp {versions['warp-lang']},"
+            f" RSL-RL {versions['rsl-rl-lib']})" in docs
+        )
+        assert "H200" in environment["device"]["name"]
+        gpus.add(environment["device"]["uuid"])
+    assert f"the pairs range {ranges[4096]}. With 1,024 it is missed narrowly, {ranges[1024]}:" in docs
+    assert len(gpus) == 2  # "Two H200 of one host measured a size each"
+
+
+def test_the_docs_say_what_lean_frames_gain_until_fps_flatten():
+    docs, own = words_of("docs/lean.md"), PUBLISHED[HEADLINE].root
+    arms = {arm.arm: arm for arm in verdict_of(HEADLINE).arms}
+    both = compare.sides(*(compare.Given.read(f"{own}:{name}") for name in ("stock", "lean-warp")))[0]
+    for num_envs in (4096, 8192, 16384):
+        sides = [
+            replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
+            for side in both
+        ]
+        fps = ratio_of(sides, "FPS, total")
+        assert fps.lower is not None and fps.upper is not None and fps.pairs == 3
+        measured = [[record for record in side.records if record.fps_total] for side in sides]
+        medians = [median(record.fps_total.median for record in side if record.fps_total) for side in measured]
+        memory = [median(record.memory_peak_gb or 0.0 for record in side) for side in measured]
+        assert (
+            f"| {num_envs:,} | {medians[0]:,.0f} | {medians[1]:,.0f} | {fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
+            f" | {memory[0]:.2f} | {memory[1]:.2f} |"
+        ) in docs
+    headlines = [arm.headline for arm in arms.values() if arm.headline is not None]
+    assert [(headline.state, headline.threshold_num_envs) for headline in headlines] == [("reached", 8192)] * 2
+    gpus = {arm: {uuid_of(r) for r in records_of(HEADLINE) if r.request.arm == arm} - {None} for arm in arms}
+    assert [len(each) for each in gpus.values()] == [1, 1] and len(set(chain(*gpus.values()))) == 2
+
+    shares = next(point.shares for point in arms["lean-warp"].phases[0].points if point.num_envs == 4096)
+    words = "learning takes {learning:.0%} of an iteration, rendering {render:.0%}, physics {physics:.0%}, acting {inference:.0%}"
+    assert words.format(**shares) in docs
+    rows = [
+        row
+        for record in records_of(HEADLINE)
+        if (record.request.arm, record.request.num_envs, record.outcome.status) == ("lean-warp", 4096, "ok")
+        for row in read_rows(PUBLISHED[HEADLINE].trial(record.request.number))[2:]
+    ]
+    step_ms = median((row.env_step_s or 0.0) / 32 * 1e3 for row in rows)
+    fine = [row.phases_s or {} for row in rows]
+    on_gpu_ms = median(sum(of[name] for name in ("physics", "render", "observation")) / 32 * 1e3 for of in fine)
+    assert f"An iteration takes {median(row.iteration_s or 0.0 for row in rows) * 1e3:.0f} ms." in docs
+    assert (
+        f"takes {step_ms:.2f} ms; physics, rendering and frames, timed on the GPU, take {on_gpu_ms:.2f} ms of that" in docs
+    )
+
+
+def test_the_docs_say_what_a_mini_batch_in_one_part_saved():
+    docs = words_of("docs/lean.md")
+    measured = json.loads((ROOT / "results-published/bare-loop-h100.json").read_text())
+    for num_envs in (1024, 4096):
+        before, now = (
+            median(
+                second
+                for run in measured["runs"]
+                if (run["num_envs"], run["version"]) == (num_envs, version)
+                for second in run["iteration_s"][run["warmup_iterations"] :]
+            )
+            for version in ("c1506af", "f247536")
+        )
+        assert f"| {num_envs:,} | {before * 1e3:.1f} | {now * 1e3:.1f} | {1 - now / before:.0%} |" in docs
