@@ -88,5 +88,14 @@ def gain_in_fps(study: str, arm: str, num_envs: int, pairs: int) -> str:
     return f"{fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
 
 
+def peak_gb(study: str, arm: str, num_envs: int) -> float:
+    """Return the most memory of an arm's trials at a size; one that comes again in its process does not count."""
+    return max(
+        record.memory_peak_gb or 0.0
+        for record in records_of(study)
+        if (record.request.arm, record.request.num_envs) == (arm, num_envs) and not record.request.again
+    )
+
+
 def words_of(name: str) -> str:
     return " ".join((ROOT / name).read_text().replace("\n> ", " ").split())
