@@ -82,7 +82,8 @@ def test_the_docs_say_what_lean_frames_gain_until_fps_flatten():
     on_gpu_ms = median(sum(of[name] for name in ("physics", "render", "observation")) / 32 * 1e3 for of in fine)
     assert f"An iteration takes {median(row.iteration_s or 0.0 for row in rows) * 1e3:.0f} ms." in docs
     assert (
-        f"takes {step_ms:.2f} ms; physics, rendering and frames, timed on the GPU, take {on_gpu_ms:.2f} ms of that" in docs
+        f"takes {step_ms:.2f} ms; physics, rendering and frames, timed on the GPU, take {on_gpu_ms:.2f} ms of that"
+        in docs
     )
 
 

@@ -179,13 +179,14 @@ class LeanPPO(AccumulatingPPO):
             reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
-        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
+        at_once = self.steps.images_at_once
+        why_off = reason or ("steps.images_at_once is for PyTorch's alone" if at_once else None)
+        if self.steps.fused is None and models and why_off and torch.device(self.device).type == "cuda":
             print(
-                f"envknee: convolutions are PyTorch's, because steps.fused is off: {reason}",
+                f"envknee: convolutions are PyTorch's, because steps.fused is off: {why_off}",
                 file=sys.stderr,
                 flush=True,
             )
-        at_once = self.steps.images_at_once
         fused = reason is None and bool(models) and not at_once if self.steps.fused is None else self.steps.fused
         if fused and at_once:
             raise UserError("steps.images_at_once saves no memory with steps.fused. Remove one of the two")
