@@ -76,14 +76,19 @@ def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
     return next(ratio for ratio in comparison.overall if ratio.measure == measure)
 
 
-def gain_in_fps(study: str, arm: str, num_envs: int, pairs: int) -> str:
-    """Return of an arm's FPS what `4.32 (4.04 to 4.63)` times stock's stands for."""
-    both = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{name}") for name in ("stock", arm)))[0]
+def fps_ratio(study: str, left: str, right: str, num_envs: int) -> Ratio:
+    """Return the right arm's FPS over the left one's at a size."""
+    both = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{name}") for name in (left, right)))[0]
     at_size = [
         replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
         for side in both
     ]
-    fps = ratio_of(at_size, "FPS, total")
+    return ratio_of(at_size, "FPS, total")
+
+
+def gain_in_fps(study: str, arm: str, num_envs: int, pairs: int) -> str:
+    """Return of an arm's FPS what `4.32 (4.04 to 4.63)` times stock's stands for."""
+    fps = fps_ratio(study, "stock", arm, num_envs)
     assert fps.lower is not None and fps.upper is not None and fps.pairs == pairs
     return f"{fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
 

@@ -213,7 +213,7 @@ NOT_MEASURED = {
         "5% of its memory kept free", "keeps 5% of the memory free", "with the largest size, 16,384",
         "a card of 24 GB holds 25.8 × 10⁹ bytes",
         # Said by hand; the machine decides.
-        "about 8 minutes on two", "about a minute of the 8", "frames: 3 minutes", "beside the 3", "`undecided (10 more repeats)`",
+        "about 8 minutes on two", "about a minute of the 8", "frames: 3 minutes", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "`stock-lean-h200`", "Apache-2.0", "SB3", "python3-venv",
     ],

@@ -1,15 +1,13 @@
 """Lean frames on Warp's frontend as measured on GPUs: docs/lean.md and docs/measuring.md say what the records do."""
 
 import json
-from dataclasses import replace
 from itertools import chain
 from statistics import median
 
-from envknee.after.compare import print as compare
 from envknee.record.build import spread
 from envknee.record.read import read_rows
 from envknee.record.schema import Spread
-from published import PUBLISHED, ROOT, quotients, ratio_of, records_of, uuid_of, verdict_of, words_of
+from published import PUBLISHED, ROOT, gain_in_fps, peak_gb, quotients, records_of, uuid_of, verdict_of, words_of
 from pytest import approx
 
 HEADLINE = "cartpole-stock-lean-h200"
@@ -46,22 +44,14 @@ def test_the_docs_say_what_measuring_lean_frames_costs():
 
 
 def test_the_docs_say_what_lean_frames_gain_until_fps_flatten():
-    docs, own = words_of("docs/lean.md"), PUBLISHED[HEADLINE].root
-    arms = {arm.arm: arm for arm in verdict_of(HEADLINE).arms}
-    both = compare.sides(*(compare.Given.read(f"{own}:{name}") for name in ("stock", "lean-warp")))[0]
+    docs, arms = words_of("docs/lean.md"), {arm.arm: arm for arm in verdict_of(HEADLINE).arms}
+    fps = {name: {point.num_envs: point.fps for point in arm.throughput[0].points} for name, arm in arms.items()}
     for num_envs in (4096, 8192, 16384):
-        sides = [
-            replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
-            for side in both
-        ]
-        fps = ratio_of(sides, "FPS, total")
-        assert fps.lower is not None and fps.upper is not None and fps.pairs == 3
-        measured = [[record for record in side.records if record.fps_total] for side in sides]
-        medians = [median(record.fps_total.median for record in side if record.fps_total) for side in measured]
-        memory = [median(record.memory_peak_gb or 0.0 for record in side) for side in measured]
+        stock_gb, lean_gb = (peak_gb(HEADLINE, name, num_envs) for name in ("stock", "lean-warp"))
+        ratio = gain_in_fps(HEADLINE, "lean-warp", num_envs, pairs=3)
         assert (
-            f"| {num_envs:,} | {medians[0]:,.0f} | {medians[1]:,.0f} | {fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
-            f" | {memory[0]:.2f} | {memory[1]:.2f} |"
+            f"| {num_envs:,} | {fps['stock'][num_envs]:,.0f} | {fps['lean-warp'][num_envs]:,.0f} | {ratio}"
+            f" | {stock_gb:.2f} | {lean_gb:.2f} |"
         ) in docs
     headlines = [arm.headline for arm in arms.values() if arm.headline is not None]
     assert [(headline.state, headline.threshold_num_envs) for headline in headlines] == [("reached", 8192)] * 2

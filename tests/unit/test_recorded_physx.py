@@ -1,18 +1,16 @@
 """PhysX beside Newton, and Isaac Lab's own trainer by a preset, on H100s: docs/tasks.md and docs/commands.md say what was measured."""
 
 import json
-from dataclasses import replace
 from functools import cache
 from statistics import median
 from typing import Any
 
 import pytest
-from envknee.after.compare import print as compare
 from envknee.after.compare.ratios import Ratio
 from envknee.study import space
 from envknee.study.load import read_study
 from envknee.verdict import disturbed
-from published import PUBLISHED, ROOT, medians_of, ratio_of, records_of, uuid_of, verdict_of, words_of
+from published import PUBLISHED, ROOT, fps_ratio, medians_of, records_of, uuid_of, verdict_of, words_of
 
 STUDY = "cartpole-physx-newton"
 PRESET = "isaaclab-train-h100.json"
@@ -22,17 +20,9 @@ FRAMES = {"stock": "", "lean": "-lean"}
 """By the frames' name what the arms' names end in."""
 
 
-def fps_ratio(num_envs: int, frames: str) -> Ratio:
+def physx_to_newton(num_envs: int, frames: str) -> Ratio:
     """Return PhysX's FPS over Newton's at one size."""
-    root = PUBLISHED[STUDY].root
-    both = compare.sides(*(compare.Given.read(f"{root}:{arm}{FRAMES[frames]}") for arm in ("newton", "physx")))[0]
-    return ratio_of(
-        [
-            replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
-            for side in both
-        ],
-        "FPS, total",
-    )
+    return fps_ratio(STUDY, f"newton{FRAMES[frames]}", f"physx{FRAMES[frames]}", num_envs)
 
 
 def medians(column: str, num_envs: int, frames: str) -> tuple[float, float]:
@@ -59,7 +49,7 @@ def test_the_table_holds_fps_and_memory(num_envs: int, frames: str):
     (newton, physx), (newton_gb, physx_gb) = (
         medians(column, num_envs, frames) for column in ("fps_total", "memory_peak_gb")
     )
-    ratio = fps_ratio(num_envs, frames)
+    ratio = physx_to_newton(num_envs, frames)
     assert ratio.pairs == 3 and ratio.lower is not None and ratio.upper is not None
     assert ratio.upper < 1
     row = (
@@ -70,7 +60,7 @@ def test_the_table_holds_fps_and_memory(num_envs: int, frames: str):
 
 
 def test_the_ratios_of_the_largest_size_are_said_first():
-    stock, lean = (fps_ratio(4096, frames).ratio for frames in FRAMES)
+    stock, lean = (physx_to_newton(4096, frames).ratio for frames in FRAMES)
     assert (
         f"On the camera cart-pole with 4,096 environments PhysX has {stock:.2f} of Newton's FPS with stock frames, and {lean:.2f} with"
         in words_of("docs/tasks.md")

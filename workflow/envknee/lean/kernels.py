@@ -155,13 +155,16 @@ def _copy_row(
     out: wp.array2d(dtype=wp.uint32),
     to: wp.int32,
 ):
-    """Copy a thread's share of a row."""
+    """Copy a thread's share of a row, and return its sum as `_sum_of_row` does."""
     width = words.shape[1]
+    total = wp.int32(0)
     for start in range(lane, width, WORDS * lanes):
         taken = _take(words, row, start, lanes)
         for step in range(WORDS):
             if start + step * lanes < width:
                 _put_word(out, to, start + step * lanes, taken[step])
+                total += _sum_of_word(taken[step])
+    return total
 
 
 @wp.func
@@ -352,16 +355,9 @@ def copy_words(
     plane, lane = wp.tid()
     env = plane // channels
     row = (env + 1) * layers - (env + 1) * channels + plane
-    total = wp.int32(0)
-    for start in range(lane, stacked.shape[1], WORDS * lanes):
-        taken = _take(stacked, row, start, lanes)
-        for step in range(WORDS):
-            if start + step * lanes < stacked.shape[1]:
-                _put_word(newest, plane, start + step * lanes, taken[step])
-                total += _sum_of_word(taken[step])
-    whole = wp.tile_sum(wp.tile(total))[0]
+    total = wp.tile_sum(wp.tile(_copy_row(stacked, row, lane, lanes, newest, plane)))[0]
     if lane == 0:
-        sums[plane] = wp.int64(whole)
+        sums[plane] = wp.int64(total)
 
 
 @wp.kernel(enable_backward=False)

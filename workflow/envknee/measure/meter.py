@@ -192,7 +192,7 @@ class Meter:
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
         copies = self.watch.end_step({name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)})
         self._newest = named
-        self._episodes.note(copies[:, -1], dones)
+        self._episodes.note(copies[:, -1], dones)  # rewards come last
         self._steps += 1
         self.beat()
         if not (self.learner_calls_back and self._goes_on()):

@@ -217,13 +217,9 @@ class AccumulatingPPO(PPO):
             The part's contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the distribution's
             parameters, each [transitions, num_actions].
         """
-        with torch.autocast(
-            device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
-        ):
-            observed = self._observed(observations, batch.observations[part])
-            self._predict(observed)
+        with self._autocast():
+            values = self._evaluate(observations, batch.observations[part])
             log_prob = self.actor.get_output_log_prob(batch.actions[part])
-            values = self.critic(observed)
             params = tuple(param.detach() for param in self.actor.output_distribution_params)
             entropy = self.actor.output_entropy.mean()
             kl_mean = torch.zeros_like(entropy)
@@ -245,6 +241,17 @@ class AccumulatingPPO(PPO):
             loss = surrogate_loss + self.value_loss_coef * value_loss - self.entropy_coef * entropy
         (share * loss).backward()
         return share * torch.stack((value_loss, surrogate_loss, entropy)).detach(), share * kl_mean, params
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        """Compute in bfloat16 inside, if the agent learns so."""
+        kind = torch.device(self.device).type
+        return torch.autocast(device_type=kind, enabled=self.use_mixed_precision, dtype=torch.bfloat16)
+
+    def _evaluate(self, observations: TensorDict, places: torch.Tensor) -> torch.Tensor:
+        """Set the actor's distribution for the transitions at `places` of the rollout, and return their values [transitions, 1]."""
+        observed = self._observed(observations, places)
+        self._predict(observed)
+        return self.critic(observed)
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
         """Restore the random generators afterwards: `_predict` samples unused actions. `_restore_whole` then draws what upstream draws."""

@@ -94,11 +94,13 @@ class LeanPPO(AccumulatingPPO):
 
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Sample actions [num_envs, num_actions], as upstream does."""
-        if self._acting is None or not 0 < self.storage.step < self.storage.num_transitions_per_env:
-            for group in self.storage.stack_sizes:
-                torch.empty_like(obs[group])  # freed at once: acting and then the next observation share its memory
+        if self._acting is None:
             return super().act(obs)
-        return self._acting.act(obs)
+        if 0 < self.storage.step < self.storage.num_transitions_per_env:
+            return self._acting.act(obs)
+        for group in self.storage.stack_sizes:
+            torch.empty_like(obs[group])  # freed at once: acting and then the next observation share its memory
+        return super().act(obs)
 
     def process_env_step(
         self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
@@ -177,19 +179,17 @@ class LeanPPO(AccumulatingPPO):
         reason = next(filter(None, reasons), None)
         if others:
             reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
+        if self.steps.images_at_once:
+            reason = reason or "steps.images_at_once is for PyTorch's, and would save no memory"
         if self.steps.fused and reason:
             raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
-        at_once = self.steps.images_at_once
-        why_off = reason or ("steps.images_at_once is for PyTorch's alone" if at_once else None)
-        if self.steps.fused is None and models and why_off and torch.device(self.device).type == "cuda":
+        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
             print(
-                f"envknee: convolutions are PyTorch's, because steps.fused is off: {why_off}",
+                f"envknee: convolutions are PyTorch's, because steps.fused is off: {reason}",
                 file=sys.stderr,
                 flush=True,
             )
-        fused = reason is None and bool(models) and not at_once if self.steps.fused is None else self.steps.fused
-        if fused and at_once:
-            raise UserError("steps.images_at_once saves no memory with steps.fused. Remove one of the two")
+        fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph, loss = self.steps.fused_adam, self.steps.cuda_graph, self.steps.fused_loss
         if loss and (unfit := self._unfit_for_fused_loss()):
             raise UserError(f"steps.fused_loss: {unfit}. Leave it out")
@@ -306,12 +306,8 @@ class LeanPPO(AccumulatingPPO):
         if not self.steps.fused_loss:
             return super()._backward_part(observations, batch, part, share)
         places, size = batch.observations[part], len(batch.observations)
-        with torch.autocast(
-            device_type=torch.device(self.device).type, enabled=self.use_mixed_precision, dtype=torch.bfloat16
-        ):
-            observed = self._observed(observations, places)
-            self._predict(observed)
-            value = self.critic(observed).float()
+        with self._autocast():
+            value = self._evaluate(observations, places).float()
         params = self.actor.output_distribution_params
         mean, deviation = (param.float() for param in params)
         weights = policy_loss.Weights(
