@@ -146,8 +146,8 @@ def test_episodes_are_counted_as_one_by_one_whatever_the_rollouts():
                         if whole[env]:
                             expected = [expected[0] + returns[env], expected[1] + lengths[env], expected[2] + 1]
                         returns[env], lengths[env], whole[env] = 0.0, 0, True
-            assert episodes.take() == pytest.approx(expected)
-        assert episodes.take() == (0.0, 0.0, 0)
+            assert episodes.take().tolist() == pytest.approx(expected)
+        assert episodes.take().tolist() == [0, 0, 0]
 
 
 def test_only_whole_episodes_count_and_only_where_they_ended(tmp_path):

@@ -47,7 +47,7 @@ WEIGHTS_BYTES = {"BLOCK_M": 64, "BLOCK_K": 32, "num_warps": 2, "num_stages": 3}
 WEIGHTS_BYTES_PROGRAMS = 2112
 FORWARD = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 4}
 INPUTS = {"BLOCK_M": 128, "num_warps": 4}
-WEIGHTS = {"BLOCK_M": 32, "BLOCK_K": 128, "num_warps": 4, "num_stages": 2}
+WEIGHTS = {"BLOCK_M": 64, "BLOCK_K": 128, "num_warps": 4}
 WEIGHTS_PROGRAMS = 1056
 FLAT_PIXELS = 128
 """Pixels of an image that a program flattens."""

@@ -190,23 +190,51 @@ def _normalize_row(
                 _put_four(out, to, start + step * lanes, values)
 
 
-@wp.func
-def _put_image(
+@wp.kernel(enable_backward=False)
+def push(
+    images: wp.array4d(dtype=Any),
+    is_fresh: wp.array(dtype=wp.bool),
+    older: wp.array4d(dtype=Any),
+    lanes: wp.int32,
+    stacked: wp.array4d(dtype=Any),
+):
+    """Write the stacks [n, k * c, h, w] of the newest frames [n, h, w, c] after the stacks before them, `older`. dim: n, h, lanes."""
+    env, y, lane = wp.tid()
+    channels = images.shape[3]
+    frames = stacked.shape[1] // channels
+    fresh = is_fresh[env]
+    for x in range(lane, images.shape[2], lanes):
+        for channel in range(channels):
+            value = images[env, y, x, channel]
+            for place in range(frames):
+                layer = place * channels + channel
+                if fresh or place == frames - 1:
+                    stacked[env, layer, y, x] = value
+                else:
+                    stacked[env, layer, y, x] = older[env, layer + channels, y, x]
+
+
+@wp.kernel(enable_backward=False)
+def push_words(
     images: wp.array2d(dtype=wp.uint32),
-    env: wp.int32,
     pixel: wp.int32,
     channels: wp.int32,
-    lane: wp.int32,
+    is_fresh: wp.array(dtype=wp.bool),
+    older: wp.array2d(dtype=wp.uint32),
     lanes: wp.int32,
-    ring: wp.array2d(dtype=wp.uint32),
-    row: wp.int32,
-    twice: wp.bool,
     stacked: wp.array2d(dtype=wp.uint32),
-    to: wp.int32,
 ):
-    """Write a thread's share of an image into a row of the ring and, if `twice`, of the stacks; return its share of the channels' sums."""
-    width = ring.shape[1] // channels
-    total = wp.vec4i()
+    """Do the same as `push`; each thread handles several words of one frame.
+
+    images [n, h * w * pixel / 4] with pixels of 3 or 4 bytes; stacks [n * k, c * h * w / 4]. dim: n, k, lanes.
+    """
+    env, place, lane = wp.tid()
+    frames = stacked.shape[0] // images.shape[0]
+    row = env * frames + place
+    if place < frames - 1 and not is_fresh[env]:
+        _copy_row(older, row + 1, lane, lanes, stacked, row)
+        return
+    width = stacked.shape[1] // channels
     for start in range(lane, width, QUADS * lanes):
         taken = _Quads()
         for step in range(QUADS):
@@ -216,127 +244,7 @@ def _put_image(
             if word < width:
                 for channel in range(4):
                     if channel < channels:
-                        value = _channel_of(taken[step], channel)
-                        total[channel] += _sum_of_word(value)
-                        _put_word(ring, row, channel * width + word, value)
-                        if twice:
-                            _put_word(stacked, to, channel * width + word, value)
-    return total
-
-
-@wp.kernel(enable_backward=False)
-def push(
-    images: wp.array4d(dtype=Any),
-    is_fresh: wp.array(dtype=wp.bool),
-    ring: wp.array4d(dtype=Any),
-    newest: wp.int32,
-    lanes: wp.int32,
-    stacked: wp.array4d(dtype=Any),
-):
-    """Put the newest frames [n, h, w, c] into the ring [k, n * c, h, w], and write the stacks [n, k * c, h, w]. dim: n, h, lanes."""
-    env, y, lane = wp.tid()
-    channels = images.shape[3]
-    frames = ring.shape[0]
-    fresh = is_fresh[env]
-    for x in range(lane, images.shape[2], lanes):
-        for channel in range(channels):
-            value = images[env, y, x, channel]
-            plane = env * channels + channel
-            if fresh:
-                for place in range(frames):
-                    ring[place, plane, y, x] = value
-                    stacked[env, place * channels + channel, y, x] = value
-            else:
-                ring[newest, plane, y, x] = value
-                for place in range(frames - 1):
-                    older = ring[(newest + 1 + place) % frames, plane, y, x]
-                    stacked[env, place * channels + channel, y, x] = older
-                stacked[env, (frames - 1) * channels + channel, y, x] = value
-
-
-@wp.kernel(enable_backward=False)
-def push_words(
-    images: wp.array2d(dtype=wp.uint32),
-    pixel: wp.int32,
-    channels: wp.int32,
-    is_fresh: wp.array(dtype=wp.bool),
-    ring: wp.array2d(dtype=wp.uint32),
-    newest: wp.int32,
-    lanes: wp.int32,
-    stacked: wp.array2d(dtype=wp.uint32),
-):
-    """Do the same as `push`; each thread handles several words of one frame.
-
-    images [n, h * w * pixel / 4] with pixels of 3 or 4 bytes; ring [k * n, c * h * w / 4]; stacks [n * k, c * h * w / 4].
-    dim: n, k, lanes.
-    """
-    env, place, lane = wp.tid()
-    envs = images.shape[0]
-    frames = ring.shape[0] // envs
-    slot = newest + 1 + place
-    if slot >= frames:
-        slot -= frames
-    row = slot * envs + env
-    to = env * frames + place
-    if place < frames - 1 and not is_fresh[env]:
-        _copy_row(ring, row, lane, lanes, stacked, to)
-    else:
-        _put_image(images, env, pixel, channels, lane, lanes, ring, row, True, stacked, to)
-
-
-@wp.kernel(enable_backward=False)
-def take_words(
-    images: wp.array2d(dtype=wp.uint32),
-    pixel: wp.int32,
-    channels: wp.int32,
-    is_fresh: wp.array(dtype=wp.bool),
-    ring: wp.array2d(dtype=wp.uint32),
-    newest: wp.int32,
-    lanes: wp.int32,
-    sums: wp.array2d(dtype=wp.int64),
-):
-    """Put the newest frames into the ring as in `push_words`, and their planes' sums into sums [k * n, c].
-
-    dim: n, lanes; a block has one thread per lane.
-    """
-    env, lane = wp.tid()
-    envs = images.shape[0]
-    frames = ring.shape[0] // envs
-    row = newest * envs + env
-    total = _put_image(images, env, pixel, channels, lane, lanes, ring, row, False, ring, row)
-    plane_sums = wp.tile_sum(wp.tile(total, preserve_type=True))[0]
-    # tile_sum synchronizes the block, so each thread sees the others' writes.
-    for slot in range(frames):
-        if slot == newest or is_fresh[env]:
-            if slot != newest:
-                _copy_row(ring, row, lane, lanes, ring, slot * envs + env)
-            if lane == 0:
-                for channel in range(4):
-                    if channel < channels:
-                        sums[slot * envs + env, channel] = wp.int64(plane_sums[channel])
-
-
-@wp.kernel(enable_backward=False)
-def normalize_ring_words(
-    ring: wp.array2d(dtype=wp.uint32),
-    sums: wp.array(dtype=wp.int64),
-    envs: wp.int32,
-    channels: wp.int32,
-    newest: wp.int32,
-    scale: wp.float32,
-    lanes: wp.int32,
-    out: wp.array2d(dtype=Any),
-):
-    """Write the normalized stacks [n * k * c, h * w] of a ring [k * n * c, h * w / 4] from its planes' sums. dim: n, k * c, lanes."""
-    env, layer, lane = wp.tid()
-    planes = envs * channels
-    frames = ring.shape[0] // planes
-    place = layer // channels
-    slot = newest + 1 + place
-    if slot >= frames:
-        slot -= frames
-    row = slot * planes + env * channels + layer - place * channels
-    _normalize_row(ring, row, wp.float32(sums[row]) / scale, lane, lanes, out, env * frames * channels + layer)
+                        _put_word(stacked, row, channel * width + word, _channel_of(taken[step], channel))
 
 
 @wp.kernel(enable_backward=False)
@@ -499,13 +407,13 @@ def gather_normalized(
 # All overloads in use, so that they are compiled at once: a new dtype would compile the module again.
 for _kind in (wp.uint8, wp.float32):
     _four = wp.array4d(dtype=_kind)
-    wp.overload(push, {"images": _four, "ring": _four, "stacked": _four})
+    wp.overload(push, {"images": _four, "older": _four, "stacked": _four})
 INTO: dict[tuple[Any, Any], Any] = {}
 """Overloads of kernels of words by (kernel, dtype of the output)."""
 for _kind in (wp.float32, wp.bfloat16, wp.float16):
     wp.overload(normalize, {"out": wp.array2d(dtype=_kind)})
     wp.overload(gather_normalized, {"out": wp.array4d(dtype=_kind)})
-    for _kernel in (normalize_ring_words, normalize_words, gather_normalized_words):
+    for _kernel in (normalize_words, gather_normalized_words):
         INTO[_kernel, _kind] = wp.overload(_kernel, {"out": wp.array2d(dtype=_kind)})
 
 

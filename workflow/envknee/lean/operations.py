@@ -1,4 +1,4 @@
-"""Puts the newest camera frames into a ring, stacks, sums and normalizes them.
+"""Stacks, sums and normalizes camera frames.
 
 Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.compile`.
 """
@@ -12,36 +12,35 @@ import warp as wp
 from envknee.lean import checks, kernels, launch
 
 
-@launch.operation("push", mutates=("ring", "stacked"))
-def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newest: int, stacked: torch.Tensor) -> None:
-    """Put the newest frames into a ring, and write the stacks oldest to newest.
+@launch.operation("push", mutates=("stacked",))
+def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stacked: torch.Tensor) -> None:
+    """Write the stacks of the newest frames, oldest frame first.
 
     Args:
-        images: the newest frames [n, h, w, c], of the ring's dtype; may be strided, such as RGB of RGBA
+        images: the newest frames [n, h, w, c], of the stacks' dtype; may be strided, such as RGB of RGBA
         is_fresh: environments [n] whose whole history becomes this frame (bool)
-        ring: the newest k frames of each environment [k, n * c, h, w], updated
-        newest: slot of this frame in the ring; afterwards the oldest frame is in slot `(newest + 1) % k`
-        stacked: output [n, k * c, h, w]
+        older: the stacks before these frames [n, k * c, h, w], contiguous
+        stacked: output [n, k * c, h, w], contiguous
     """
     n, _, _, channels = images.shape
-    pixels = launch.words_of_images(images)
-    if pixels is not None and launch.are_words(ring) and launch.are_words(stacked):
-        words = ring[0].numel() // ring.shape[1] // 4
-        lanes = launch.lanes_for(words, kernels.QUADS, ring)
-        launch.run(
-            kernels.push_words,
-            (n, stacked.shape[1] // channels, lanes),
-            [
-                *pixels,
-                channels,
-                launch.array(is_fresh),
-                launch.words_of(ring, channels),
-                newest,
-                lanes,
-                launch.words_of(stacked, channels),
-            ],
-            images.device,
-        )
+    key = (
+        "push", images.data_ptr(), images.shape, images.stride(), images.dtype, is_fresh.data_ptr(), stacked.shape,
+        (older.data_ptr() | stacked.data_ptr()) % 4,
+    )  # fmt: skip
+
+    def prepare() -> launch.Repeated | None:
+        pixels = launch.words_of_images(images)
+        if pixels is None or not launch.are_words(older) or not launch.are_words(stacked):
+            return None
+        frames = stacked.shape[1] // channels
+        lanes = launch.lanes_for(stacked[0].numel() // frames // channels // 4, kernels.QUADS, stacked)
+        arguments = [
+            *pixels, channels, launch.array(is_fresh), launch.words_of(older, channels), lanes,
+            launch.words_of(stacked, channels),
+        ]  # fmt: skip
+        return launch.Repeated(kernels.push_words, (n, frames, lanes), arguments, images.device)
+
+    if launch.repeat(key, prepare, {4: older, 6: stacked}):
         return
     kind, lanes = wp.dtype_from_torch(images.dtype), launch.lanes_of(images)
     launch.run(
@@ -50,74 +49,12 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, ring: torch.Tensor, newes
         [
             launch.typed(images, kind),
             launch.typed(is_fresh, wp.bool),
-            launch.typed(ring, kind),
-            newest,
+            launch.typed(older, kind),
             lanes,
             launch.typed(stacked, kind),
         ],
         images.device,
     )
-
-
-@launch.operation("push_normalized", mutates=("ring", "sums"))
-def push_normalized(
-    images: torch.Tensor,
-    is_fresh: torch.Tensor,
-    ring: torch.Tensor,
-    newest: int,
-    sums: torch.Tensor,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    """Put the newest frames into a ring, and return the normalized stacks: bit-identical to `push` and `normalized`.
-
-    Args:
-        images: as for `push`, uint8
-        is_fresh: as for `push`
-        ring: as for `push`
-        newest: as for `push`
-        sums: pixel sums of the ring's planes [k, n * c] (int64), correct for the k - 1 older frames on entry; updated
-        dtype: of the result: float32, bfloat16 or float16
-
-    Returns:
-        A new tensor [n, k * c, h, w].
-    """
-    n, height, width, channels = images.shape
-    frames, pixels = len(ring), launch.words_of_images(images)
-    keeps_sums = launch.are_words(ring) and height * width <= kernels.STRETCH
-    if pixels is None or not keeps_sums:
-        stacked = images.new_empty((n, frames * channels, height, width))
-        push(images, is_fresh, ring, newest, stacked)
-        if keeps_sums:  # the next call may need them
-            _plane_sums(ring.view(-1, height * width), sums.view(-1))
-        return _normalized(stacked, dtype)
-    out = images.new_empty((n, frames * channels, height, width), dtype=dtype)
-    launch.run(
-        kernels.take_words,
-        (n, launch.block_of(images)),
-        [
-            *pixels, channels, launch.array(is_fresh), launch.words_of(ring, channels), newest, launch.block_of(images),
-            launch.array(sums.view(-1, channels)),
-        ],
-        images.device,
-    )  # fmt: skip
-    lanes = launch.lanes_for(height * width // 4, kernels.WORDS, images)
-    launch.run(
-        kernels.INTO[kernels.normalize_ring_words, wp.dtype_from_torch(dtype)],
-        (n, frames * channels, lanes),
-        [
-            launch.words_of(ring, 1), launch.array(sums.view(-1)), n, channels, newest, height * width * 255.0, lanes,
-            launch.array(out.view(-1, height * width)),
-        ],
-        images.device,
-    )  # fmt: skip
-    return out
-
-
-push_normalized.register_fake(
-    lambda images, is_fresh, ring, newest, sums, dtype: images.new_empty(
-        (len(images), len(ring) * images.shape[3], *images.shape[1:3]), dtype=dtype
-    )
-)
 
 
 @launch.operation("copy_newest", mutates=("newest", "sums"))
@@ -130,18 +67,24 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
         sums: output [n, c], int64
     """
     layers, channels = stacked.shape[1], newest.shape[1]
-    is_wordwise = stacked.is_contiguous() and launch.are_words(stacked) and launch.are_words(newest)
-    if not is_wordwise or newest[0, 0].numel() > kernels.STRETCH:
+    key = (
+        "copy_newest", stacked.device, stacked.shape, stacked.stride(), newest.shape, newest.stride(),
+        (stacked.data_ptr() | newest.data_ptr()) % 4,
+    )  # fmt: skip
+
+    def prepare() -> launch.Repeated | None:
+        is_wordwise = stacked.is_contiguous() and launch.are_words(stacked) and launch.are_words(newest)
+        if not is_wordwise or newest[0, 0].numel() > kernels.STRETCH:
+            return None
+        block = launch.block_of(stacked)
+        arguments = [
+            launch.words_of(stacked, 1), layers, channels, block, launch.words_of(newest, 1), launch.array(sums.view(-1))
+        ]  # fmt: skip
+        return launch.Repeated(kernels.copy_words, (newest.shape[0] * channels, block), arguments, stacked.device)
+
+    if not launch.repeat(key, prepare, {0: stacked, 4: newest, 5: sums}):
         newest.copy_(stacked[:, -channels:])
         _plane_sums(newest.flatten(0, 1).flatten(1), sums.view(-1))
-        return
-    block = launch.block_of(stacked)
-    launch.run(
-        kernels.copy_words,
-        (newest.shape[0] * channels, block),
-        [launch.words_of(stacked, 1), layers, channels, block, launch.words_of(newest, 1), launch.array(sums.view(-1))],
-        stacked.device,
-    )
 
 
 def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:

@@ -55,11 +55,8 @@ class Episodes:
         sums = torch.stack([(returns * counted).sum(), (lengths * counted).sum().double(), counted.sum().double()])
         self._sums = sums if self._sums is None else self._sums + sums
 
-    def take(self) -> tuple[float, float, int]:
-        """Return (sum of returns, sum of lengths in steps, number) of the whole episodes that ended since the last call."""
+    def take(self) -> torch.Tensor:
+        """Return sum of returns, sum of lengths in steps, and number of the whole episodes that ended since the last call: float64 [3]."""
         self.add_up()
         sums, self._sums = self._sums, None
-        if sums is None:
-            return 0.0, 0.0, 0
-        return_sum, length_sum, episodes = sums.tolist()
-        return return_sum, length_sum, int(episodes)
+        return self._returns.new_zeros(3) if sums is None else sums

@@ -6,7 +6,8 @@ Every trainer uses the same meter. Knows torch, and nothing of Isaac Lab.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,13 +16,14 @@ import torch
 from envknee.machine.nvml import GB, Gpu
 from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
+from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks, beat_file
 from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
-from envknee.measure.watch import Watch
+from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
@@ -118,6 +120,9 @@ class Meter:
         after learning (`_checks_late`)."""
         self._used: tuple[MemoryUse, Load] | None = None
         """Memory and load of this iteration, if they are taken already."""
+        self._rollout_ended: torch.cuda.Event | None = None
+        self._fetched: torch.Tensor | None = None
+        """`Episodes.take` and `Watch.first_step` of this iteration [4], under way to the host: they are there when learning has ended."""
         self._unwritten: Callable[[], None] | None = None
         """Writes the row of the newest iteration, if that is still to be done."""
         self._rollouts_returned = 0
@@ -200,6 +205,8 @@ class Meter:
         if self._steps == self.request.horizon:
             if not self._checks_late:
                 self.check_rollout()
+            elif rewards.is_cuda:
+                self._rollout_ended = torch.cuda.current_stream(self.device).record_event()
             self.stage = "learning"
             self.memory.learning_begins()
 
@@ -211,11 +218,24 @@ class Meter:
     def while_gpu_learns(self) -> None:
         """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
         self._write_row()
-        self._episodes.add_up()
-        self._used = self._use()
         if self._checks_late:
-            self.watch.look()
+            with self._beside_learning():
+                results = torch.cat([self._episodes.take(), self.watch.first_step().double()[None]])
+                self._fetched = results.to("cpu", non_blocking=True)
             self._note_parameters()
+        self._used = self._use()
+
+    @contextmanager
+    def _beside_learning(self) -> Iterator[None]:
+        """Let a GPU work on the ended rollout while it learns. Its stream is that of all graphs, which has cuBLAS's workspace already."""
+        if self._rollout_ended is None:
+            yield
+            return
+        learning, beside = torch.cuda.current_stream(self.device), stream_of(self.device.index or 0)
+        beside.wait_event(self._rollout_ended)
+        with torch.cuda.stream(beside):
+            yield
+        learning.wait_stream(beside)  # what is freed here may be used again there
 
     def _use(self) -> tuple[MemoryUse, Load]:
         """End the learning in the memory's accounts, and return memory and load of this iteration."""
@@ -226,7 +246,7 @@ class Meter:
         """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
         times = self.timeline.end_iteration()
         self.memory.learning_ended()
-        return_sum, length_sum, episodes = self._episodes.take()
+        return_sum, length_sum, episodes = self._episodes.take().tolist()
         self._start_iteration()
         self._rollouts_returned += 1
         self.stage = "rollout"
@@ -234,7 +254,7 @@ class Meter:
             env_step_s=times.env_step_s,
             rollout_s=times.total_s,
             phases_s=times.phases_s,
-            episodes=episodes,
+            episodes=int(episodes),
             return_sum=return_sum,
             length_sum=length_sum,
             memory=self.memory.use(),
@@ -277,10 +297,11 @@ class Meter:
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.close_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
-        if self._checks_late:
+        ended, first_broken = (self._episodes.take(), 0) if self._fetched is None else self._fetched.split([3, 1])
+        return_sum, length_sum, episodes = ended.tolist()
+        if self._checks_late and first_broken < NEVER:
             self.check_rollout()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
-        return_sum, length_sum, episodes = self._episodes.take()
         for name, value in losses.items():
             self._end_if_broken(f"losses/{name}", value)
         self._end_if_broken("action_std", action_std)
@@ -298,7 +319,7 @@ class Meter:
                     collect_s=read.collect_s,
                     learn_s=read.learn_s,
                     phases_s=read.phases_s,
-                    episodes=episodes,
+                    episodes=int(episodes),
                     memory=memory,
                     **load.model_dump(),
                 ),
@@ -375,7 +396,9 @@ class Meter:
     def _parameters(self) -> dict[str, torch.Tensor]:
         """Return the learner's parameters by name, without running statistics: some of those count transitions."""
         return {
-            name: tensor.detach() for name, tensor in self.learned().items() if isinstance(tensor, torch.nn.Parameter)
+            name: tensor.detach()
+            for name, tensor in self.learned().items()
+            if isinstance(tensor, torch.nn.Parameter) and tensor.numel()
         }
 
     def close(self) -> None:
@@ -430,7 +453,7 @@ class Meter:
     def _start_iteration(self) -> None:
         self._steps = 0
         self._newest = {}
-        self._largest, self._used = self._largest[-1:], None
+        self._largest, self._used, self._fetched = self._largest[-1:], None, None
         self.watch.begin_rollout()
 
     def _tensors_of(self, step: int) -> dict[str, torch.Tensor]:

@@ -21,11 +21,14 @@ from envknee.study.rules import PhaseSwitch
 FINE_PHASES = frozenset({"physics", "render", "observation"})
 """Phases inside an environment step: marked in sampled steps only."""
 
+PHASES_BETWEEN = frozenset({"inference", "storage"})
+"""Phases between environment steps: marked before the first step, and around sampled ones. With few environments each mark costs time."""
+
 ENV_STEP = "env_step"
 """Time of an environment step outside the fine phases: actions, rewards, resets. Counted as `other`."""
 
 SAMPLE_EVERY = 4
-"""One in so many environment steps is resolved into fine phases. The sampled steps shift by one each iteration."""
+"""One in so many environment steps is sampled, with what lies before it. The sampled steps shift by one each iteration."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,17 @@ class Timeline:
     """
 
     def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
-        """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is resolved into fine phases."""
+        """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is sampled."""
         self._clock: Any = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
         self._open = ["other"]
         self._marks: list[tuple[str, bool, Any]] = []
-        """(the phase that begins, whether this step is sampled, stamp)"""
+        """(the phase that begins, whether its step is sampled, stamp)"""
         self.ended_at_s = 0.0
         """The host's clock (`time.perf_counter`) when all work of the newest whole iteration was done."""
         self._iteration = 0
         self._step = 0
-        self._resolved = False
+        self._is_in_step = False
         self._wrapped: list[Callable[[], None]] = []
         """Functions that undo each `wrap`."""
 
@@ -123,12 +126,13 @@ class Timeline:
     @contextmanager
     def env_step(self) -> Iterator[None]:
         """Count the time inside as an environment step, and resolve it into fine phases if it is sampled."""
-        every = SAMPLE_EVERY
-        self._resolved = self._switch == "sampled" and self._step % every == self._iteration % every
         with self.phase(ENV_STEP):
-            yield
-        self._resolved = False
-        self._step += 1
+            self._is_in_step = True
+            try:
+                yield
+            finally:
+                self._is_in_step = False
+                self._step += 1
 
     def wrap(self, owner: Any, method: str, phase: Phase) -> None:
         """Make each call of `owner.method` a phase, by replacing the method (as isaaclab.benchmark does with `env.step`)."""
@@ -178,7 +182,9 @@ class Timeline:
 
     def _begin(self, name: str) -> bool:
         """Begin a phase; return whether it is measured."""
-        if name in FINE_PHASES and not self._resolved:
+        if name in FINE_PHASES and not (self._is_in_step and self._is_sampled):
+            return False
+        if name in PHASES_BETWEEN and self._step and not self._is_sampled:
             return False
         self._open.append(name)
         self._mark()
@@ -194,39 +200,61 @@ class Timeline:
         self._step = 0
         self._mark()
 
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether the current or next environment step is sampled."""
+        return self._switch == "sampled" and self._step % SAMPLE_EVERY == self._iteration % SAMPLE_EVERY
+
     def _mark(self) -> None:
-        self._marks.append((self._open[-1], self._resolved, self._clock.stamp()))
+        self._marks.append((self._open[-1], self._is_sampled, self._clock.stamp()))
 
 
 def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> IterationTimes:
     """Add up the phases of an iteration.
 
     Args:
-        marks: at each change, the phase that begins and whether it is in a sampled environment step
+        marks: at each change, the phase that begins and whether it belongs to a sampled environment step
         seconds: seconds between successive marks, one fewer than marks
 
-    Fine phases are scaled from the sampled environment steps to all. Without sampled steps `phases_s` is None.
+    Phases inside environment steps, and those between them, are scaled from the sampled steps to all. Without sampled steps `phases_s`
+    is None.
     """
-    total: dict[str, float] = defaultdict(float)
-    sampled: dict[str, float] = defaultdict(float)
     names = [ENV_STEP if phase in FINE_PHASES else phase for phase, _ in marks]
-    for name, (phase, is_sampled), duration_s in zip(names, marks, seconds, strict=False):
-        total[name] += duration_s
-        if name == ENV_STEP and is_sampled:
-            sampled[phase] += duration_s
     last_step = max((place for place, name in enumerate(names) if name == ENV_STEP), default=0)
     collecting = range(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}, after=last_step))
     collect_s = sum(seconds[place] for place in collecting if place < len(seconds) and names[place] != "learning")
+    total: dict[str, float] = defaultdict(float)
+    sampled: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
+    """Seconds by phase in sampled environment steps (True), and between them."""
+    between: dict[str, float] = defaultdict(float)
+    for place, ((phase, is_sampled), duration_s) in enumerate(zip(marks, seconds, strict=False)):
+        name, is_step = names[place], names[place] == ENV_STEP
+        total[name] += duration_s
+        is_between = not is_step and name != "learning" and place in collecting
+        if is_between:
+            between[name] += duration_s
+        if is_sampled and (is_step or is_between):
+            sampled[is_step][phase] += duration_s
     phases_s = None
-    if sampled:
-        share = total[ENV_STEP] / sum(sampled.values())
-        fine = {phase: sampled[phase] * share for phase in FINE_PHASES}
-        whole = total | fine | {"other": total["other"] + sampled[ENV_STEP] * share}
-        phases_s = {phase: whole.get(phase, 0.0) for phase in PHASES}
+    if sampled[True]:
+        whole = defaultdict(float, {phase: duration_s - between[phase] for phase, duration_s in total.items()})
+        in_steps_s = whole.pop(ENV_STEP)
+        for phase, duration_s in _scaled(sampled[True], in_steps_s).items():
+            whole["other" if phase == ENV_STEP else phase] += duration_s
+        between_s = sum(between.values())
+        for phase, duration_s in (_scaled(sampled[False], between_s) if sampled[False] else between).items():
+            whole[phase] += duration_s
+        phases_s = {phase: whole[phase] for phase in PHASES}
     return IterationTimes(
         env_step_s=total[ENV_STEP], collect_s=collect_s, learn_s=total["learning"], phases_s=phases_s,
         total_s=sum(seconds),
     )  # fmt: skip
+
+
+def _scaled(parts: dict[str, float], whole: float) -> dict[str, float]:
+    """Return numbers in the same proportions that add up to `whole`."""
+    factor = whole / sum(parts.values())
+    return {name: part * factor for name, part in parts.items()}
 
 
 def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:

@@ -128,10 +128,14 @@ class Watch:
         if self._steps:
             self._look()
 
+    def first_step(self) -> torch.Tensor:
+        """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
+        self.look()
+        return self._broken_at.amin()
+
     def first_broken(self) -> Broken | None:
         """Return the first broken tensor of this rollout, an unfinished step included; None if nothing is broken."""
-        self.look()
-        step = int(self._broken_at.amin())
+        step = int(self.first_step())
         if self._rows is None or step == NEVER:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]

@@ -17,10 +17,10 @@ from envknee.trainers.rsl_rl.storage import MOST_FRAMES, FrameStorage
 
 
 class CapturedActing:
-    """Acts in all steps of a rollout except the first, which packs parameters and stores all frames of a stack.
+    """Acts in all steps of a rollout.
 
     An observation is stored before it is acted on. Acting then reads it as learning does, by its place in the rollout. The step's number
-    is on the device, so that one graph serves every step.
+    is on the device, so that one graph serves every step. Parameters are packed once per rollout, by a graph of their own.
     """
 
     def __init__(self, algorithm: Any) -> None:
@@ -42,6 +42,7 @@ class CapturedActing:
             self._time_outs = torch.zeros(storage.num_envs, dtype=torch.bool, device=device)
             self._last_values = torch.zeros(storage.num_envs, 1, device=device)
         pool = algorithm.graph_pool
+        self._pack = Captured(self._pack_parameters, device, "packing parameters", pool)
         self._returns = Captured(self._find_returns, device, "adding up returns", pool)
         self._act = Captured(self._act_on_stored, device, "acting", pool)
         self._store = {
@@ -49,15 +50,15 @@ class CapturedActing:
             for has_time_outs in (False, True)
         }
 
-    def begin(self, obs: TensorDict, dones: torch.Tensor) -> None:
-        """Continue after a rollout's first step, with its next observation `obs` and its episode ends `dones` [num_envs]."""
-        self._step.fill_(1)
-        self._history.copy_(torch.where(dones != 0, 0, MOST_FRAMES))
-        self._keep(obs)
-
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Return actions [num_envs, num_actions], drawn as upstream does."""
-        if obs is not self._stored:
+        if self._algorithm.storage.step == 0:
+            self._step.zero_()
+            self._history.fill_(MOST_FRAMES)
+            if self._algorithm.steps.fused:
+                self._pack()
+            self._keep(obs)
+        elif obs is not self._stored:
             self._keep(obs)
         self._act()
         return self._actions.clone()  # the next step overwrites them, but an environment may keep them
@@ -87,6 +88,10 @@ class CapturedActing:
         storage.add_observations(obs, storage.step)
         self._stored = obs
 
+    def _pack_parameters(self) -> None:
+        for model in self._algorithm._lean_models:
+            model.pack()
+
     def _act_on_stored(self) -> None:
         algorithm = self._algorithm
         storage: FrameStorage = algorithm.storage
@@ -95,6 +100,9 @@ class CapturedActing:
         observed = algorithm._observed(storage.observations.flatten(0, 1), places)
         algorithm._predict(observed)
         mean, std = algorithm.actor.output_distribution_params
+        if storage.distribution_params is None:  # upstream makes them with its first transition
+            with torch.inference_mode(False):
+                storage.distribution_params = tuple(torch.zeros_like(storage.actions) for _ in (mean, std))
         # Like torch.normal, without its check that deviations are positive, which waits for the GPU.
         self._actions = torch.empty_like(mean).normal_().mul_(std).add_(mean)
         log_prob = algorithm.actor.get_output_log_prob(self._actions)

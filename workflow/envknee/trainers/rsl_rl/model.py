@@ -55,6 +55,14 @@ class LeanCNNModel(CNNModel):
         self.packed, self._kept = {}, {}
         self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
 
+    def pack(self) -> None:
+        """Pack the current parameters for acting with `steps.fused`, at the addresses where captured graphs read them."""
+        from envknee.lean import fused
+
+        for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
+            layers, _ = fused.layers_of(self._encoder(group), height, width)
+            self.packed[group] = _versions_of(layers), self._pack(group, layers)
+
     def layout_of(self, group: str) -> Layout:
         """Return the memory layout that this network wants for learning from a group's stacks."""
         return Layout(compute_dtype(next(self._encoder(group).parameters()).device), bool(self.steps.channels_last))
@@ -100,9 +108,8 @@ class LeanCNNModel(CNNModel):
             with torch.no_grad():
                 packed = fused.pack(layers)
         else:
-            versions = tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
-            if group not in self.packed or self.packed[group][0] != versions:
-                self.packed[group] = versions, self._pack(group, layers)
+            if group not in self.packed or self.packed[group][0] != _versions_of(layers):
+                self.pack()
             packed = self.packed[group][1]
         if [type(layer) for layer in others] == [nn.Flatten]:
             return fused.convolve(frames, sums, planes, layers, packed, is_flat=True)
@@ -112,7 +119,7 @@ class LeanCNNModel(CNNModel):
         return images
 
     def _pack(self, group: str, layers: list[Any]) -> list[Any]:
-        """Return the layers' parameters packed for the kernels, at the same addresses each time: a captured graph reads them there."""
+        """Return the layers' parameters packed for the kernels, at the same addresses each time."""
         from envknee.lean import fused
 
         with torch.inference_mode(False), torch.no_grad():
@@ -126,6 +133,10 @@ class LeanCNNModel(CNNModel):
 
     def _encoder(self, group: str) -> Any:
         return self.cnns[group]
+
+
+def _versions_of(layers: list[Any]) -> tuple[int, ...]:
+    return tuple(parameter._version for layer in layers for parameter in (layer.weight, layer.bias))
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:

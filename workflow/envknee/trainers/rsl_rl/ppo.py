@@ -94,25 +94,18 @@ class LeanPPO(AccumulatingPPO):
 
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Sample actions [num_envs, num_actions], as upstream does."""
-        if self._acting is None:
+        if self._acting is None or self._is_full:
             return super().act(obs)
-        if 0 < self.storage.step < self.storage.num_transitions_per_env:
-            return self._acting.act(obs)
-        for group in self.storage.stack_sizes:
-            torch.empty_like(obs[group])  # freed at once: acting and then the next observation share its memory
-        return super().act(obs)
+        return self._acting.act(obs)
 
     def process_env_step(
         self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
     ) -> None:
         """Record one environment step, as upstream does."""
-        step, steps = self.storage.step, self.storage.num_transitions_per_env
-        if self._acting is not None and 0 < step < steps:
+        if self._acting is None or self._is_full:  # then upstream complains
+            super().process_env_step(obs, rewards, dones, extras)
+        else:
             self._acting.process_env_step(obs, rewards, dones, extras)
-            return
-        super().process_env_step(obs, rewards, dones, extras)
-        if self._acting is not None and step == 0 and steps > 1:
-            self._acting.begin(obs, dones)
 
     def compute_returns(self, obs: TensorDict) -> None:
         """Compute returns and advantages of the rollout that ended with `obs`, as upstream does."""
@@ -162,6 +155,10 @@ class LeanPPO(AccumulatingPPO):
             self.learning_rate = self._rate.item()
         self._has_learned = True
         return losses
+
+    @property
+    def _is_full(self) -> bool:
+        return self.storage.step >= self.storage.num_transitions_per_env
 
     @property
     def _lean_models(self) -> list[LeanCNNModel]:

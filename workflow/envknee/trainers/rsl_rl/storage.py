@@ -1,5 +1,6 @@
 """RSL-RL's rollout storage, with each camera frame stored once, as uint8."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,9 +63,21 @@ class FrameStorage(RolloutStorage):
         """Frames by group [t + k - 1, n, c, h, w]; the newest frame of step s is at s + k - 1."""
         self.sums = TensorDict(sums, batch_size=[])
         """Sums of each channel's pixels [t + k - 1, n, c], for groups of uint8 frames, which are normalized later."""
+        self._newest = {
+            group: list(zip(frames[group][size - 1 :].unbind(), self._sums_of(group, size), strict=True))
+            for group, size in stack_sizes.items()
+        }
+        """Views of each step's newest frame [n, c, h, w] and its sums [n, c] (None: floats), by group: a view costs as much as a launch."""
+        self._rows = {group: kept.unbind() for group, kept in self.observations.items()}
+        """Views of each step's other observations [n, ...], by group."""
         self.history = torch.full((num_transitions_per_env, num_envs), MOST_FRAMES, dtype=torch.uint8, device=device)
         """For each step, the number of earlier frames of the same episode [t, n], or `MOST_FRAMES` if the rollout has no episode start
         before it. Valid once the rollout is full."""
+
+    def _sums_of(self, group: str, size: int) -> Sequence[torch.Tensor | None]:
+        if group in self.sums:
+            return self.sums[group][size - 1 :].unbind()
+        return [None] * self.num_transitions_per_env
 
     @property
     def newest_frames(self) -> dict[str, torch.Tensor]:
@@ -84,11 +97,11 @@ class FrameStorage(RolloutStorage):
         super().add_transition(transition)
 
     def add_observations(self, observations: TensorDict, step: int) -> None:
-        """Add what was observed before a step other than the first, ahead of the rest of its transition."""
+        """Add what was observed before a step, ahead of the rest of its transition."""
         for group, size in self.stack_sizes.items():
             self._add_frames(group, observations[group], size, step)
-        for group, kept in self.observations.items():
-            kept[step].copy_(observations[group])
+        for group, rows in self._rows.items():
+            rows[step].copy_(observations[group])
 
     def _add_frames(self, group: str, stacked: torch.Tensor, size: int, step: int) -> None:
         frames: Any = self.frames[group]
@@ -97,9 +110,9 @@ class FrameStorage(RolloutStorage):
             f"observations/{group}", stacked, (frames.dtype,), (envs, size * channels, *image), frames.device, False
         )
         if step > 0:
-            newest = frames[step + size - 1]
-            if group in self.sums:
-                operations.copy_newest(stacked, newest, self.sums[group][step + size - 1])
+            newest, sums = self._newest[group][step]
+            if sums is not None:
+                operations.copy_newest(stacked, newest, sums)
             else:
                 newest.copy_(stacked[:, -channels:])
             return
