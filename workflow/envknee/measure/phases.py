@@ -126,13 +126,14 @@ class Timeline:
     @contextmanager
     def env_step(self) -> Iterator[None]:
         """Count the time inside as an environment step, and resolve it into fine phases if it is sampled."""
-        with self.phase(ENV_STEP):
-            self._is_in_step = True
-            try:
-                yield
-            finally:
-                self._is_in_step = False
-                self._step += 1
+        self._begin(ENV_STEP)
+        self._is_in_step = True
+        try:
+            yield
+        finally:
+            self._is_in_step = False
+            self._step += 1
+            self._end(True)
 
     def wrap(self, owner: Any, method: str, phase: Phase) -> None:
         """Make each call of `owner.method` a phase, by replacing the method (as isaaclab.benchmark does with `env.step`)."""

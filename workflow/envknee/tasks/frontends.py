@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any
 
 import gymnasium
+import torch
 
 from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError
@@ -73,7 +74,7 @@ def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
     def step_and_keep(actions: Any) -> Any:
         # Warp overwrites its results at each step, but trainers keep them.
         observations, rewards, terminated, truncated, extras = step(actions)
-        return observations, rewards.clone(), terminated.clone(), truncated.clone(), extras
+        return observations, rewards.clone(), *torch.stack([terminated, truncated]), extras
 
     simulated.step = step_and_keep
     return env
