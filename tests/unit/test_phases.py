@@ -48,6 +48,44 @@ def test_a_sampled_step_stands_for_the_others():
     assert (times.env_step_s, times.phases_s["physics"], times.phases_s["other"]) == (40.0, 36.0, 4.0)
 
 
+def test_so_does_what_lies_before_it():
+    marks = [("other", False), ("inference", False), ("other", False), (ENV_STEP, False), ("other", True)]
+    marks += [
+        ("storage", True),
+        ("other", True),
+        ("inference", True),
+        ("other", True),
+        (ENV_STEP, True),
+        ("learning", False),
+    ]
+    times = iteration_times([*marks, ("other", False)], [7.0, 3.0, 1.0, 10.0, 1.0, 2.0, 0.5, 4.0, 0.5, 10.0, 100.0])
+    between_s = 3 + 1 + 1 + 2 + 0.5 + 4 + 0.5
+    assert times.collect_s == 20 + between_s
+    scale = between_s / 8.0  # of what lies before the sampled step
+    assert times.phases_s == pytest.approx(
+        {"physics": 0, "render": 0, "observation": 0, "inference": 4 * scale, "storage": 2 * scale, "learning": 100}
+        | {"other": 7 + 2 * scale + 20}
+    )
+
+
+def test_a_mark_costs_time_so_few_steps_have_many():
+    timeline = Timeline(CPU, "sampled")
+    timeline.start()
+    for iteration in range(SAMPLE_EVERY):
+        for _ in range(2 * SAMPLE_EVERY):
+            with timeline.phase("inference"):
+                pass
+            with timeline.env_step(), timeline.phase("physics"):
+                pass
+            with timeline.phase("storage"):
+                pass
+        marks = [phase for phase, _, _ in timeline._marks]
+        assert marks.count(ENV_STEP) == 2 * SAMPLE_EVERY + 2  # again where physics ends
+        assert marks.count("physics") == 2
+        assert marks.count("inference") == (2 if iteration == 0 else 3)  # before the first step always
+        timeline.end_iteration()
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from([*PHASES, ENV_STEP]), st.booleans(), st.floats(min_value=1e-6, max_value=10.0)),

@@ -37,9 +37,7 @@ def operation(name: str, mutates: tuple[str, ...] = ()) -> Callable[[Callable[..
 
 def run(kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.device) -> None:
     """Launch a kernel on PyTorch's current stream, so that CUDA graphs capture it too."""
-    wp.launch(
-        kernel, dim=dim, inputs=arguments, device=str(device), stream=_stream_of(device), block_dim=kernels.BLOCK
-    )
+    wp.launch(kernel, dim=dim, inputs=arguments, device=str(device), stream=_stream_of(device), block_dim=kernels.BLOCK)
 
 
 class Repeated:

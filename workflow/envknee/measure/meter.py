@@ -120,7 +120,7 @@ class Meter:
         after learning (`_checks_late`)."""
         self._used: tuple[MemoryUse, Load] | None = None
         """Memory and load of this iteration, if they are taken already."""
-        self._rollout_ended: torch.cuda.Event | None = None
+        self._rollout_ended: torch.Event | None = None
         self._fetched: torch.Tensor | None = None
         """`Episodes.take` and `Watch.first_step` of this iteration [4], under way to the host: they are there when learning has ended."""
         self._unwritten: Callable[[], None] | None = None

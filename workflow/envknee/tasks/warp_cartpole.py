@@ -33,18 +33,18 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         """Reset all environments; return the observations of `_compute_observations`, and extras."""
-        joints, extras = super().reset(seed, options)
+        _, extras = super().reset(seed, options)
         self._frames.reset(None)
         self._move_bodies(self._ALL_ENV_MASK)
-        self.obs_buf = self._compute_observations(joints["policy"])
+        self.obs_buf = self._compute_observations()
         return self.obs_buf, extras
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, Any, dict]:
         """Step all environments. The next step overwrites the returned rewards and episode ends."""
-        joints, rewards, terminated, truncated, extras = super().step(action)
+        _, rewards, terminated, truncated, extras = super().step(action)
         self._frames.reset(self._has_ended)
         self._move_bodies(self.reset_buf)
-        self.obs_buf = self._compute_observations(joints["policy"])
+        self.obs_buf = self._compute_observations()
         return self.obs_buf, rewards, terminated, truncated, extras
 
     def _move_bodies(self, mask: wp.array) -> None:
@@ -54,8 +54,12 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
         """
         self.cartpole.data._reset_pose(env_mask=mask)
 
-    def _compute_observations(self, joints: torch.Tensor) -> Any:
-        """Return `policy`, stacked frames with channels first [num_envs, ...], and `critic`, joint states [num_envs, 4]."""
+    def _compute_observations(self) -> Any:
+        """Return `policy`, stacked frames with channels first [num_envs, ...], and `critic`, joint states [num_envs, 4].
+
+        Called after upstream's step or reset, whose observations are a copy of the joint states.
+        """
+        joints = self.obs_buf["policy"]
         images = self._tiled_camera.data.output[self._data_type].torch
         if self._data_type == "albedo":
             images = images[..., :3]  # drops alpha, as the stock task does

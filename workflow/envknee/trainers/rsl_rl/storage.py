@@ -1,6 +1,5 @@
 """RSL-RL's rollout storage, with each camera frame stored once, as uint8."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -64,8 +63,11 @@ class FrameStorage(RolloutStorage):
         self.sums = TensorDict(sums, batch_size=[])
         """Sums of each channel's pixels [t + k - 1, n, c], for groups of uint8 frames, which are normalized later."""
         self._newest = {
-            group: list(zip(frames[group][size - 1 :].unbind(), self._sums_of(group, size), strict=True))
-            for group, size in stack_sizes.items()
+            group: [
+                (kept[size - 1 + t], sums[group][size - 1 + t] if group in sums else None)
+                for t in range(num_transitions_per_env)
+            ]
+            for (group, size), kept in zip(stack_sizes.items(), frames.values(), strict=True)
         }
         """Views of each step's newest frame [n, c, h, w] and its sums [n, c] (None: floats), by group: a view costs as much as a launch."""
         self._rows = {group: kept.unbind() for group, kept in self.observations.items()}
@@ -73,11 +75,6 @@ class FrameStorage(RolloutStorage):
         self.history = torch.full((num_transitions_per_env, num_envs), MOST_FRAMES, dtype=torch.uint8, device=device)
         """For each step, the number of earlier frames of the same episode [t, n], or `MOST_FRAMES` if the rollout has no episode start
         before it. Valid once the rollout is full."""
-
-    def _sums_of(self, group: str, size: int) -> Sequence[torch.Tensor | None]:
-        if group in self.sums:
-            return self.sums[group][size - 1 :].unbind()
-        return [None] * self.num_transitions_per_env
 
     @property
     def newest_frames(self) -> dict[str, torch.Tensor]:
