@@ -103,6 +103,19 @@ def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_pat
     collect(early, 1)
 
 
+def test_a_parameter_without_numbers_cannot_break(tmp_path):
+    meter = a_meter(tmp_path, iterations=1, warmup_iterations=0)
+    sizes = {"weight": 2, "nothing": 0}
+    meter.learned = lambda: {name: torch.nn.Parameter(torch.ones(size)) for name, size in sizes.items()}
+    meter.learner_calls_back = True
+    a_rollout(meter)
+    meter.while_gpu_learns()
+    meter.check_parameters("for the test")
+    with pytest.raises(TrialDone, match="ok"):
+        end_iteration(meter)
+    assert float(meter._largest[-1]) == 1.0
+
+
 def test_a_row_that_waits_for_the_next_step_is_written_if_that_breaks(tmp_path):
     meter = a_meter(tmp_path, iterations=2, warmup_iterations=0)
     meter.device = torch.device("cuda")
