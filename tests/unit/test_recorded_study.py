@@ -452,7 +452,7 @@ def test_the_docs_say_how_lean_frames_learned_on_warps_frontend():
     assert f"| {seconds.ratio:.2f} {interval}), {of_frames} |" in words_of("docs/results.md")
     readme = words_of("README.md")
     said = f"**{seconds.ratio:.2f} of the time** {interval}), {warp_s:.1f} s instead of {stock_s:.1f}, on [two H100"
-    assert f"Reward 4.5 came in {said}" in readme
+    assert f"With an earlier version reward 4.5 came in {said}" in readme
     interval = f"({frames.lower:.2f} to {frames.upper:.2f})"
     said = f"The price of both switches: {frames.ratio:.2f} times the environment steps to that reward {interval}"
     assert said in readme
@@ -484,7 +484,26 @@ def test_the_docs_say_what_warps_frontend_gains():
             f"| {num_envs:,} | {stock:,.0f} FPS | {cells['lean']}: {lean.replace(' ', ' times ', 1)}"
             f" | {cells['lean-warp']}: **{times} times** {interval} |" in results
         )
-    assert f"| 4,096: memory | {stock_gb:.2f} GB | {gb:.2f} GB | {gb:.2f} GB |" in results
+    stock_gb, lean_gb, gb = (
+        medians_of(study, arm, arm)("memory_peak_gb", 4096)[0] for arm in ("stock", "lean", "lean-warp")
+    )
+    assert f"| 4,096: memory | {stock_gb:.2f} GB | {lean_gb:.2f} GB | {gb:.2f} GB |" in results
+    assert f"give **{times} times** stock's FPS, in {gb:.2f} GB instead of {stock_gb:.2f}. With 1,024" in results
+    assert f"lean-warp has {times} times stock's FPS, in less than a sixth of its memory" in docs and gb < stock_gb / 6
+    few = gain_in_fps(study, "lean-warp", 1024, pairs=5).partition(" ")[0]
+    assert f"With 1,024 they give **{few} times**" in results
+    gpus = [{uuid_of(record) for record in records_of(study) if record.request.repeat == repeat} for repeat in range(5)]
+    assert all(len(own) == 1 for own in gpus) and len(set.union(*gpus)) == 3  # "each repeat on one GPU", of three H200
+    fps = {
+        num_envs: [
+            record.fps_total.median
+            for record in records_of(study)
+            if (record.request.arm, record.request.num_envs) == ("lean-warp", num_envs) and record.fps_total is not None
+        ]
+        for num_envs in (1024, 4096)
+    }
+    few, many = (f"{min(of):,.0f} to {max(of):,.0f}" for of in fps.values())
+    assert f"lean-warp had {few}. With 4,096 it had {many}." in docs
     fits = []
     for name in ("stock", "lean", "lean-warp"):
         memory_limit = next(arm.memory for arm in verdict_of(study).arms if arm.arm == name)
@@ -529,13 +548,16 @@ def test_the_docs_say_until_where_fps_grow_on_an_h200():
         gb = [peak_gb(study, arm, size) for arm in names]
         assert f"| {size:,} | {cells[0]} {cells[1]}{ratio} | {gb[1]:.2f} GB instead of {gb[0]:.2f} |" in results
     bounds = []
-    for limit in (stock, warp):
+    for limit, repeats in ((stock, 5), (warp, 3)):
         last = limit.gains[-1]
-        assert (limit.state, limit.threshold_num_envs, last.num_envs, last.repeats) == ("reached", 8192, 8192, 3)
+        assert (limit.state, limit.threshold_num_envs, last.num_envs, last.repeats) == ("reached", 8192, 8192, repeats)
         bounds.append((f"{last.gain:.1%}", f"upper bound {last.gain_upper_one_sided:.1%}"))
     ((gain, bound), (warp_gain, warp_bound)) = bounds
-    assert f"Doubling gains {gain} ({bound}) and {warp_gain} ({warp_bound}; three repeats, cut-off 10%)" in results
-    assert f"**8,192** environments: doubling gains {gain} ({bound}, three repeats, cut-off 10%)" in results
+    assert (
+        f"Doubling gains {gain} ({bound}, five repeats) and {warp_gain} ({warp_bound}, three repeats; cut-off 10%)"
+        in results
+    )
+    assert f"**8,192** environments: doubling gains {gain} ({bound}, five repeats, cut-off 10%)" in results
     assert f"8,192, too, at {times[8192][0]} times those FPS" in results
     gb = f"in {peak_gb(study, 'lean-warp', 8192):.2f} GB instead of {peak_gb(study, 'stock', 8192):.2f}"
     assert f"give {warp.points[3].fps:,.0f} FPS there" in results
@@ -699,6 +721,22 @@ def test_the_docs_say_how_much_more_memory_a_point_takes_the_second_time():
         for is_again in (False, True)
     )
     assert f"the peak was {median(again) / median(first) - 1:.1%} higher" in words_of("docs/blocks.md")
+
+
+def test_the_docs_say_what_blocks_measured_later():
+    kept, docs = json.loads((ROOT / "results-published/blocks-h200-later.json").read_text()), words_of("docs/blocks.md")
+    block, fresh = (
+        [trial for of_size in kept["sides"][side].values() for trial in of_size] for side in ("block", "fresh")
+    )
+    starts = [median(trial["start_s"] for trial in side) for side in (block, fresh)]
+    assert f"starts a point in {starts[0]:.1f} s in a block and in {starts[1]:.1f} s in a fresh process" in docs
+    whole = agreement(*([trial["fps"] for trial in side] for side in (block, fresh)))
+    interval = f"90% interval {whole.lower:.3f} to {whole.upper:.3f}, {len(block)} pairs"
+    assert f"are {whole.ratio:.3f} of a fresh process's ({interval})" in docs and not whole.is_shown
+    assert (kept["horizon"], len(kept["gpus"]), list(kept["sides"]["block"])) == (
+        16, 3, ["256", "512", "1024", "2048", "4096", "8192"],
+    )  # fmt: skip
+    assert f"driver {kept['driver']}, torch {kept['torch']}" in docs
 
 
 def test_the_docs_say_how_large_a_batch_pays():

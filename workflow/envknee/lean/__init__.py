@@ -1,4 +1,4 @@
-"""Camera frames that stay uint8 from the renderer to the network: a ring per camera, stacks rebuilt when they are read.
+"""Camera frames that stay uint8 from the renderer to the network: each is stored once, and stacked again when it is read.
 
 Input: camera frames [num_envs, height, width, channels]. Output: stacks of the newest K frames, as uint8, or normalized as in Isaac Lab
 (`x / 255 - mean`). Knows Warp and torch, but neither Isaac Lab nor RSL-RL: `envknee.tasks.frames` and `envknee.trainers.rsl_rl` connect

@@ -41,10 +41,10 @@ def run(kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.d
 
 
 class Repeated:
-    """A launch that is made again with other tensors of the same shape and strides, and other numbers.
+    """A launch that is made again with other tensors of the same shapes and strides.
 
-    It checks and packs its arguments once. With few environments a GPU waits for the CPU, which takes 5 microseconds for a repetition
-    instead of 40.
+    It checks and packs its arguments once, which takes a CPU longer than the launch: with few environments a GPU waits for it. Isaac Lab
+    3.0.0 repeats its own launches the same way (isaaclab/utils/warp/launch_cache.py).
     """
 
     def __init__(self, kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.device) -> None:
@@ -59,38 +59,31 @@ class Repeated:
             if hasattr(argument, "_ref"):
                 argument._ref = None
 
-    def __call__(self, changed: dict[int, torch.Tensor | int]) -> None:
-        """Launch with some arguments changed, by their index: a tensor or a whole number."""
-        for index, value in changed.items():
-            if isinstance(value, int):
-                self._arguments[index].value = value
-            else:
-                self._arguments[index].data = value.data_ptr()
+    def __call__(self, tensors: dict[int, torch.Tensor]) -> None:
+        """Launch with these tensors in place of the arguments with their indices."""
+        for index, tensor in tensors.items():
+            self._arguments[index].data = tensor.data_ptr()
         self._command.launch(_stream_of(self._device))
 
 
 _prepared: dict[tuple, Repeated | None] = {}
-"""Launches by what decides whether they can be repeated: shapes, strides, and the addresses of tensors that never change."""
-
-MOST_PREPARED = 256
+"""Launches by all that they depend on besides addresses: shapes, strides, and how addresses are aligned."""
 
 
-def repeat(key: tuple, prepare: Callable[[], Repeated | None], changed: dict[int, torch.Tensor | int]) -> bool:
+def repeat(key: tuple, prepare: Callable[[], Repeated | None], tensors: dict[int, torch.Tensor]) -> bool:
     """Make a launch that is prepared once for each `key`; return False if `prepare` returned None: the kernel does not fit.
 
     Args:
-        key: all that the launch depends on besides `changed`
+        key: kernel, device, and all else that the launch depends on besides the addresses of `tensors`
         prepare: called at a key's first launch
-        changed: as for `Repeated`
+        tensors: all arguments that are tensors, by their index
     """
     if key not in _prepared:
-        if len(_prepared) >= MOST_PREPARED:
-            _prepared.clear()
         _prepared[key] = prepare()
-    launch = _prepared[key]
-    if launch is not None:
-        launch(changed)
-    return launch is not None
+    prepared = _prepared[key]
+    if prepared is not None:
+        prepared(tensors)
+    return prepared is not None
 
 
 def _stream_of(device: torch.device) -> Any:

@@ -24,7 +24,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
     """
     n, _, _, channels = images.shape
     key = (
-        "push", images.data_ptr(), images.shape, images.stride(), images.dtype, is_fresh.data_ptr(), stacked.shape,
+        "push", images.device, images.shape, images.stride(), images.dtype, stacked.shape, images.data_ptr() % 16,
         (older.data_ptr() | stacked.data_ptr()) % 4,
     )  # fmt: skip
 
@@ -40,7 +40,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
         ]  # fmt: skip
         return launch.Repeated(kernels.push_words, (n, frames, lanes), arguments, images.device)
 
-    if launch.repeat(key, prepare, {4: older, 6: stacked}):
+    if launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
         return
     kind, lanes = wp.dtype_from_torch(images.dtype), launch.lanes_of(images)
     launch.run(

@@ -108,7 +108,7 @@ class Sweep(Strict):
     block: Annotated[int | Literal["all"], BeforeValidator(_block)] = newer(
         default=1,
         description="Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the"
-        " reference): a fresh process for each trial, which spends two thirds of its time on starting.",
+        " reference): a fresh process for each trial, which spends most of its time on starting.",
     )
     until_decided: UntilDecided | None = newer(
         default=None,

@@ -76,7 +76,7 @@ def sample_of(record: Record) -> Sample:
 def counted_peak_gb(record: Record) -> float | None:
     """Return the peak that stands for a fresh process.
 
-    A process that measures a point again has cuDNN's plans already, and reserves other memory: on an H100 5.5% more at 4,096
+    A process that measures a point again has cuDNN's plans already, and reserves other memory: on an H200 5.5% more at 4,096
     environments, where a point that only comes late takes as much as in a fresh process (results-published/cartpole-stock-lean-warp).
     """
     return None if record.request.again else record.memory_peak_gb
