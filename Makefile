@@ -106,12 +106,12 @@ prove: setup ## how often verdicts are right in simulated studies of known truth
 drill: setup ## kill processes of a real sweep at random: nothing may be lost, doubled or left behind; ARGS="--kills 5"
 	@python -m envknee drill $(ARGS)
 
-# Two workers more than there are cores, for SLURM's tests and the image's wait most of the time; five at most. Tests that
+# A worker more than there are cores, for SLURM's tests and the image's wait most of the time; five at most. Tests that
 # call make would get MAKEFLAGS, and so these ARGS.
 # A thread each: more would spin while they wait for a core that another test has.
 test: setup ## all tests that this machine can run, side by side; ARGS="..." goes to pytest as it stands
 	@cores=$$(nproc) && env -u MAKEFLAGS -u MFLAGS OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-		pytest -n $$((cores > 3 ? 5 : cores + 2)) --dist loadgroup --no-loadscope-reorder $(ARGS)
+		pytest -n $$((cores > 4 ? 5 : cores + 1)) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu

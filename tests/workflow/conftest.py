@@ -195,7 +195,7 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
         "batch_size": 16, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
         "overrides": camera(24), "trainer": "rsl_rl",
         "gpus": 0, "warmup_iterations": 0, "iterations": 1, "target_reward": None, "target_episodes": None,
-        "budget_s": None, "limit_s": 240.0, "sampler": "grid", "refusal": None,
+        "budget_s": None, "limit_s": 480.0, "sampler": "grid", "refusal": None,
     }  # fmt: skip
     trial = TrialFolder(folder)
     trial.root.mkdir(parents=True)
