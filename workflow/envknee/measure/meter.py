@@ -223,6 +223,8 @@ class Meter:
                 results = torch.cat([self._episodes.take(), self.watch.first_step().double()[None]])
                 self._fetched = results.to("cpu", non_blocking=True)
             self._note_parameters()
+        else:
+            self._episodes.add_up()
         self._used = self._use()
 
     @contextmanager
