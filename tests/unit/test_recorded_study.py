@@ -19,7 +19,7 @@ from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.model import Decide
 from envknee.study.paths import StudyFolder
-from envknee.verdict import disturbed, memory_cards, throughput
+from envknee.verdict import disturbed, memory_model, throughput
 from envknee.verdict import memory_limit as memory
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.throughput import Gain, ThroughputLimit, ThroughputPoint
@@ -201,7 +201,7 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
     assert limit is not None
     cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
     sizes = [card.largest_num_envs for card in cards]
-    assert len(cards) == len(memory_cards.CARDS_MIB) and sizes == sorted(set(sizes))
+    assert len(cards) == len(memory_model.CARDS_MIB) and sizes == sorted(set(sizes))
     h100 = next(card for card in cards if "H100)" in card.card)
     assert h100.largest_num_envs_lower is not None and h100.largest_num_envs_upper is not None
     # 8,192 environments fitted, 16,384 did not; one more trial's noise may be larger (memory._largest).
@@ -231,7 +231,7 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     (arm,) = verdict_of("cartpole-one-gpu").arms
     assert arm.memory is not None
     cards = [own for own in arm.memory.cards if own.batch_size is None]
-    assert len(cards) == len(memory_cards.CARDS_MIB) and "(no interval)" not in line
+    assert len(cards) == len(memory_model.CARDS_MIB) and "(no interval)" not in line
     for card, words in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
         assert f" {card}: {words}" in line
 

@@ -7,7 +7,7 @@ series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
 throughput_law                          the law that explains why FPS saturate
 learning_cost, learning_trials          the cost of a point, from its seeds
-memory_sample, memory_fit, memory_model the parts of a memory peak; memory_cards: predictions for other cards
+memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
 savings, levers, remedies, advice       what to do next
 machines, hardware, spending, broken    machines, cost and failures

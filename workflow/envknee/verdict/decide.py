@@ -28,7 +28,6 @@ from envknee.verdict import (
     remedies,
     rules,
     scaling,
-    scaling_partner,
     spending,
     throughput,
 )
@@ -85,7 +84,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    if missing := scaling_partner.what_to_add(arm, study.arms):
+    if missing := scaling.what_to_add(arm, study.arms):
         notes.append(missing)
     return ArmVerdict(
         arm=arm,

@@ -6,7 +6,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Study
 from envknee.verdict import learning, levers, savings
 from envknee.verdict.advice import what_would_move_it
-from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.learning import BestPoint, LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
@@ -39,7 +39,7 @@ def headline(
     wanted = best.threshold_num_envs or max(best.points, key=lambda point: (point.fps, point.num_envs)).num_envs
     num_envs = _within_memory(best, wanted, records, memory_limit, study)
     point = best.point(num_envs)
-    peak = _peak_gb(records, best.series, num_envs)
+    peak = largest_peak_gb(records, best.series, num_envs)
     device_gb = memory_limit.device_memory_gb if memory_limit else None
     used = peak / device_gb if peak is not None and device_gb else None
     binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
@@ -103,17 +103,6 @@ def _soonest(best: BestPoint, ranks: Ranks) -> str:
     return f"{where} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
-def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
-    """Return the largest measured peak of any kind of trial at a point."""
-    peaks = [
-        record.memory_peak_gb
-        for record in measured_peaks(records)
-        if (record.request.num_envs, record.request.listed_horizon, record.request.listed_batch_size)
-        == (num_envs, series.horizon, series.batch_size)
-    ]
-    return max((peak for peak in peaks if peak is not None), default=None)
-
-
 def _within_memory(
     limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit | None, study: Study
 ) -> int:
@@ -123,7 +112,7 @@ def _within_memory(
     """
     device_gb = memory_limit.device_memory_gb if memory_limit else None
     for point in reversed(limit.points):
-        peak = _peak_gb(records, limit.series, point.num_envs)
+        peak = largest_peak_gb(records, limit.series, point.num_envs)
         fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
-from envknee.verdict.memory_cards import on_cards
 from envknee.verdict.memory_fit import Fit, fit_peaks
-from envknee.verdict.memory_model import largest_fitting, memory_terms
+from envknee.verdict.memory_model import largest_fitting, memory_terms, on_cards
 from envknee.verdict.memory_sample import Room, Sample, all_series, sample_of
 from envknee.verdict.schema.memory import InfeasibleTrial, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks
@@ -80,7 +79,7 @@ def limit_of(
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
-        cards=on_cards(fit, samples, settings) if room.on_gpu else [],
+        cards=on_cards(fit, samples, settings) if fit and room.on_gpu else [],
         infeasible=_infeasible(samples),
         method=METHOD,
         notes=notes,

@@ -15,12 +15,11 @@ In simulated studies with 1% noise, one to three repeats and three or four sizes
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
-from envknee.verdict.arm_differences import differences, is_same_task, one_setting
-from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
@@ -55,7 +54,7 @@ def analyse(
     notes = [
         f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
         for remedy in remedies
-        if len({one_setting(difference) for difference in remedy.differs_in}) > 1
+        if len({_one_setting(difference) for difference in remedy.differs_in}) > 1
     ]
     if limit.quantity == "resident set of the process":
         notes.append(
@@ -112,12 +111,13 @@ def _remedy(
     if common is not None:
         before, after = (doublings.Level.of(common, values[common]) for values in (base, timed))
         fps = Change.between(before, after, settings.confidence)
-        peaks = [_peak_gb(records, place, common) for place in places]
+        timed_records = [record for record in records if record.request.kind == "throughput"]
+        peaks = [largest_peak_gb(timed_records, place, common) for place in places]
     differing = differences(arms[arm], arms[series.arm])
     remedy = Remedy(
         arm=arm,
         differs_in=[f"{name}: {plain(value)}" for name, value in differing.items()],
-        same_task=is_same_task(list(differing)),
+        same_task=not any(name == "presets" or name.startswith(("env.", "agent.")) for name in differing),
         largest_num_envs=walls[0].largest_num_envs if walls[0] else None,
         fits=fits,
         extrapolated=any(wall is not None and (wall.extrapolation or 0.0) > FAR_BEYOND for wall in walls),
@@ -175,9 +175,23 @@ def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None
     return min((size for size in failed if least <= size <= most), default=None)
 
 
-def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
-    group = by_series(measured_peaks(records), "throughput").get(series, {}).get(num_envs, [])
-    return max((record.memory_peak_gb for record in group if record.memory_peak_gb is not None), default=None)
+def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:
+    """Return the settings in which an arm differs from the baseline: name -> the arm's value; None for a missing override."""
+    own, other = _settings(arm), _settings(baseline)
+    return {name: own.get(name) for name in {**other, **own} if own.get(name) != other.get(name)}
+
+
+def _settings(arm: Arm) -> dict[str, Any]:
+    """Return all settings of an arm by dotted name."""
+    plain = dict(arm)
+    overrides, memory = plain.pop("overrides"), plain.pop("memory")
+    return {**plain, **{f"memory.{name}": value for name, value in dict(memory).items()}, **overrides}
+
+
+def _one_setting(difference: str) -> str:
+    """Return the setting of a difference. Width and height are one setting."""
+    name = difference.partition(":")[0]
+    return name.rpartition(".")[0] if name.endswith((".width", ".height")) else name
 
 
 def _shown(change: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
