@@ -35,13 +35,11 @@ def answer(arm: ArmVerdict) -> Answer:
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
     soonest = [] if best is None else [f"soonest to the target: {words.soonest(arm, best)}"]
-    if arm.headline is not None:
-        headline = arm.headline
-        series = Series(arm.arm, headline.horizon, headline.batch_size)
-        limit = next(limit for limit in arm.throughput if limit.series[1:] == series[1:])
+    headline, limit = arm.headline, words.recommended(arm)
+    if headline is not None and limit is not None:
         return Answer(
             f"{headline.num_envs:,}{arm.ranks.each}",
-            str(series),
+            str(limit.series),
             f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
             _short(limit, headline),
             "nothing yet" if headline.binds.startswith("none") else headline.binds,

@@ -3,7 +3,7 @@
 import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -61,21 +61,13 @@ def canvas(
             len(ratios), columns, sharex="col" if share else False, sharey=False if gaps else "row", squeeze=False,
             height_ratios=ratios,
         )  # fmt: skip
+        top, wspace, hspace = above + 0.42 + 0.16 * more, 0.14, 0.12
+        if gaps:  # Matplotlib's unit is the mean size of a panel without the gaps
+            wspace = columns * gaps[0] / (WIDTH_IN - 1.05 - 2.65 - (columns - 1) * gaps[0])
+            hspace = len(ratios) * gaps[1] / (height - top - below - (len(ratios) - 1) * gaps[1])
         figure.subplots_adjust(
-            left=left,
-            right=1 - 2.65 / WIDTH_IN,
-            top=1 - (above + 0.42 + 0.16 * more) / height,
-            bottom=below / height,
-            hspace=0.12 if share else 0.28,
-            wspace=0.14,
+            left, below / height, right=1 - 2.65 / WIDTH_IN, top=1 - top / height, wspace=wspace, hspace=hspace
         )
-        if gaps:
-            within = WIDTH_IN - 1.05 - 2.65, height - above - 0.42 - 0.16 * more - below
-            figure.subplots_adjust(
-                # Matplotlib's unit is the mean size of a panel without the gaps.
-                wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),
-                hspace=len(ratios) * gaps[1] / (within[1] - (len(ratios) - 1) * gaps[1]),
-            )
         return figure, list(grid.flat)
 
 
@@ -163,12 +155,13 @@ def num_envs_label(verdict: Verdict) -> str:
     return f"Environments {where} (num_envs)"
 
 
-def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis that shows every value, and as much of the intervals as leaves the values readable."""
+def readable(values: Sequence[float], bounds: Iterable[float | None]) -> tuple[float, float]:
+    """Return the ends of an axis that shows every value, and as much of the known bounds of intervals as leaves the values readable."""
     lowest, highest = min(values), max(values)
     span = highest - lowest
     room = 0.15 * span
-    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
+    every = [*values, *(bound for bound in bounds if bound is not None)]
+    lower, upper = min(every), max(every)
     return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
 
 
@@ -211,6 +204,15 @@ def interval_bar(
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
         axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
+
+
+def value_mark(
+    axes: Axes, x: float, value: float, ends: tuple[float | None, float | None], look: Look, hollow: bool
+) -> None:
+    """Draw a value with its interval."""
+    interval_bar(axes, x, *ends, look.colour)
+    face = "white" if hollow else look.colour
+    axes.plot(x, value, look.marker, color=look.colour, markersize=6, zorder=4, markerfacecolor=face)
 
 
 def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:

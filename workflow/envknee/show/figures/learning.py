@@ -11,7 +11,7 @@ from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures.canvas import canvas, in_words, key, legend, line_key, note, thousands
 from envknee.show.figures.style import COLOURS, GREY, INK, STATUS_MARKERS, dashes_at
-from envknee.show.words import STATUS_WORDS
+from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.words.numbers import shown_batch
@@ -95,11 +95,8 @@ def _point(record: Record) -> tuple[str, int, int, int | None]:
 
 
 def _learning_title(verdict: Verdict) -> str:
-    limits = [limit for arm in verdict.arms for limit in arm.learning]
-    reached = sum(point.reached for limit in limits for point in limit.points)
-    seeds = sum(point.trials for limit in limits for point in limit.points)
     bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
-    title = f"{reached} of {seeds} trials reached the target"
+    title = f"{reached(limit for arm in verdict.arms for limit in arm.learning)} reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
         seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"

@@ -21,13 +21,13 @@ from envknee.show.figures.canvas import (
     series_legend,
     sizes_axis,
 )
-from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of, series_of
+from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
-from envknee.verdict.series import Series
+from envknee.verdict.series import Series, series_of
 from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import times
 

@@ -9,12 +9,12 @@ from envknee.show.figures.canvas import (
     canvas,
     dodge_of,
     in_words,
-    interval_bar,
     key,
     num_envs_label,
     readable,
     series_legend,
     sizes_axis,
+    value_mark,
 )
 from envknee.show.figures.style import GREY, INK, looks_of
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
@@ -39,20 +39,13 @@ def draw_scaling(evidence: Evidence) -> Figure:
         sizes = [point.num_envs * dodge for point in line]
         axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
         for x, point in zip(sizes, line, strict=True):
-            interval_bar(axes, x, point.efficiency_lower, point.efficiency_upper, look.colour)
-            axes.plot(
-                x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
-                markerfacecolor="white" if point.efficiency_lower is None else look.colour,
-            )  # fmt: skip
+            ends = point.efficiency_lower, point.efficiency_upper
+            value_mark(axes, x, point.efficiency, ends, look, hollow=point.efficiency_lower is None)
     whole = axes.axhline(
         1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label="100%: k ranks give\nk times one rank's FPS"
     )
-    axes.set_ylim(
-        *readable(
-            [0.8, 1.2, *(point.efficiency for point in points)],
-            [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
-        )
-    )
+    bounds = [bound for point in points for bound in (point.efficiency_lower, point.efficiency_upper)]
+    axes.set_ylim(*readable([0.8, 1.2, *(point.efficiency for point in points)], bounds))
     sizes_axis(axes, sorted({point.num_envs for point in points}), [])
     axes.set_xlabel(num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")

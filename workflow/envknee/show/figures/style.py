@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from envknee.record.schema import Phase, Record
+from envknee.record.schema import Phase
 from envknee.show.words import shared_series
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
@@ -91,9 +91,8 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[S
             return str(series)
         return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
 
-    every = dict.fromkeys([*timed, *others])
-    looks = {series: look_at(place, label(series)) for place, series in enumerate(every)}
-    return {series: look for series, look in looks.items() if shown is None or series in shown}
+    every = enumerate(dict.fromkeys([*timed, *others]))
+    return {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}
 
 
 def look_at(place: int, label: str) -> Look:
@@ -109,8 +108,3 @@ def dashes_at(place: int) -> tuple[float, tuple[float, ...]]:
 def wrapped(text: str) -> str:
     """Return text in lines that fit beside the panels, such as the long name of an arm."""
     return "\n".join(textwrap.wrap(text, 26))
-
-
-def series_of(record: Record) -> Series:
-    """Return the series that a trial belongs to."""
-    return Series(record.request.arm, record.request.listed_horizon, record.request.listed_batch_size)

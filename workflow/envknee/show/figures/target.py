@@ -19,11 +19,12 @@ from envknee.show.figures.canvas import (
     series_legend,
     sizes_axis,
 )
-from envknee.show.figures.style import GREY, Look, looks_of, series_of
+from envknee.show.figures.style import GREY, Look, looks_of
+from envknee.show.words import reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit, LearningPoint
-from envknee.verdict.series import Series
+from envknee.verdict.series import Series, series_of
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""
@@ -106,16 +107,14 @@ def _overlap(one: BestPoint, other: BestPoint) -> bool:
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:
-    seeds = sum(point.trials for limit in limits for point in limit.points)
-    reached = sum(point.reached for limit in limits for point in limit.points)
-    arms = {limit.arm for limit in limits}
+    arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
     def of(limit: LearningLimit) -> str:
-        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len({own.series[1:] for own in limits}) > 1)
+        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
     best = best_of(limits)
-    soonest = f"No point reached the target with every seed ({reached} of {seeds} trials did)"
+    soonest = f"No point reached the target with every seed ({reached(limits)} did)"
     if best is not None:
         limit = next(limit for limit in limits if limit.best == best)
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
@@ -135,4 +134,4 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     said = "No limit is decided" if any(limit.savings for limit in limits) else "No doubling was measured"
     if thresholds:
         said = f"Doubling saves less than {limits[0].delta:.0%} of the time from {', '.join(thresholds)} on"
-    return f"{soonest}\n{said}; {reached} of {seeds} trials got there"
+    return f"{soonest}\n{said}; {reached(limits)} got there"

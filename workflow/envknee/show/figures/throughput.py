@@ -25,9 +25,10 @@ from envknee.show.figures.canvas import (
     series_legend,
     sizes_axis,
     thousands,
+    value_mark,
 )
 from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
-from envknee.show.words import shared_series
+from envknee.show.words import recommended, shared_series
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
@@ -137,25 +138,16 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
     for limit in limits:
         look, dodge = looks[limit.series], dodge_of(limit.series, looks)
         for gain in limit.gains:
-            x = gain.num_envs * dodge
-            interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
-            axes.plot(
-                x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
-                markerfacecolor=look.colour if gain.shown_below_delta else "white",
-            )  # fmt: skip
+            ends = gain.gain_lower, gain.gain_upper
+            value_mark(axes, gain.num_envs * dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta)
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-    axes.annotate(
-        f"cut-off {verdict.delta:.0%}",
-        (1.005, verdict.delta),
-        xycoords=("axes fraction", "data"),
-        va="center",
-        fontsize=9,
-    )
+    cut_off = f"cut-off {verdict.delta:.0%}"
+    axes.annotate(cut_off, (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     gains = [gain for limit in limits for gain in limit.gains]
-    bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper) if bound is not None]
+    bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper)]
     axes.set_ylim(*readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
     shown = key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
     legend(axes, [shown, key("o", GREY, "not shown", hollow=True)])
@@ -184,16 +176,14 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 def _throughput_title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
         """Return what the arm's limit gives, with horizon and batch size if arms differ in them."""
-        headline = arm.headline
-        if headline is None:
+        headline, limit = arm.headline, recommended(arm)
+        if headline is None or limit is None:
             return "nothing measured"
-        series = Series(arm.arm, headline.horizon, headline.batch_size)
-        limit = next(limit for limit in arm.throughput if limit.series == series)
         of_each = f"environments{arm.ranks.each}"
         said = (
             _finding(limit, of_each) if limit.gains else f"{headline.fps:,.0f} FPS with {headline.num_envs:,} {of_each}"
         )
-        return said if shared_series(verdict) else f"{said} ({series})"
+        return said if shared_series(verdict) else f"{said} ({limit.series})"
 
     return by_arm({arm.arm: of(arm) for arm in verdict.arms})
 
