@@ -30,7 +30,7 @@ from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here
 from envknee.measure import ranks
 from envknee.record.read import rebuild_record
 from envknee.record.schema import Beat, Image, Outcome, Record, Request
-from envknee.run import attempts, block, cost, ends, live_line, nodes, progress
+from envknee.run import attempts, block, cost, ends, nodes, progress
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import beats_here
@@ -185,7 +185,7 @@ def _measure(
         supervised.wait(process, alive, POLL_S)
     finally:
         end_all(process, grace_s if supervised.hang else GRACE_S, others)
-        live_line.clear()
+        progress.clear()
     supervised.conclude(process.returncode)
 
 

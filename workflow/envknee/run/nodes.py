@@ -127,10 +127,8 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
 
 
 def main() -> int:
-    """Run one node's part of a trial."""
-    parser = argparse.ArgumentParser(
-        description="Run one node's part of a trial; envknee.run.launch starts it through srun."
-    )
+    """Run one node's part of a trial; envknee.run.launch starts it through srun."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
     parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
     parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")

@@ -18,10 +18,8 @@ from envknee.study.paths import TrialFolder
 
 
 def main() -> None:
-    """Run one trial, or a block, in this process or in one for each rank."""
-    parser = argparse.ArgumentParser(
-        description="Run one trial in this process; envknee.run.launch adds limits and the record."
-    )
+    """Run one trial in this process; envknee.run.launch adds limits and the record."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, nargs="?", help="the folder that holds request.json")
     parser.add_argument(
         "--ranks", type=int, default=1, help="how many processes train together here (default: this one)"
