@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 
 from envknee.slurm import facts, jobs
-from envknee.slurm.facts import Node
-from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.slurm.facts import Node, fields_of, unix_s_of
 from envknee.slurm.jobs import Shape
 from envknee.study.errors import UserError
 from envknee.study.model import Study
