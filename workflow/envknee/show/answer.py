@@ -66,17 +66,11 @@ def answer(arm: ArmVerdict) -> Answer:
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
     """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
-    answers = [(arm.arm, answer(arm)) for arm in arms]
-    rows = [
-        (
-            name,
-            own.run if together or not own.series else f"{own.run}, {own.series}",
-            own.gives,
-            own.limit,
-            own.limited_by,
-        )
-        for name, own in answers
-    ]
+    rows = []
+    for arm in arms:
+        own = answer(arm)
+        run = own.run if together or not own.series else f"{own.run}, {own.series}"
+        rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
     return words.Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
 
 

@@ -9,8 +9,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, size_ticks, thousands
-from envknee.show.figures.style import GREY, Look, dashes_at, look_at, wrapped
+from envknee.show.figures.canvas import (
+    canvas,
+    cost_mark,
+    in_words,
+    key,
+    legend,
+    line_key,
+    size_ticks,
+    thousands,
+    three_digits,
+)
+from envknee.show.figures.style import GREY, Dashes, Look, dashes_at, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
 
@@ -60,17 +70,13 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
     )
     if law.state != "fitted":
         noise = "too few batch sizes"
-    elif law.b_noise is None:
-        noise = "B_noise beyond what was run"
     else:
-        noise = f"B_noise {thousands(float(f'{law.b_noise:.3g}'))}"
-        if law.b_noise_lower is not None:
-            end = "∞" if law.b_noise_upper is None else thousands(float(f"{law.b_noise_upper:.3g}"))
-            noise += f" ({thousands(float(f'{law.b_noise_lower:.3g}'))} to {end})"
-    return "\n".join(
-        [f"{wrapped(law.arm)}:"] * several
-        + [where, noise + ("" if law.used or law.state != "fitted" else "\nnot used")]
-    )
+        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {three_digits(law.b_noise)}"
+        if law.b_noise is not None and law.b_noise_lower is not None:
+            end = "∞" if law.b_noise_upper is None else three_digits(law.b_noise_upper)
+            noise += f" ({three_digits(law.b_noise_lower)} to {end})"
+        noise += "" if law.used else "\nnot used"
+    return "\n".join([f"{wrapped(law.arm)}:"] * several + [where, noise])
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
@@ -81,22 +87,13 @@ def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float
     return min([low, *near]) / 1.4, max([high, *near]) * 1.4
 
 
-def _curve(
-    axes: Axes,
-    law: BatchLaw,
-    look: Look,
-    dashes: tuple[float, tuple[float, ...]],
-    ends: tuple[float, float],
-    per_step: bool,
-) -> None:
+def _curve(axes: Axes, law: BatchLaw, look: Look, dashes: Dashes, ends: tuple[float, float], per_step: bool) -> None:
     if law.s_min is None or law.e_min_frames is None:
         return
     dense = [ends[0] * (ends[1] / ends[0]) ** (step / 100) for step in range(101)]
-    frames = [law.e_min_frames + law.s_min * size for size in dense]
-    values = [value / size if per_step else value for value, size in zip(frames, dense, strict=True)]
-    axes.plot(
-        dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=0.9 if law.used else 0.4, zorder=2
-    )
+    values = [(law.e_min_frames + law.s_min * size) / (size if per_step else 1) for size in dense]
+    alpha = 0.9 if law.used else 0.4
+    axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=alpha, zorder=2)
 
 
 def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:

@@ -180,6 +180,11 @@ def thousands(value: float, _: object = None) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:g}"
 
 
+def three_digits(value: float) -> str:
+    """Return a number rounded to three digits, as `thousands` does."""
+    return thousands(float(f"{value:.3g}"))
+
+
 def key(marker: str, colour: str, label: str, hollow: bool = False, size: float = 6.0) -> Line2D:
     """Return a mark for a legend."""
     return Line2D(

@@ -141,7 +141,7 @@ def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
 def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, None]:
     """Return the part of a point's interval inside the panel."""
     lower, upper = point.cost.interval_lower, point.cost.interval_upper
-    if point.cost.lower_bound or lower is None or upper is None:
+    if lower is None or upper is None:
         return None, None
     low, high = axes.get_ylim()
     return max(lower, low), min(upper, high)

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from envknee.record.schema import PHASES
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import by_arm, canvas, in_words, legend, line_key, note, num_envs_label, thousands
+from envknee.show.figures.canvas import by_arm, canvas, in_words, legend, line_key, note, num_envs_label, three_digits
 from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
@@ -83,7 +83,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
     for place, height in enumerate(heights):
         if height > top:
             axes.annotate(
-                thousands(float(f"{height:.3g}")), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                three_digits(height), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
                 textcoords="offset points", ha="center", va="bottom", fontsize=6.5, color=GREY,
             )  # fmt: skip
     floor = _floor(laws)
@@ -117,7 +117,6 @@ def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
         axes.bar(places, values, 0.78, below, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5, zorder=2)
         below = [start + value for start, value in zip(below, values, strict=True)]
     axes.grid(axis="x", visible=False)
-    axes.set_ylim(0.0, 1.06 * max(below))
     axes.set_xlim(-0.6, max(len(places) - 0.4, 2.6))
     every = math.ceil(len(places) / 5)
     ticks = places[(len(places) - 1) % every :: every]

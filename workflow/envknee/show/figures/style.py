@@ -16,7 +16,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 """Marks of series. None is the cross of trials that ran out of memory."""
 
-DASHES: tuple[tuple[float, tuple[float, ...]], ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
+Dashes = tuple[float, tuple[float, ...]]
+DASHES: tuple[Dashes, ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
 """Solid, dashed, dotted: for more lines than colours."""
 
 STATUS_MARKERS = {
@@ -100,7 +101,7 @@ def look_at(place: int, label: str) -> Look:
     return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
 
 
-def dashes_at(place: int) -> tuple[float, tuple[float, ...]]:
+def dashes_at(place: int) -> Dashes:
     """Return the dashes of the line at a place in the legend: dashed once all colours were solid."""
     return DASHES[place // len(COLOURS) % len(DASHES)]
 
