@@ -107,11 +107,10 @@ def _judged(
 ) -> Literal["supported", "not supported", "not shown", "not measured"]:
     if fps is None and seconds is None:
         return "not measured"
-    better = [fps is not None and (fps.lower or 0.0) > 0.0, seconds is not None and (seconds.upper or 0.0) < 0.0]
-    worse = [fps is not None and (fps.upper or 0.0) < 0.0, seconds is not None and (seconds.lower or 0.0) > 0.0]
-    if any(worse):
+    of_fps, of_seconds = fps and fps.shown, seconds and seconds.shown
+    if of_fps == "less" or of_seconds == "more":
         return "not supported"
-    return "supported" if any(better) else "not shown"
+    return "supported" if of_fps == "more" or of_seconds == "less" else "not shown"
 
 
 def _worded(name: _Setting, pair: Sequence[Point], change: Change, of: str) -> str:

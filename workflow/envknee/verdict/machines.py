@@ -8,8 +8,6 @@ covers seconds to the target as well as FPS.
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from envknee.record.schema import Record
 from envknee.verdict.learning_trials import that_ran
 from envknee.verdict.schema.learning import LearningLimit
@@ -69,10 +67,9 @@ def _ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     order = [(record.request.number, size) for size, group in by_size.items() for record in group]
     if len(by_size) < 3 or len(order) < 2 * len(by_size):
         return False
-    from scipy.stats import rankdata  # takes 0.5 s, which most verdicts do not need
+    from scipy.stats import spearmanr  # takes 0.5 s, which most verdicts do not need
 
-    places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
-    return abs(float(np.corrcoef(places[0], places[1])[0, 1])) > ORDERED
+    return abs(float(spearmanr(order).statistic)) > ORDERED
 
 
 def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:

@@ -65,7 +65,7 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     else:
         cv, source = CPU_CV, "from published CPU studies"
     settings = study.decide
-    # The largest sizes end the last part of a repeat (`ask.blocks`).
+    # The largest sizes end the last part of a repeat (`ask.ask`).
     points = space.points_asked(sweep, study.world_sizes)
     paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
     repeats = sweep.all_repeats

@@ -15,7 +15,7 @@ In simulated studies with 1% noise, one to three repeats and three or four sizes
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
@@ -126,8 +126,8 @@ def _remedy(
         peak_gb=peaks[0],
         baseline_peak_gb=peaks[1],
         shown_at=more or less,
-        room="more" if more else "less" if less else _shown(fits),
-        speed=_shown(fps),
+        room="more" if more else "less" if less else fits.shown if fits else "not measured",
+        speed=fps.shown if fps else "not measured",
         statement="",
     )
     return remedy.model_copy(update={"statement": remedy_statement(remedy, walls[1])})
@@ -192,12 +192,3 @@ def _one_setting(difference: str) -> str:
     """Return the setting of a difference. Width and height are one setting."""
     name = difference.partition(":")[0]
     return name.rpartition(".")[0] if name.endswith((".width", ".height")) else name
-
-
-def _shown(change: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
-    """Return whether the interval of a change shows more or less."""
-    if change is None:
-        return "not measured"
-    if change.lower is not None and change.lower > 0.0:
-        return "more"
-    return "less" if change.upper is not None and change.upper < 0.0 else "not shown"
