@@ -45,23 +45,21 @@ class Tried:
     lost: int = 0
     """Records without a measurement, such as a throughput trial that became NaN."""
     fps: list[float] = field(default_factory=list)
-    reached_s: list[float] = field(default_factory=list)
-    censored_s: list[float] = field(default_factory=list)
-    arrived: list[bool] = field(default_factory=list)
-    """Whether each seed is in `reached_s` or in `censored_s`, in the order asked."""
+    seeds: list[tuple[float, bool]] = field(default_factory=list)
+    """Seconds of each seed, and whether it reached the target, in the order asked."""
     confirming: int = 0
     """Fresh repeats asked for; no other field counts them."""
 
     @property
     def seen(self) -> Seeds:
         """Seconds of the seeds up to the latest look."""
-        first = self.arrived[: looked(len(self.arrived))]
-        return Seeds(tuple(self.reached_s[: sum(first)]), tuple(self.censored_s[: len(first) - sum(first)]))
+        first = self.seeds[: looked(len(self.seeds))]
+        return Seeds(tuple(s for s, reached in first if reached), tuple(s for s, reached in first if not reached))
 
     @property
     def known(self) -> int:
         """Repeats with a measurement."""
-        return len(self.fps) + len(self.reached_s) + len(self.censored_s)
+        return len(self.fps) + len(self.seeds)
 
     @property
     def under_way(self) -> int:
@@ -224,7 +222,8 @@ def _hopeless(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> bool:
     """
     if doubling.contrast.repeats < rule.least:
         return False
-    logs = [np.log(values) for tries in tried.values() for values in (tries.fps, tries.reached_s) if len(values) > 1]
+    repeats = [tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values()]
+    logs = [np.log(values) for values in repeats if len(values) > 1]
     degrees = sum(len(values) - 1 for values in logs)
     if degrees == 0:
         return False

@@ -118,7 +118,5 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
         tried.fps += throughput.measured_fps([record])
     else:
         seeds = learning_trials.seconds_of([record])
-        tried.reached_s += seeds.reached
-        tried.censored_s += seeds.censored
-        tried.arrived += [True] * len(seeds.reached) + [False] * len(seeds.censored)
+        tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
     tried.lost += tried.known == before
