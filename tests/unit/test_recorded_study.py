@@ -319,7 +319,7 @@ def test_the_docs_say_what_lean_frames_gain():
 def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     name = "cartpole-stock-lean-4096"
     docs, of = words_of("docs/lean.md"), medians_of(name, "stock", "lean")
-    (pair,) = compare.sides(*(compare.Given.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
+    (pair,) = compare.sides(*(compare.Side.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
     ratio = ratio_of(pair, "FPS, total")
     assert [len(side.records) for side in pair] == [5, 5] and ratio.pairs == 5
     assert len({uuid_of(record) for record in records_of(name)}) == 1
@@ -409,7 +409,7 @@ def test_the_docs_say_what_fits_a_small_card():
 
 def test_the_docs_say_how_lean_frames_learned():
     folder = PUBLISHED["cartpole-stock-lean-learning"].root
-    (both,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
+    (both,) = compare.sides(*(compare.Side.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
     machines = [{record.request.repeat: uuid_of(record) for record in side.records} for side in both]
     on_one = {repeat for repeat, machine in machines[0].items() if machine == machines[1][repeat]}
 
@@ -434,7 +434,7 @@ def test_the_docs_say_how_lean_frames_learned():
 
 def test_the_docs_say_how_lean_frames_learned_on_warps_frontend():
     folder = PUBLISHED["cartpole-stock-lean-warp-learning"].root
-    (both,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean-warp")))
+    (both,) = compare.sides(*(compare.Side.read(f"{folder}:{arm}") for arm in ("stock", "lean-warp")))
     by_gpu = [{record.request.repeat: uuid_of(record) for record in side.records} for side in both]
     assert by_gpu[0] == by_gpu[1]
     frames, seconds = ratio_of(both, "frames to target"), ratio_of(both, "seconds to target")
@@ -774,7 +774,7 @@ def test_the_docs_say_what_a_second_gpu_brings_to_learning():
         assert f"| {name} | {cells} | {update_s:.2f} | {own[0].memory_peak_gb:.2f}" in docs
     two, one = (f"{median(seconds[arm]):.1f} s" for arm in ("data-parallel", "one-gpu"))
     assert f"reward 4.5 in {two}, with one GPU in {one} (medians of five seeds, lean frames)" in results
-    pair = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{arm}") for arm in ("one-gpu", "pipeline")))[0]
+    pair = compare.sides(*(compare.Side.read(f"{PUBLISHED[study].root}:{arm}") for arm in ("one-gpu", "pipeline")))[0]
     longer, more = (ratio_of(pair, measure) for measure in ("seconds to target", "frames to target"))
     assert f"{longer.ratio:.2f} times as long ({longer.lower:.2f} to {longer.upper:.2f} at 95%)" in docs
     assert f"{more.ratio:.2f} times the frames ({more.lower:.2f} to {more.upper:.2f})" in docs

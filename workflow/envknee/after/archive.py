@@ -4,11 +4,6 @@ Input: results/<study>/. Output: a zip file with study, requests, measurements, 
 image hashes. Its ro-crate-metadata.json describes them and holds their sha256 (RO-Crate 1.1, https://w3id.org/ro/crate/1.1). The same
 results give the same bytes. The tracking address is left out, because it may hold a password.
 
-    python -m envknee.archive results/<study>                         into results/<study>.zip
-    python -m envknee.archive --check FILE.zip                        is it whole and unchanged?
-    python -m envknee.archive --unpack FILE.zip                       into results/archives/<study>; prints the study file there
-    make sweep FROM=FILE.zip                                          measure its study on this machine
-
 `envknee.after.received` reads archives of others.
 """
 

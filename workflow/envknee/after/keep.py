@@ -3,8 +3,6 @@
 Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, README.md,
 figures, request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json of each finished one. Logs, policies and
 pictures of trials are not kept.
-
-    envknee keep results/<study>                 into results-published/<study>
 """
 
 import argparse

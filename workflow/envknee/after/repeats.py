@@ -2,8 +2,6 @@
 
 Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 if they differ.
 
-    python -m envknee.repeats results/x results/x-replay
-
 Trials are paired by point, repeat and seed. The comparison covers learning (rewards, episodes, losses, learning rate, action noise,
 gradients; with `deterministic: true` also the final parameters) and the status, but not speed. If a clock ended one run early, only
 common iterations are compared.

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from scipy.special import stdtr
 
-from envknee.after.compare.gate import Gate, bound, gate
+from envknee.after.compare.gate import Bound, Gate, bound, gate
 from envknee.after.compare.pairing import (
     Outcomes,
     Pairing,
@@ -56,7 +56,7 @@ MEASURES = (
     Measure("peak memory", counted_peak_gb, False, gates=True),
     Measure("start-up", lambda record: record.outcome.setup_s, False),
     Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
-    # The same on both sides if both learn equally well; then speed alone changes the seconds.
+    # Equal on both sides that learn equally well; then speed alone changes the seconds.
     Measure("frames to target", lambda record: record.frames_to_target, False, "learning"),
 )
 
@@ -123,23 +123,24 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
     whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
-    pairs = {measure.name: _logarithms(pairing, measure) for measure in MEASURES}
-    overall = [_ratio(measure, None, own, confidence) for measure in MEASURES if (own := pairs[measure.name])]
-    overall = _corrected(overall, confidence)
+    overall: list[Ratio] = []
     by_place: list[Ratio] = []
+    bounds: list[Bound] = []
     for measure in MEASURES:
-        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
+        if not (pairs := _logarithms(pairing, measure)):
+            continue
+        overall.append(_ratio(measure, None, pairs, confidence))
+        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs.items()]
         by_place += _corrected(of_places, confidence)
-    worse = [ratio for ratio in overall if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin]
-    bounds = []
-    for measure in MEASURES:
-        if measure.gates and (own := pairs[measure.name]):
-            pooled = stratified(list(own.values()))
-            count = sum(map(len, own.values()))
+        if measure.gates:
+            pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
             bounds.append(bound(measure.name, *pooled, count, measure.more_is_better, confidence, margin))
+    overall = _corrected(overall, confidence)
     ended = outcomes(whole)
     losses = [
-        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})" for ratio in worse
+        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})"
+        for ratio in overall
+        if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
     return Comparison(
         a=a.name,
@@ -259,18 +260,18 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
 
     It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
     """
-
-    def seconds(records: Sequence[Record]) -> dict[Phase, float]:
-        return {
-            phase: statistics.fmean(record.phases_s[phase].median for record in records if record.phases_s)
-            for phase in PHASES
-        }
-
     of_places: list[dict[Phase, float]] = []
     for place, pairs in pairing.pairs.items():
-        timed = [pair for pair in pairs if pair.succeeded and pair.a.phases_s and pair.b.phases_s]
+        timed = [
+            (pair.a.phases_s, pair.b.phases_s)
+            for pair in pairs
+            if pair.succeeded and pair.a.phases_s and pair.b.phases_s
+        ]
         if place.kind == "throughput" and timed:
-            of_a, of_b = seconds([pair.a for pair in timed]), seconds([pair.b for pair in timed])
+            of_a, of_b = (
+                {phase: statistics.fmean(phases_s[phase].median for phases_s in side) for phase in PHASES}
+                for side in zip(*timed, strict=True)
+            )
             of_places.append({phase: (of_b[phase] - of_a[phase]) / sum(of_a.values()) for phase in PHASES})
     if not of_places:
         return []

@@ -1,11 +1,4 @@
-"""A verdict over a user's own measurements, from any simulator.
-
-envknee limits fps.csv                      the limit, or its best estimate, and a table
-envknee limits fps.csv --device-gb 80       also how many environments fit that memory
-envknee limits fps.csv --json               everything as JSON
-envknee limits fps.csv --plot fps.svg       also a figure
-envknee limits -                            from standard input
-"""
+"""A verdict over a user's own measurements, from any simulator: the command `envknee limits`."""
 
 import argparse
 import sys
