@@ -9,17 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    canvas,
-    cost_mark,
-    in_words,
-    key,
-    legend,
-    line_key,
-    size_ticks,
-    thousands,
-    three_digits,
-)
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, Dashes, Look, dashes_at, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
@@ -30,10 +20,10 @@ def draw_batch(evidence: Evidence) -> Figure:
     verdict = evidence.verdict
     laws = [law for arm in verdict.arms for law in arm.batch]
     if not laws:
-        return in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
+        return canvas.in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
     several = len(verdict.arms) > 1
     looks = [look_at(place, _name(law, verdict, several)) for place, law in enumerate(laws)]
-    figure, (upper, lower) = canvas(
+    figure, (upper, lower) = canvas.panels(
         _title(laws, several), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
     )
     sizes = sorted({point.batch_size for law in laws for point in law.points})
@@ -43,7 +33,7 @@ def draw_batch(evidence: Evidence) -> Figure:
         for axes, per_step in ((upper, True), (lower, False)):
             for point in law.points:
                 unit = point.batch_size if per_step else 1
-                cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
+                canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
             _curve(axes, law, look, dashes_at(place), (left, right), per_step)
             _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
@@ -51,15 +41,15 @@ def draw_batch(evidence: Evidence) -> Figure:
         axes.set_yscale("log")
         axes.set_xlim(left, right)
         _numbers(axes)
-    size_ticks(lower, sizes, math.log2(right / left) / 11)
+    canvas.size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
     keys = [
-        line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
+        canvas.line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
         for place, look in enumerate(looks)
     ]
-    legend(upper, [*keys, *_explained(laws, verdict)])
+    canvas.legend(upper, [*keys, *_explained(laws, verdict)])
     return figure
 
 
@@ -71,10 +61,10 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
     if law.state != "fitted":
         noise = "too few batch sizes"
     else:
-        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {three_digits(law.b_noise)}"
+        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {canvas.three_digits(law.b_noise)}"
         if law.b_noise is not None and law.b_noise_lower is not None:
-            end = "∞" if law.b_noise_upper is None else three_digits(law.b_noise_upper)
-            noise += f" ({three_digits(law.b_noise_lower)} to {end})"
+            end = "∞" if law.b_noise_upper is None else canvas.three_digits(law.b_noise_upper)
+            noise += f" ({canvas.three_digits(law.b_noise_lower)} to {end})"
         noise += "" if law.used else "\nnot used"
     return "\n".join([f"{wrapped(law.arm)}:"] * several + [where, noise])
 
@@ -119,7 +109,7 @@ def _numbers(axes: Axes) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(5))
     else:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -127,15 +117,15 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
     keys = []
     points = [point for law in laws for point in law.points]
     if any(point.frames_to_target.interval_lower is not None for point in points):
-        keys.append(key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
+        keys.append(canvas.key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
     if any(law.s_min is not None for law in laws):
-        keys.append(line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
+        keys.append(canvas.line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
     if any(law.b_noise is not None and law.used for law in laws):
-        keys.append(line_key("B_noise", linestyle=(0, (4, 3))))
+        keys.append(canvas.line_key("B_noise", linestyle=(0, (4, 3))))
         if any(law.b_noise_lower is not None for law in laws):
-            keys.append(line_key("its interval", width=4.0, alpha=0.6))
+            keys.append(canvas.line_key("its interval", width=4.0, alpha=0.6))
     if any(point.frames_to_target.lower_bound for point in points):
-        keys.append(key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
+        keys.append(canvas.key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
     return keys
 
 

@@ -25,7 +25,7 @@ from envknee.verdict.series import Series
 WIDTH_IN = 9.8
 
 
-def canvas(
+def panels(
     title: str,
     verdict: Verdict,
     height: float,
@@ -90,7 +90,7 @@ def by_arm(said: Mapping[str, str]) -> str:
 def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to draw."""
     lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
-    figure, (axes,) = canvas(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
+    figure, (axes,) = panels(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
     figure.set_label(NOTHING)
     axes.text(0.0, 0.6, "\n".join(lines), fontsize=11, color=INK, va="center", transform=axes.transAxes)

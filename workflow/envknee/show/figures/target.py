@@ -7,18 +7,7 @@ from matplotlib.figure import Figure
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    canvas,
-    cost_line,
-    costs_axis,
-    dodge_of,
-    in_words,
-    key,
-    line_key,
-    num_envs_label,
-    series_legend,
-    sizes_axis,
-)
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
@@ -35,12 +24,12 @@ def draw_target(evidence: Evidence) -> Figure:
     verdict, records, _ = evidence
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
-        return in_words("Cost of the target", "No learning trial ran.", verdict)
+        return canvas.in_words("Cost of the target", "No learning trial ran.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
     sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0
-    figure, (left, right) = canvas(
+    figure, (left, right) = canvas.panels(
         _title(limits), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
     )
     on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
@@ -53,24 +42,24 @@ def draw_target(evidence: Evidence) -> Figure:
     left.set_ylabel("Wall seconds of training to the target")
     right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
     for axes in (left, right):
-        sizes_axis(axes, sizes, [])
+        canvas.sizes_axis(axes, sizes, [])
         axes.tick_params(axis="x", labelrotation=45 if rotates else 0)
-        axes.set_xlabel(num_envs_label(verdict))
-        costs_axis(axes)
+        axes.set_xlabel(canvas.num_envs_label(verdict))
+        canvas.costs_axis(axes)
     for limit in limits:
         if limit.threshold_num_envs is not None:
             for axes in (left, right):
                 colour = looks[limit.series].colour
                 axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
     keys = [
-        key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
-        key("o", GREY, "one seed", size=3.2),
+        canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
+        canvas.key("o", GREY, "one seed", size=3.2),
     ]
     if any(point.seeds > point.reached for limit in limits for point in limit.points):
-        keys.append(key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
+        keys.append(canvas.key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
     if any(limit.threshold_num_envs is not None for limit in limits):
-        keys.append(line_key("doubling stops saving", width=1.3, linestyle=DASHES))
-    series_legend(right, looks, keys)
+        keys.append(canvas.line_key("doubling stops saving", width=1.3, linestyle=DASHES))
+    canvas.series_legend(right, looks, keys)
     return figure
 
 
@@ -81,8 +70,8 @@ def _panel(
     cost_of: Callable[[LearningPoint], Cost | None],
 ) -> None:
     for limit in limits:
-        look, dodge = looks[limit.series], dodge_of(limit.series, looks)
-        cost_line(axes, [(point.num_envs * dodge, cost_of(point)) for point in limit.points], look)
+        look, dodge = looks[limit.series], canvas.dodge_of(limit.series, looks)
+        canvas.cost_line(axes, [(point.num_envs * dodge, cost_of(point)) for point in limit.points], look)
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
@@ -91,7 +80,7 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
     if record.request.kind != "learning" or series not in looks:
         return
     seconds = seconds_of([record])
-    x = record.request.num_envs * dodge_of(series, looks)
+    x = record.request.num_envs * canvas.dodge_of(series, looks)
     for value in seconds.reached:
         axes.plot(x, value * devices, looks[series].marker, color=looks[series].colour, markersize=3.2, alpha=0.55)
     for value in seconds.censored:
