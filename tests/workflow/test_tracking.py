@@ -353,16 +353,6 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
 
-@pytest.mark.parametrize(
-    "verdict", ["[]", "{}", '{"arms": {"stock": 1}}', '{"arms": [1, {"arm": "stock", "headline": "?"}]}']
-)
-def test_verdict_of_another_form_is_left_out(study: Study, storeless: StudyFolder, verdict: str) -> None:
-    storeless.verdict.write_text(verdict)
-    run = run_of(study, storeless, "arms/stock")
-    assert run.tags["mlflow.note.content"].startswith("3 of 6 trials")
-    assert "verdict.json" in run.artifacts
-
-
 def test_half_a_verdict_is_told(study: Study, storeless: StudyFolder) -> None:
     storeless.verdict.write_text("{")
     with pytest.raises(UserError, match=r"verdict\.json is not JSON"):

@@ -159,13 +159,9 @@ def _headline(verdict: Path, arm: str) -> dict[str, Any]:
     if not verdict.exists():
         return {}
     try:
-        whole = json.loads(verdict.read_text(encoding="utf-8"))
+        arms = json.loads(verdict.read_text(encoding="utf-8"))["arms"]
     except ValueError as error:
         raise UserError(
             f"{verdict} is not JSON: {error}. Delete it and run `make sweep`, which decides again."
         ) from error
-    arms = whole.get("arms") if isinstance(whole, dict) else None
-    for own in arms if isinstance(arms, list) else []:
-        if isinstance(own, dict) and own.get("arm") == arm and isinstance(own.get("headline"), dict):
-            return own["headline"]
-    return {}
+    return next((own["headline"] for own in arms if own["arm"] == arm), None) or {}

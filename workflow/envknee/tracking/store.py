@@ -74,12 +74,7 @@ def without_credentials(uri: str) -> str:
 
 
 def trust_address(study: Study, files: Iterable[str | Path]) -> None:
-    """Allow child processes to send credentials to a study's own store, if the user wrote the file that names it.
-
-    Args:
-        study: the study that Snakemake runs
-        files: the files that it was read from
-    """
+    """Allow child processes to send credentials to a study's own store, if the user wrote the `files` that name it."""
     if study.tracking.uri is not None and not any(_is_of_results(file) for file in files):
         os.environ["MLFLOW_TRACKING_URI"] = without_credentials(study.tracking.uri)
 
@@ -87,11 +82,7 @@ def trust_address(study: Study, files: Iterable[str | Path]) -> None:
 def check_credentials(study: Study, file: Path) -> None:
     """Refuse to send credentials to an address that only a results folder names, because that may come from somebody else.
 
-    MLflow's client would send them to any address.
-
-    Args:
-        study: the study to publish
-        file: the file that it was read from
+    MLflow's client would send them to any address. `file` is the one that the study was read from.
 
     Raises:
         UserError: says how to allow it.
@@ -124,12 +115,9 @@ def _origin(uri: str) -> tuple[str, str | None, int | None]:
 
 
 def parse_uri(uri: str, source: str, beside: Path) -> Store:
-    """Return the store that a URI names.
+    """Return the store that a user's URI names.
 
-    Args:
-        uri: the user's URI
-        source: where it was named, for messages
-        beside: folder for the artifacts of a database server
+    `source` says where, for messages. `beside` is the folder for the artifacts of a database server.
 
     Raises:
         UserError: when MLflow cannot write runs there.
