@@ -20,8 +20,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from pydantic import ValidationError
-
 from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
 from envknee.study.errors import UserError, run_command
@@ -75,7 +73,7 @@ def describe(sif: Path) -> Image:
         known = json.loads(kept.read_text(encoding="utf-8"))
         if known["of"] == key:
             return Image.model_validate(known["image"])
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+    except (OSError, ValueError, KeyError, TypeError):
         pass  # not kept yet, or by another version
     content = content_sha256(sif)
     labels = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))["data"]["attributes"].get("labels") or {}

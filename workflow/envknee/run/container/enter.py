@@ -67,8 +67,7 @@ def shown(named: str) -> Path:
         UserError: when the file lies in a folder of keys, settings or devices.
     """
     file = _showable(named)
-    is_wide = len(file.parent.parts) <= 2 or Path.home().resolve().is_relative_to(file.parent)
-    return file.parent if file.suffix in USD and not is_wide else file
+    return file.parent if file.suffix in USD and not _is_wide(file.parent) else file
 
 
 def shown_folder(named: str) -> Path:
@@ -78,12 +77,17 @@ def shown_folder(named: str) -> Path:
         UserError: when it holds keys, settings, devices or many users' files.
     """
     folder = _showable(named)
-    if len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder):
+    if _is_wide(folder):
         raise UserError(
             f"task.asset_root: {named} ({folder}) holds much more than a robot's files, and images get to read only those. Put"
             " them into a folder of their own"
         )
     return folder
+
+
+def _is_wide(folder: Path) -> bool:
+    """Tell whether a folder holds the home folder or many users' files."""
+    return len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder)
 
 
 def _showable(named: str) -> Path:
