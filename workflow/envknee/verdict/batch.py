@@ -34,7 +34,7 @@ from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.batch import LEAST_SIZES, batch_notes, batch_statement
+from envknee.verdict.words.batch import batch_notes, batch_statement
 from envknee.verdict.words.numbers import listed
 
 
@@ -91,7 +91,7 @@ def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
     groups: dict[tuple[int, int], list[Record]] = {}
     for record in records:
         groups.setdefault((record.request.num_envs, record.request.horizon), []).append(record)
-    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= LEAST_SIZES}
+    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
     if enough:
         return [_law(group, place, confidence) for place, group in enough.items()]
     return [_law(records, next(iter(groups)) if len(groups) == 1 else None, confidence)]
@@ -114,7 +114,7 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     points = [_point(size, group, confidence) for size, group in _by_batch(records).items()]
     whole = _whole(records)
     ranks = Ranks.of(records[0].request)
-    line = fit(whole, confidence) if len(whole) >= LEAST_SIZES else None
+    line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
     notes = batch_notes(records, points, place, ranks)
     used, error = False, None
     noise = steps = frames = (None, None)

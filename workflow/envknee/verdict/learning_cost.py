@@ -108,7 +108,7 @@ def saving_of(doubling: Tested) -> Saving:
         num_envs=doubling.num_envs,
         doubled=2 * doubling.num_envs,
         seeds=contrast.repeats,
-        saving=share(contrast.log_gain),
+        saving=-doublings.expm1(-contrast.log_gain),
         decides=contrast.decides,
         saving_lower=share(doubling.lower),
         saving_upper=share(doubling.upper),

@@ -25,7 +25,7 @@ from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks, Series, by_series
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.phases import LEAST_SIZES, phase_notes, phase_statement
+from envknee.verdict.words.phases import phase_notes, phase_statement
 
 RESOLUTION_S = 1e-6
 """Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
@@ -71,7 +71,7 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
     points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in resolved.items()]
     laws: list[PhaseLaw] = []
     asymptote = None
-    if len(points) >= LEAST_SIZES:
+    if len(points) >= affine.LEAST_SIZES:
         lines, errors = fit(seconds, confidence)
         laws = laws_of(lines, errors, confidence)
         slope = sum(law.s_per_env for law in laws)

@@ -51,7 +51,7 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
         seconds_per_frame_ratio=seconds_per_frame,
         statement="",
     )
-    return rule.model_copy(update={"statement": rule_statement(rule)})
+    return rule.model_copy(update={"statement": rule_statement(rule, soonest, later)})
 
 
 def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:

@@ -146,7 +146,7 @@ def limit_of(
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
     """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs."""
-    if len(fps) < 3:
+    if len(fps) < affine.LEAST_SIZES:
         return None
     steps_per_env = world_size * horizon
     line = affine.fit(

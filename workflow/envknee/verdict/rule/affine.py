@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+LEAST_SIZES = 3
+"""Fewest different x that a line is fitted to: two parameters would fit any two points."""
+
 ERROR_LIMIT = 0.10
 """A line with a larger relative error at any point is shown, but not used."""
 

@@ -91,8 +91,6 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     if not limit.savings:
         return []
     saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), limit.savings[-1])
-    if saving.saving is None:
-        return []
     most, bound = saving.saving_upper_one_sided, span(saving.saving_lower, saving.saving_upper)
     if limit.state == "reached" and most is not None:
         bound = f"at most {percent(most)}" if most >= 0.0 else f"at least {percent(-most)}"
@@ -107,8 +105,6 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     return [f"doubling {saving.num_envs:,} {said} ({evidence}; pays from {limit.delta:.0%} saved)"]
 
 
-def _saves(saving: float | None, most: str = "", least: str = "") -> str:
+def _saves(saving: float, most: str = "", least: str = "") -> str:
     """Return `saves 12%`, or `takes 15% more`; with `at most` or `at least` before the number."""
-    if saving is None:
-        return "saves an unknown share"
     return f"saves {most}{percent(saving)}" if saving >= 0.0 else f"takes {least}{percent(-saving)} more"
