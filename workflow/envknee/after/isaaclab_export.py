@@ -45,9 +45,7 @@ Series = dict[str, list[float]]
 def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
     """Return a trial as Isaac Lab's own benchmark would; None without rows, or for a foreign command.
 
-    Args:
-        record: the trial's result
-        rows: all its iterations in order, warm-up included
+    `rows` are all its iterations in order, warm-up included.
     """
     from isaaclab.benchmark import builders, capture, schema
     from isaaclab.benchmark.distributed import DistributedContext

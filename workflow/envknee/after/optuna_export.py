@@ -110,6 +110,7 @@ def _trial(record: Record, seen: Observation, distributions: Mapping[str, Any]) 
 
 def _attributes(record: Record) -> dict[str, Any]:
     request, outcome = record.request, record.outcome
+    measured = {name: getattr(record, name) for name in MEASURED}
     values: dict[str, Any] = {
         "trial": f"{request.number:04d}",
         "repeat": request.repeat,
@@ -118,10 +119,8 @@ def _attributes(record: Record) -> dict[str, Any]:
         "status": outcome.status,
         "reason": outcome.reason,
         "device": outcome.environment.device.name if outcome.environment else None,
+        **{name: getattr(value, "median", value) for name, value in measured.items()},
     }
-    for name in MEASURED:
-        value = getattr(record, name)
-        values[name] = getattr(value, "median", value)
     return {name: value for name, value in values.items() if value is not None}
 
 

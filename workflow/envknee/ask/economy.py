@@ -26,9 +26,9 @@ def decided(arm: str, point: Point, records: Iterable[Record]) -> str | None:
     """Return why the next seed of a point would change nothing, or None."""
     seeds = _seeds(records)
     own = seeds.get((arm, point))
-    if own is None or (lower := _lower_end_s(own)) is None:
+    if own is None or (lower := _interval_s(own)[0]) is None:
         return None
-    ends = {place: end for place, costs in seeds.items() if (end := _upper_end_s(costs)) is not None}
+    ends = {place: upper for place, costs in seeds.items() if (upper := _interval_s(costs)[1]) is not None}
     soonest = min(ends, key=lambda place: (ends[place], place), default=None)
     if soonest is None or lower <= ends[soonest]:
         return None
@@ -49,13 +49,9 @@ def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
     return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_SEEDS}
 
 
-def _lower_end_s(seeds: Seeds) -> float | None:
-    """Return the lower end of the seconds to the target; None while unknown."""
-    if not seeds.reached:
-        return min(seeds.censored)
-    return None if seeds.censored else cost(seeds, CONFIDENCE).interval_lower
-
-
-def _upper_end_s(seeds: Seeds) -> float | None:
-    """Return the upper end of the seconds to the target; None while unknown."""
-    return None if seeds.censored else cost(seeds, CONFIDENCE).interval_upper
+def _interval_s(seeds: Seeds) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of the seconds to the target; None for an end that is unknown."""
+    if seeds.censored:
+        return None if seeds.reached else min(seeds.censored), None
+    interval = cost(seeds, CONFIDENCE)
+    return interval.interval_lower, interval.interval_upper

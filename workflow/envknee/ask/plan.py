@@ -27,10 +27,7 @@ from envknee.verdict.words.numbers import counted, listed
 def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:
     """Return what a study measures, kind by kind, and its statistical power. Pure.
 
-    Args:
-        study: the study
-        earlier: records of this machine's earlier studies; if they hold no repeats, the noise is that of the published studies
-        on_cpu: whether trials run on a CPU
+    `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies.
     """
     slots = space.plan(study)
     lines = [f"Study {study.study}: {counted(len(slots), 'trial')} at most, {_arms(study)}"]

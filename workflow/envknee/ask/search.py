@@ -124,12 +124,8 @@ def next_step(
 ) -> Step:
     """Return what one series needs next.
 
-    Args:
-        sizes: num_envs that may fit, ascending
-        tried: what is known of each of them
-        rule: when a doubling is decided
-        start: the threshold of an earlier series, if known
-        predict: returns the num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law
+    `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known. `predict` returns the
+    num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law.
     """
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:

@@ -70,14 +70,7 @@ def divides(batch_size: int, rollout: int, world_size: int) -> bool:
 
 
 def scaled(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> Scaled:
-    """Return the values that a trial runs with under a scaling rule.
-
-    Args:
-        scaling: the rule and its base
-        num_envs: of each rank
-        horizon: as listed, environment steps at the base
-        batch_size: as listed, transitions of all ranks together at the base
-        world_size: ranks
+    """Return the values that a trial runs with under a scaling rule. `horizon` and `batch_size` are as listed: those at the base.
 
     Raises:
         ValueError: when a value would not be whole, or the batch does not divide the rollout; names what would be legal.

@@ -32,13 +32,7 @@ def rollout_size(num_envs: int, horizon: int) -> int:
 
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
-    """Return the optimizer steps in one epoch over a rollout.
-
-    Args:
-        num_envs: of each rank
-        horizon: environment steps
-        batch_size: transitions of all ranks together; each brings an equal part
-        world_size: ranks
+    """Return the optimizer steps in one epoch over a rollout. `num_envs` is of each rank; `batch_size` of all, with equal parts.
 
     Raises:
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
@@ -58,14 +52,8 @@ def batch_transitions(
 ) -> float:
     """Return the transitions of one rank in an optimizer step, which its memory must hold.
 
-    0 if unknown: the library's batch in a trial that never ran.
-
-    Args:
-        num_envs: of each rank
-        horizon: environment steps
-        batch_size: transitions of all ranks together; None for the library's own
-        mini_batches: the library's optimizer steps per epoch
-        world_size: ranks, which have equal parts
+    `batch_size` is that of all ranks together, which have equal parts. If it is None, the library cuts a rollout into `mini_batches`;
+    0 if that is unknown, too: a trial that never ran.
     """
     if batch_size is not None:
         return batch_size / world_size

@@ -78,17 +78,14 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     for outcome in comparison.outcomes:
         if not outcome.fewer:  # the gate's reasons list the others
             say(f"outcomes at {outcome}")
-    if comparison.gate.answer == "fail":
-        for reason in comparison.gate.reasons:
+    for reason in comparison.gate.reasons:
+        if comparison.gate.answer == "fail":
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
-    elif comparison.gate.answer == "inconclusive":
-        for reason in comparison.gate.reasons:
+        else:
             say(f"inconclusive: {reason}")
-    else:
-        say(
-            f"passed: a loss of {comparison.margin:.0%} or more is excluded in "
-            + ", ".join(bound.measure for bound in comparison.gate.bounds)
-        )
+    if comparison.gate.answer == "pass":
+        gating = ", ".join(bound.measure for bound in comparison.gate.bounds)
+        say(f"passed: a loss of {comparison.margin:.0%} or more is excluded in {gating}")
 
 
 def main() -> int:

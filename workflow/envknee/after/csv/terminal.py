@@ -13,7 +13,7 @@ from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
 from envknee.verdict.schema.throughput import Gain, Law, ThroughputLimit, ThroughputPoint
-from envknee.verdict.words.numbers import counted, percent
+from envknee.verdict.words.numbers import counted, percent, span
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -69,7 +69,7 @@ def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Tabl
         size, step = point.num_envs, steps.get(point.num_envs)
         cells = ["", ""]
         if step is not None:
-            cells = [_signed(step.gain), f"{_signed(step.gain_lower)} to {_signed(step.gain_upper)}"]
+            cells = [_signed(step.gain), span(step.gain_lower, step.gain_upper, _signed)]
         marks = [
             "estimate" if size == estimate.num_envs else "",
             f"to {step.to_num_envs:,}" if step is not None and step.to_num_envs != 2 * size else "",
@@ -96,9 +96,7 @@ def _points(series: SeriesVerdict, confidence: float) -> Table:
 
 
 def _point(point: ThroughputPoint, gain: Gain | None, limit: ThroughputLimit) -> list[str]:
-    lower, upper = point.fps_lower, point.fps_upper
-    interval = "" if lower is None or upper is None else f"{_fps(lower)} to {_fps(upper)}"
-    cells = [_fps(point.fps), interval, str(len(point.fps_repeats))]
+    cells = [_fps(point.fps), span(point.fps_lower, point.fps_upper, _fps), str(len(point.fps_repeats))]
     failed = f"{point.failed} more out of memory" if point.failed else ""
     if gain is None:
         return [*cells, "", "", failed]

@@ -73,14 +73,10 @@ class TableVerdict(Frozen):
 def decide(
     table: Table, source: str, settings: Decide, device_gb: float | None = None, cv: float | None = None
 ) -> TableVerdict:
-    """Return the verdict over a table.
+    """Return the verdict over a table, which is called `source`.
 
-    Args:
-        table: the measurements
-        source: the table's name, for the reader
-        settings: delta, confidence and the share of memory to keep free
-        device_gb: memory of the GPU, GB (1e9 bytes); None if unknown
-        cv: coefficient of variation of FPS to assume without repeats; None: that of published records (`verdict.noise`)
+    `device_gb` is the GPU's memory, GB (1e9 bytes); None if unknown. `cv` is the coefficient of variation of FPS to assume without repeats;
+    None: that of published records (`verdict.noise`).
     """
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
