@@ -53,11 +53,7 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     """Fit E(B) = E_min + S_min B, with draws of seeds. Works without records.
 
     Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and are widened (`affine.widening`). A batch size with one
-    seed gets the others' deviations.
-
-    Args:
-        frames: batch size -> frames to target of each seed; at least three batch sizes
-        confidence: of the intervals
+    seed gets the others' deviations. `frames` has the frames to target of each seed, at three batch sizes or more.
     """
     sizes = np.array(sorted(frames), dtype=float)
     logs = [np.sort(np.log(np.array(frames[int(size)], dtype=float))) for size in sizes]

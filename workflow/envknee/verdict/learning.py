@@ -78,14 +78,8 @@ def limit_of(
 ) -> LearningLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
-    Args:
-        series: arm, horizon and batch size
-        points: by ascending num_envs
-        seconds: seconds to the target by num_envs, of points with seeds
-        settings: delta and confidence
-        target_reward: if known
-        budget_s: if known, and the same for all runs
-        ranks: that trained together
+    `points` ascend by num_envs, and `seconds` has the seconds to the target of those with seeds. `budget_s` is None unless all runs
+    had the same.
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)

@@ -46,13 +46,7 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the middle half along the last axis.
 
     A value across a quartile counts with its inner part, so that three seeds also have an interquartile mean. For a multiple of 4
-    values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition.
-
-    Args:
-        values: shape (..., seeds)
-
-    Returns:
-        shape (...)
+    values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition. Shape (..., seeds) becomes (...).
     """
     return np.sort(values, axis=-1) @ _middle_half(values.shape[-1])
 

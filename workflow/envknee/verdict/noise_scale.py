@@ -63,10 +63,7 @@ def _fieller(
     With means m, their covariances c and t^2, these are the r with a r^2 - 2 b r + d <= 0, where a = m_signal^2 - t^2 c_signal,
     b = m_noise m_signal - t^2 c_both and d = m_noise^2 - t^2 c_noise. If a <= 0, the signal may be 0 and r has no upper end.
 
-    Args:
-        noise: estimates of tr(Sigma), shape (samples,)
-        signal: estimates of |G|^2 of the same samples, shape (samples,)
-        confidence: of the interval
+    `noise` and `signal` are estimates of tr(Sigma) and |G|^2 from the same samples, shape (samples,).
     """
     samples = len(noise)
     t = float(stdtrit(samples - 1, (1.0 + confidence) / 2))

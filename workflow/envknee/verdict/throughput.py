@@ -94,17 +94,9 @@ def limit_of(
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
-    Args:
-        series: arm, horizon and batch size
-        fps: num_envs -> one FPS per repeat that was timed to its end, by ascending num_envs
-        failures: num_envs -> number of repeats that ended as "oom" and "refused"
-        settings: delta and confidence
-        not_counted: other trials, by status
-        ranks: ranks that trained together; num_envs is per rank
-        measure: the kind of FPS
-        step: step to which every FPS is rounded
-        blocks: num_envs -> the block of each repeat: a `Process` or a machine; None: all ran on one machine
-        confirms: num_envs -> whether each repeat is confirmatory; None: none is
+    `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
+    rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
+    confirmatory (None: none is). `failures` counts repeats that ended as "oom" and "refused", `not_counted` all other trials by status.
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
     if confirms is not None:

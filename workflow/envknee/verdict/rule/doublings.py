@@ -32,11 +32,8 @@ class Level:
     def of(cls, num_envs: int, repeats: Sequence[float], step: float = 0.0) -> "Level":
         """Return the level of uncensored repeats, each above 0: the logarithm of their geometric mean.
 
-        Args:
-            num_envs: that they were measured at
-            repeats: the values
-            step: to a multiple of which all values are rounded. Repeats that differ by less than it may all be rounded the
-                same way, so that their mean is off by as much as each: its variance is at least step^2 / 12, whatever their number.
+        All are rounded to a multiple of `step`. Repeats that differ by less than it may all be rounded the same way, so that their
+        mean is off by as much as each: its variance is at least step^2 / 12, whatever their number.
         """
         logs = [math.log(value) for value in repeats]
         mean = statistics.fmean(logs)
