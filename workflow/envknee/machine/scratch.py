@@ -48,11 +48,7 @@ def scratch_folder(named: str) -> Path:
 
 
 def use_told() -> None:
-    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process, and of those that it starts.
-
-    Raises:
-        UserError: as `scratch_folder`.
-    """
+    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process and its children. Raises as `scratch_folder`."""
     named = os.environ.get(TOLD)
     if named:
         folder = scratch_folder(named)

@@ -44,11 +44,7 @@ def own_number() -> int:
 
 
 def check_newest(trial: TrialFolder) -> None:
-    """Make sure that no later attempt at this trial has begun.
-
-    Raises:
-        UserError: when one has; this attempt must then write nothing.
-    """
+    """Raise a UserError if a later attempt at this trial has begun: this one must then write nothing."""
     if TOLD in os.environ and (not trial.attempts.exists() or _read(trial).number != own_number()):
         raise UserError(
             f"{trial.root}: another attempt at this trial began while this one (number {own_number()}) was out of sight."

@@ -57,10 +57,7 @@ Measure = Callable[[TrialFolder, Request, Entrance | None], None]
 def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | None = None) -> Record:
     """Measure the trial unless it has an outcome, and write its record.
 
-    Args:
-        trial: its folder
-        given: the image, if the runtime is not host
-        measure: how to measure a trial of a block; None: in a process of its own
+    `given` is the image, if the runtime is not host. `measure` measures a trial of a block; None: in a process of its own.
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or differs from that of an existing result, or

@@ -160,11 +160,7 @@ class Closing:
         """Why no further trial begins; None while trials may begin."""
 
     def start(self) -> None:
-        """Begin to watch.
-
-        Raises:
-            UserError: when too little time is left for any trial.
-        """
+        """Begin to watch. Raises a UserError if too little time is left for any trial."""
         self._folder.closing.unlink(missing_ok=True)
         left = left_s(self._job_id)
         if left is not None and left <= self._margin_s:

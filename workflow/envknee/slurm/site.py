@@ -128,11 +128,7 @@ class Site(Strict):
 
 
 def load(path: Path) -> Site:
-    """Read a site file.
-
-    Raises:
-        UserError: when it is missing, is not YAML, or a line is wrong: names key, value and what was expected.
-    """
+    """Read a site file. Raises a UserError if it is missing, is not YAML, or a line is wrong."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:

@@ -17,10 +17,7 @@ def prepare_database(store: Store, default_files: str) -> None:
     """Make sure that the database of a store can be used. A new SQLite file is made by one process, whole or not at all.
 
     MLflow's own creation fails when several processes start it at once, and leaves half a database when killed. In a new file,
-    `default_files` is the folder for files of MLflow's experiment "Default".
-
-    Raises:
-        UserError: see `check_database`.
+    `default_files` is the folder for files of MLflow's experiment "Default". Raises as `check_database`.
     """
     database = store.database
     if database is None:

@@ -52,11 +52,7 @@ def main() -> None:
 
 
 def check_names(server: Server) -> None:
-    """Refuse an open address without names, or with patterns as names: any web page could then use the server.
-
-    Raises:
-        UserError: says what is wrong, and what to write.
-    """
+    """Raise a UserError for an open address without names, or with patterns as names: any web page could then use the server."""
     example = f"--name mlflow.lab.example:{server.port}"
     if not is_loopback(server.host) and not server.names:
         raise UserError(f"--host {server.host} is reached by others. Say under which names, with the port: {example}")

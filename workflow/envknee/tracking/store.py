@@ -55,8 +55,7 @@ class Store:
 def locate_store(study: Study, folder: StudyFolder) -> Store:
     """Return a study's tracking store: its own, else MLFLOW_TRACKING_URI's, else a SQLite file beside the results.
 
-    Raises:
-        UserError: when MLflow cannot write runs to that URI.
+    Raises as `parse_uri`.
     """
     beside = folder.root.resolve().parent
     if study.tracking.uri is not None:
@@ -80,12 +79,9 @@ def trust_address(study: Study, files: Iterable[str | Path]) -> None:
 
 
 def check_credentials(study: Study, file: Path) -> None:
-    """Refuse to send credentials to an address that only a results folder names, because that may come from somebody else.
+    """Raise a UserError if credentials would go to an address that only a results folder names: it may come from somebody else.
 
     MLflow's client would send them to any address. `file` is the one that the study was read from.
-
-    Raises:
-        UserError: says how to allow it.
     """
     uri = study.tracking.uri or ""
     if not _is_of_results(file) or _origin(uri) == _origin(os.environ.get("MLFLOW_TRACKING_URI", "")):

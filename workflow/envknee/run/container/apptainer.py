@@ -111,11 +111,7 @@ def lock_sha256() -> str:
 
 
 def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
-    """Make sure that an image holds the packages that this checkout pins. Pure.
-
-    Raises:
-        UserError: when it was made from other lock files; ends with `build`, how to make a new image.
-    """
+    """Raise a UserError if an image was made from other lock files than this checkout's; it ends with `build`, how to make one."""
     built_from, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
     if built_from != expected:
         commit = image.labels.get("org.envknee.git-commit", "unknown")
@@ -126,12 +122,9 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
 
 
 def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
-    """Make sure that this process, with the environment `variables`, runs in the study's runtime. Pure.
+    """Raise a UserError if this process, with the environment `variables`, does not run in the study's runtime. Pure.
 
     `in_docker` says whether it runs in a container of Docker or Podman, which may also be the host.
-
-    Raises:
-        UserError: when it does not.
     """
     inside = variables.get("APPTAINER_CONTAINER")
     remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"

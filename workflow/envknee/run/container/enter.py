@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envknee.machine.environment import IMAGE
-from envknee.machine.git_state import as_told
+from envknee.machine.environment import IMAGE, commit_for_inside
 from envknee.record.schema import Image, Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
@@ -124,7 +123,7 @@ def command_line(
         readable.append(shown_folder(request.asset_root))
     for name in ("kernels", "cache", "tmp"):
         (scratch / name).mkdir()
-    inside = as_told() | {
+    inside = commit_for_inside() | {
         "PYTHONPATH": str(PACKAGE.resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
