@@ -67,7 +67,7 @@ def _resamples(seeds: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
 
 
-def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
+def level_of(costs: Seeds) -> doublings.Level:
     """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance."""
     values = costs.values
     log_value = -math.log(float(interquartile_mean(values)))
@@ -77,12 +77,12 @@ def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
         means = values[_resamples(seeds)] @ _middle_half(seeds)
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
         variance = float(np.log(means).var()) * seeds / (seeds - 1)
-    return doublings.Level(num_envs, log_value, variance, seeds, at_most=bool(costs.censored))
+    return doublings.Level(log_value, variance, seeds, at_most=bool(costs.censored))
 
 
 def cost(costs: Seeds, confidence: float) -> Cost:
     """Return the interquartile mean of a point's seeds with its interval."""
-    level = level_of(0, costs)
+    level = level_of(costs)
     value = float(interquartile_mean(costs.values))
     lower = upper = None
     if level.variance is not None and not level.at_most:

@@ -56,12 +56,12 @@ def in_words(levers: Sequence[Lever]) -> str:
 
 def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
     fps = {
-        point: doublings.Level.of(0, values)
+        point: doublings.Level.of(values)
         for point, group in by_point(records, "throughput").items()
         if (values := measured_fps(group))
     }
     sooner = {
-        point: learning_cost.level_of(0, costs)
+        point: learning_cost.level_of(costs)
         for point, group in by_point(records, "learning").items()
         if (costs := learning_trials.seconds_of(group)).count and not costs.censored
     }

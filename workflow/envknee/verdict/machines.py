@@ -77,9 +77,8 @@ def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     first: dict[tuple[int, int], int] = {}
     for size, group in by_size.items():
         for record in group:
-            process = record.request.block
-            if process is not None:
-                first[process, size] = min(record.request.number, first.get((process, size), record.request.number))
+            if record.request.block is not None:
+                first.setdefault((record.request.block, size), record.request.number)
     smaller_first = [
         number < first[process, 2 * size] for (process, size), number in first.items() if (process, 2 * size) in first
     ]

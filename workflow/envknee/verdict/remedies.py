@@ -109,7 +109,7 @@ def _remedy(
     common = max(set(timed) & set(base), default=None)
     fps, peaks = None, [None, None]
     if common is not None:
-        before, after = (doublings.Level.of(common, values[common]) for values in (base, timed))
+        before, after = (doublings.Level.of(values[common]) for values in (base, timed))
         fps = Change.between(before, after, settings.confidence)
         timed_records = [record for record in records if record.request.kind == "throughput"]
         peaks = [largest_peak_gb(timed_records, place, common) for place in places]

@@ -63,7 +63,7 @@ def _saving(
     # On the CPU, the hours are the machine's.
     devices = learning_trials.gpus_of(first) or 1
     costs = [learning_trials.seconds_of(by_size[size]) for size in (num_envs, other)]
-    chosen, compared = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
+    chosen, compared = (learning_cost.level_of(cost) for cost in costs)
     hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (chosen, compared))
     _, *ends_of_ratio = doublings.difference(chosen, compared, settings.confidence)
     upper, lower = (None if end is None or compared.at_most else -doublings.expm1(end) for end in ends_of_ratio)

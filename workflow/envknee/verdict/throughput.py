@@ -197,7 +197,7 @@ def _point(
     num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
 ) -> ThroughputPoint:
     """Return one point; `own` has one value for each process."""
-    level = doublings.Level.of(num_envs, own, step)
+    level = doublings.Level.of(own, step)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)

@@ -55,8 +55,8 @@ def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
             gains.append(Contrast(smaller, both[0] - both[1], None, math.nan, repeats, decides=False))
         elif unequal:
             # Less is better for costs, so the larger end comes first.
-            levels = [Level.of(smaller, [math.exp(-log) for log in logs[size]]) for size in (smaller, larger)]
-            gains.append(of_levels(levels[0], levels[1]))
+            levels = [Level.of([math.exp(-log) for log in logs[size]]) for size in (smaller, larger)]
+            gains.append(of_levels(smaller, levels[0], levels[1]))
         else:
             variance, degrees = None, math.nan
             if covariance is not None:

@@ -15,11 +15,13 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
     """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in points if point.seeds]
-    few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
+    few = [point for point in ran if point.seeds < LEAST_SEEDS]
     if few:
-        seeds = " or ".join(str(count) for count in sorted({point.seeds for point in ran if point.seeds < LEAST_SEEDS}))
+        seeds = " or ".join(sorted({str(point.seeds) for point in few}))
         word = "seed" if seeds == "1" else "seeds"
-        notes.append(f"{seeds} {word} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)")
+        notes.append(
+            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_SEEDS} at least)"
+        )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
         parts = [f"{timeout} spent the budget first"] * bool(timeout)

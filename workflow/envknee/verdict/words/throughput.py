@@ -21,9 +21,8 @@ def throughput_notes(
 ) -> list[str]:
     """Return notes on the verdict, a sentence each."""
     notes = []
-    single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
     few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
-    if single and len(single) == len(fps):
+    if fps and all(len(values) == 1 for values in fps.values()):
         notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
     elif few:
         notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
