@@ -650,7 +650,7 @@ def test_store_is_the_studys_then_the_environments_then_beside_the_results(
     assert (default.uri, default.artifacts) == (f"sqlite:///{results}/mlflow.db", results / "mlartifacts")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     server = locate_store(a_study(), folder)
-    assert (server.uri, server.is_server, server.database) == ("http://server:5000", True, None)
+    assert (server.uri, server.artifacts, server.database) == ("http://server:5000", None, None)
     own = locate_store(a_study(uri="sqlite:///own.db"), folder)
     assert own.database == Path("own.db").absolute()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")

@@ -1,7 +1,4 @@
-"""Host, device, versions and git state of a trial.
-
-Input: the machine. Output: an `Environment` for the record.
-"""
+"""Host, device, versions and git state of a trial, as an `Environment` for its record."""
 
 import os
 import platform

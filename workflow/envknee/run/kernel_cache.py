@@ -28,9 +28,8 @@ class OneCompiles:
     """The right to compile one set of kernels, held from `wait` to `done`, or to the end of the process."""
 
     def __init__(self, key: str, folder: Path | None = None) -> None:
-        """Take the key, and the folder (default: Warp's cache)."""
         self._key = key
-        self._folder = folder
+        self._folder = folder  # None: Warp's cache
         self._lock = ExitStack()
         self.is_compiling = False
         """Whether this process is the one that compiles."""

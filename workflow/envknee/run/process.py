@@ -4,8 +4,7 @@ Started by `envknee.run.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 
-In a block the launcher names one trial after the other in files of a folder (`run.turns`). This process measures them until one ends
-badly or leaves memory behind; then the launcher starts a fresh process.
+In a block the launcher names one trial after the other (see `run.turns` and `run.block`).
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""MLflow's client of a study's tracking store.
-
-Input: a Store. Output: an MLflow client, a writer of runs, or an error with the next step.
-"""
+"""MLflow's client of a study's tracking store, and its errors with the next step."""
 
 import logging
 import os

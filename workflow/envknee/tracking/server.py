@@ -80,7 +80,7 @@ def port_number(text: str) -> int:
 
 def _backend(uri: str) -> Store:
     store = parse_uri(uri, "--backend", Path.cwd())
-    if store.is_server:
+    if store.artifacts is None:
         raise UserError(
             f"--backend {store.shown} is a server. Expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE."
         )

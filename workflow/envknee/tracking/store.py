@@ -1,7 +1,4 @@
-"""A study's tracking store, and whether the user's credentials may be sent to it.
-
-Input: the study file, MLFLOW_TRACKING_URI. Output: a Store.
-"""
+"""A study's tracking store, and whether the user's credentials may be sent to it."""
 
 import os
 import re
@@ -45,11 +42,6 @@ class Store:
     def shown(self) -> str:
         """The URI without user, password and query."""
         return without_credentials(self.uri)
-
-    @property
-    def is_server(self) -> bool:
-        """Whether the store is an MLflow server, not a database."""
-        return self.artifacts is None
 
 
 def locate_store(study: Study, folder: StudyFolder) -> Store:

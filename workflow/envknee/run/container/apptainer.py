@@ -1,7 +1,5 @@
 """The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
 
-For `runtime: docker` see docker.py, which shares functions with this module.
-
 Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
 
     python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON

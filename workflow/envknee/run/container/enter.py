@@ -1,7 +1,4 @@
-"""How a trial's command enters its study's image, with the variables and files that it needs.
-
-Input: the image that the workflow gives to the launcher, a request and a command. Output: the command line around it.
-"""
+"""The command line around a trial's command that enters its study's image, with the variables and files that it needs."""
 
 import os
 import subprocess
