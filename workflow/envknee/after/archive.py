@@ -19,7 +19,7 @@ from typing import Any
 from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
 from envknee.record.schema import Record
 from envknee.show import report
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of
@@ -174,7 +174,3 @@ def main() -> None:
     else:
         folder = Path(os.path.normpath(given.folder))
         print(write(StudyFolder(folder), given.to or folder.with_name(f"{folder.name}.zip")))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -17,7 +17,6 @@ from typing import Any, Literal
 from envknee.ask.observations import AXES, Observation, observe
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
-from envknee.study.errors import run_command
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.rules import Kind
@@ -132,7 +131,3 @@ def main() -> None:
     for name, count in counts.items():
         print(f"{name}: {count} trials")
     print(f"{path} (optuna-dashboard {path}, or optuna.load_study with a JournalFileBackend)")
-
-
-if __name__ == "__main__":
-    run_command(main)

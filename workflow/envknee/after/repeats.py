@@ -17,7 +17,7 @@ from pathlib import Path
 
 from envknee.record.read import read_rows, without_skipped
 from envknee.record.schema import Record, Row
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_measured
 
@@ -172,7 +172,3 @@ def main() -> int:
     compared = compare(StudyFolder(given.a), StudyFolder(given.b))
     print("\n".join(lines(compared)))
     return 0 if all(repeat.is_same for repeat in compared) else 1
-
-
-if __name__ == "__main__":
-    run_command(main)

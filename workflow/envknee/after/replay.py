@@ -17,7 +17,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Replay, Study
@@ -137,7 +137,3 @@ def main() -> int:
     print(f"envknee: {trials} of {planned} trials of {original.root} run again as {folder.root}", file=sys.stderr)
     print(folder.study)
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -25,7 +25,7 @@ from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Learning, Study, Sweep
@@ -332,7 +332,3 @@ def main() -> None:
     study = read_study(given.study_file)
     for number in given.number:
         write_request(study, StudyFolder(given.folder), number)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -14,7 +14,7 @@ from envknee.machine.gpus import visible_uuids
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study import space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
@@ -128,7 +128,3 @@ def main() -> None:
     arguments = parser.parse_args()
     study = read_study(arguments.study)
     print("\n".join(lines_here(study, arguments.results)))
-
-
-if __name__ == "__main__":
-    run_command(main)

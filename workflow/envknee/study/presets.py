@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from envknee.study.errors import UserError, nearest, run_command
+from envknee.study.errors import UserError, nearest
 
 FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
 
@@ -86,7 +86,3 @@ def main() -> None:
     except ValueError as error:
         raise UserError(str(error)) from error
     print(_path(name).read_text(encoding="utf-8"), end="")
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -22,7 +22,6 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import Comparison, compare, interval, shortened
 from envknee.after.compare.sides import Side, sides
-from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
 
 REGRESSION = 3
@@ -114,7 +113,3 @@ def main() -> int:
         )
     answers = {comparison.gate.answer for comparison in comparisons}
     return REGRESSION if "fail" in answers else INCONCLUSIVE if "inconclusive" in answers else 0
-
-
-if __name__ == "__main__":
-    run_command(main)

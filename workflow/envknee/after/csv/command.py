@@ -10,7 +10,7 @@ from rich.console import Console
 from envknee.after.csv.table import COLUMNS, LARGEST, OUT_OF_MEMORY, Table, decode, parse
 from envknee.after.csv.terminal import print_table_verdict
 from envknee.after.csv.verdict import decide
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 
@@ -125,7 +125,3 @@ def main() -> None:
         print(canonical_json(verdict), end="")
     else:
         print_table_verdict(verdict, Console(markup=False, highlight=False, emoji=False))
-
-
-if __name__ == "__main__":
-    run_command(main)
