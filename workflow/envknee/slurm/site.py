@@ -68,10 +68,7 @@ EXTRA = "slurm_extra"
 
 Name = Annotated[
     str,
-    _text(
-        r"[A-Za-z0-9][A-Za-z0-9_.,@-]*",
-        "a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)",
-    ),
+    _text(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*", "a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)"),
 ]
 """Partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
 
