@@ -84,8 +84,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    if missing := scaling.what_to_add(arm, study.arms):
-        notes.append(missing)
+    notes += scaling.what_to_add(arm, study.arms)
     return ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,

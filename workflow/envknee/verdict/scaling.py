@@ -92,13 +92,13 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
     return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
-def what_to_add(arm: str, arms: Mapping[str, Arm]) -> str | None:
-    """Return the change to the study that adds an arm's partner, or None if it needs none."""
+def what_to_add(arm: str, arms: Mapping[str, Arm]) -> list[str]:
+    """Return the change to the study that adds an arm's partner, if it needs one."""
     if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
-        return None
+        return []
     alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
     more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
-    return f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"
+    return [f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"]
 
 
 class _Side(NamedTuple):
@@ -132,8 +132,7 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         for point in several.points
         if alike and several.timed(point) and alone.timed(point)
     ]
-    missing = what_to_add(arm, arms)
-    notes = [missing] if missing else []
+    notes = what_to_add(arm, arms)
     if partner is not None and alike:
         notes += _not_compared(alone, several)
     return Scaling(

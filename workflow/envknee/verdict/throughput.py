@@ -82,10 +82,9 @@ def confirmed(
 def limit_of(
     series: Series,
     fps: Mapping[int, Sequence[float]],
-    failures: Mapping[int, Counter[str]],
+    statuses: Mapping[int, Counter[str]],
     settings: Decide,
     *,
-    not_counted: Mapping[str, int] | None = None,
     ranks: Ranks = ONE_GPU,
     measure: Measure = "fps_total",
     step: float = 0.0,
@@ -96,18 +95,20 @@ def limit_of(
 
     `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
     rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
-    confirmatory (None: none is). `failures` counts repeats that ended as "oom" and "refused", `not_counted` all other trials by status.
+    confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted.
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
     if confirms is not None:
         decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
-    not_counted = dict(sorted((not_counted or {}).items()))
+    failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
     infeasible = [
-        InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
-        for num_envs, failed in failures.items()
-        if failed.total() and num_envs not in fps
+        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"])
+        for n, ended in statuses.items()
+        if failed[n] and n not in fps
     ]
+    every = sum(statuses.values(), Counter[str]())
+    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
     return ThroughputLimit(
         **series._asdict(),
         world_size=ranks.world_size,
@@ -122,10 +123,7 @@ def limit_of(
         still_gains=None if decision.still_pays is None else doublings.expm1(decision.still_pays),
         more_repeats=decision.more_repeats,
         resumes_at=list(decision.resumes_at),
-        points=[
-            _point(n, values, own[n], failures.get(n, Counter()).total(), settings.confidence, step)
-            for n, values in fps.items()
-        ],
+        points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         not_counted=not_counted,
         gains=[_gain(doubling) for doubling in decision.doublings],
@@ -169,19 +167,14 @@ def _limit(
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
     out, said = disturbed.disturbed(every), disturbed.note(every)
-    timed: dict[int, list[Record]] = {}
-    failures: dict[int, Counter[str]] = {}
-    not_counted: Counter[str] = Counter()
-    for num_envs, records in by_size.items():
-        kept = [record for record in records if record.request.number not in out]
-        statuses = Counter(record.outcome.status for record in kept)
-        failures[num_envs] = Counter({status: statuses[status] for status in DID_NOT_FIT})
-        not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", *DID_NOT_FIT)})
-        if own := [record for record in kept if _is_timed(record, measure)]:
-            timed[num_envs] = own
+    kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
+    statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in kept.items()}
+    timed = {
+        size: own for size, group in kept.items() if (own := [record for record in group if _is_timed(record, measure)])
+    }
     limit = limit_of(
-        series, {size: measured_fps(group, measure) for size, group in timed.items()}, failures, settings,
-        not_counted=not_counted, ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
+        series, {size: measured_fps(group, measure) for size, group in timed.items()}, statuses, settings,
+        ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
     return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
