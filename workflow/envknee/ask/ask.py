@@ -284,16 +284,12 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
             load_record(trial)
         except UserError as error:
             findings.append(f"{error}\n")
-    diffs = [
-        _difference(folder.trial(answer.number).request, canonical_json(answer))
-        for answer in ask_again(study, requests, records, replayed.read(study, folder))
-    ]
+    diffs = []
+    for answer in ask_again(study, requests, records, replayed.read(study, folder)):
+        path = folder.trial(answer.number).request
+        stored, asked = (text.splitlines(keepends=True) for text in (path.read_text("utf-8"), canonical_json(answer)))
+        diffs.append("".join(difflib.unified_diff(stored, asked, str(path), "asked again", n=1)))
     return len(requests), [*filter(None, diffs), *findings]
-
-
-def _difference(path: Path, expected: str) -> str:
-    stored = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(difflib.unified_diff(stored, expected.splitlines(keepends=True), str(path), "asked again", n=1))
 
 
 def _read_request(folder: StudyFolder, number: int) -> Request:
@@ -321,13 +317,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
     parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
-    parser.add_argument(
-        "--number",
-        type=int,
-        required=True,
-        nargs="+",
-        help="which requests to write, in order; all before them must exist",
-    )
+    numbers = "which requests to write, in order; all before them must exist"
+    parser.add_argument("--number", type=int, required=True, nargs="+", help=numbers)
     given = parser.parse_args()
     study = read_study(given.study_file)
     for number in given.number:

@@ -6,7 +6,7 @@ them.
 
 import argparse
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,9 +41,11 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
-    elif words := of_study(study, not on_cpu, _measured_cv(earlier)):
-        lines.append(words)
-    return lines
+        return lines
+    points = [at_size for sizes in by_series(earlier, "throughput").values() for at_size in sizes.values()]
+    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
+    power = of_study(study, not on_cpu, noise.measured_cv(dict(enumerate(fps))))
+    return lines if power is None else [*lines, power]
 
 
 def _points(study: Study, sweep: Sweep) -> str:
@@ -77,13 +79,6 @@ def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
             f" {count} mini-batch{'' if count == 1 else 'es'}, learning rate {rate}, epochs {epochs}"
         )
     return lines
-
-
-def _measured_cv(records: Iterable[Record]) -> float | None:
-    """Return the coefficient of variation of FPS between repeats, pooled over points; None without repeats."""
-    points = [at_size for sizes in by_series(records, "throughput").values() for at_size in sizes.values()]
-    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
-    return noise.measured_cv(dict(enumerate(fps)))
 
 
 def lines_here(study: Study, results: Path) -> list[str]:

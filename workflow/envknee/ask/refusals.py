@@ -129,14 +129,14 @@ class KnownMemory:
         if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
             return None
         predicted = self.prediction(point)
-        if predicted is None or predicted.largest_error_gb > MODEL_ERROR * self.device_gb:
+        if predicted is None or predicted.fit.largest_error_gb > MODEL_ERROR * self.device_gb:
             return None
         if predicted.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
             return None
-        if not predicted.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
+        if not predicted.fit.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
             return None
         return (
-            f"The memory model of {predicted.trials} trials (largest error {predicted.largest_error_gb:.2g} GB) says"
+            f"The memory model of {len(predicted.fit.samples)} trials (largest error {predicted.fit.largest_error_gb:.2g} GB) says"
             f" {predicted.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
 

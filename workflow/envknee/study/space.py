@@ -132,16 +132,6 @@ def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
     return legal if sweep.points is None else min(sweep.points, legal)
 
 
-def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
-    """Return the most trials of a sweep that each arm has: every point with all repeats, or a searching sampler's limit."""
-    every = points_asked(sweep, world_sizes) * sweep.repeats
-    if not sweep.chooses_trials:
-        return every
-    series = {(point.horizon, point.batch_size) for point in legal_points(sweep, world_sizes)}
-    fresh = 2 * sweep.adaptive.confirm * len(series)
-    return min(every, sweep.adaptive.trials or -(-every // 2) + fresh)
-
-
 def as_run(arm: Arm, point: Point) -> Scaled:
     """Return the values that a trial of an arm runs with at a listed point; without a scaling rule, the point itself.
 
@@ -221,8 +211,10 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     if sweep.block != 1:
         return _in_blocks(study, kind, chunk_sizes(points, sweep.block), repeats, first)
     indices = range(points * repeats.start, points * repeats.stop)
-    if sweep.chooses_trials and repeats:
-        indices = range(trials_asked(sweep, study.world_sizes))
+    if sweep.chooses_trials:  # at most as many as its limit: by default half of them, and the fresh repeats
+        series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
+        half = -(-len(indices) // 2) + 2 * sweep.adaptive.confirm * len(series)
+        indices = indices[: sweep.adaptive.trials or half]
     return [
         Slot(first + place, arm, kind, index, 0 if sweep.chooses_trials else index // points)
         for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))

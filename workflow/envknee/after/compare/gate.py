@@ -104,6 +104,6 @@ def _power(error: float, degrees: float, confidence: float, limit: float) -> flo
 def _why(bound: Bound, margin: float) -> str:
     if bound.loss_upper is None:
         return f"{bound.measure}: one pair tells no noise"
-    power = "" if bound.power is None else f"; without any difference {bound.power:.0%} of such comparisons would pass"
+    power = f"; without any difference {bound.power:.0%} of such comparisons would pass"
     more = "" if bound.pairs_for_power is None else f", with {bound.pairs_for_power} pairs {ENOUGH:.0%}"
     return f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"
