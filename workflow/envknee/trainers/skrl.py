@@ -1,7 +1,6 @@
 """Trains with skrl's PPO and Isaac Lab's skrl wrapper; wraps the agent's methods to measure it.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1. `train` follows the steps of
-`isaaclab train --rl_library skrl` (Isaac Lab 3.0.0).
+Upstream: skrl 2.1.1. `train` follows the steps of `isaaclab train --rl_library skrl` (Isaac Lab 3.0.0).
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Trains with skrl's SAC: gradient steps on batches from a replay buffer follow each environment step.
 
-Input: a request. Output: rows and stop signals through the meter. Agent, losses, networks and memory are skrl 2.1.1's
-(agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0 registers a configuration for SAC. So network sizes and
-discount come from the task's configuration for skrl's PPO, and the other settings are skrl's defaults where `sac_of` does not set them.
+Agent, losses, networks and memory are skrl 2.1.1's (agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0
+registers a configuration for SAC. So network sizes and discount come from the task's configuration for skrl's PPO, and the other settings
+are skrl's defaults where `sac_of` does not set them.
 """
 
 import dataclasses
