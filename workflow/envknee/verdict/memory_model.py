@@ -41,10 +41,7 @@ class Prediction(NamedTuple):
     peak_gb: float
     largest_num_envs: int | None
     """The largest num_envs that fits the whole memory at this horizon and batch size; None: no limit."""
-    trials: int
-    largest_error_gb: float
-    errs_visibly: bool
-    """See `Fit.errs_visibly`."""
+    fit: Fit
 
 
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
@@ -58,7 +55,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     )
     largest, _, _ = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0))
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
-    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb, fit.errs_visibly)
+    return Prediction(peak_gb, largest, fit)
 
 
 def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:

@@ -66,7 +66,12 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
     }
     if not resolved:
         return None
-    seconds = {num_envs: [_seconds(record) for record in records] for num_envs, records in resolved.items()}
+    seconds: dict[int, list[Mapping[Phase, float]]] = {
+        num_envs: [
+            {phase: spread.median for phase, spread in record.phases_s.items()} for record in records if record.phases_s
+        ]
+        for num_envs, records in resolved.items()
+    }
     ranks = Ranks.of(next(iter(resolved.values()))[0].request)
     points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in resolved.items()]
     laws: list[PhaseLaw] = []
@@ -93,11 +98,6 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
         notes=phase_notes(by_size, points, laws),
         statement=phase_statement(points, laws, knee, wait, ranks),
     )
-
-
-def _seconds(record: Record) -> dict[Phase, float]:
-    assert record.phases_s is not None
-    return {phase: spread.median for phase, spread in record.phases_s.items()}
 
 
 def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:

@@ -7,7 +7,7 @@ from envknee.verdict.memory_fit import Fit
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, shown_batch, times
+from envknee.verdict.words.numbers import ends, listed, shown_batch, times
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
@@ -70,16 +70,10 @@ def memory_statement(
     if safe is None:
         why = "" if fit.errs_visibly else f" ({fit.no_interval})"
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
-    return (
-        f"{verb} {safe:,} environments{ranks.each} fit {share}{where}"
-        f" (estimate {estimate:,}, {settings.confidence:.0%} interval {wall_ends(tightest)}){measured}"
+    interval = (
+        f"{settings.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
     )
-
-
-def wall_ends(wall: MemoryWall) -> str:
-    """Return `8,058 to 9,390`, or `8,058 to open`, of a wall with an interval."""
-    upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
-    return f"{wall.largest_num_envs_lower:,} to {upper}"
+    return f"{verb} {safe:,} environments{ranks.each} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"
 
 
 def at_point(horizon: int, batch_size: int | None) -> str:

@@ -1,13 +1,14 @@
 """Remedies in sentences. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedy
 from envknee.verdict.series import Series
-from envknee.verdict.words.memory import FAR_BEYOND, wall_ends
+from envknee.verdict.words.memory import FAR_BEYOND
+from envknee.verdict.words.numbers import ends
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
@@ -37,19 +38,12 @@ def trials_show(remedy: Remedy) -> str:
 
 def factor(fits: Change) -> str:
     """Return `5.1 times, 4.2 to 6.1`."""
-    return f"{1 + fits.value:,.2f} times, {_ends(fits, lambda value: f'{1 + value:,.2f}')}"
+    return f"{1 + fits.value:,.2f} times, {ends(fits.lower, fits.upper, lambda value: f'{1 + value:,.2f}')}"
 
 
 def change(fps: Change) -> str:
     """Return `+12% (+5% to +20%)`."""
-    return f"{fps.value:+.0%} ({_ends(fps, lambda value: f'{value:+.0%}')})"
-
-
-def _ends(change: Change, shown: Callable[[float], str]) -> str:
-    if change.lower is None and change.upper is None:
-        return "no interval"
-    lower, upper = ("open" if end is None else shown(end) for end in (change.lower, change.upper))
-    return f"{lower} to {upper}"
+    return f"{fps.value:+.0%} ({ends(fps.lower, fps.upper, '{:+.0%}'.format)})"
 
 
 def plain(value: Any) -> str:
@@ -70,8 +64,8 @@ def remedies_advice(
             " measured, and what fits beyond is extrapolated."
         )
     else:
-        ends = "no interval" if wall.largest_num_envs_lower is None else wall_ends(wall)
-        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({ends}) at {series}."
+        interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
+        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
     sentences = [first[:1].upper() + first[1:]]
     helping = [remedy for remedy in remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]
