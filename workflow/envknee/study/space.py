@@ -230,12 +230,10 @@ def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, f
     of_repeat = {arm: sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
     indices = {arm: itertools.count(repeats.start * trials) for arm, trials in of_repeat.items()}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
-        shared = size > 1 and shares[arm]
-        block = first + len(slots)  # a block has the number of its first trial
+        block = first + len(slots) if size > 1 and shares[arm] else None  # a block has the number of its first trial
         for position in range(size + (size > 1 and again[arm])):
             number, index = first + len(slots), next(indices[arm])
-            own = block if shared else None
-            slots.append(Slot(number, arm, kind, index, repeat, own, chunk, position, position == size))
+            slots.append(Slot(number, arm, kind, index, repeat, block, chunk, position, position == size))
     return slots
 
 
@@ -251,10 +249,8 @@ def can_share(arm: Arm) -> bool:
 
     All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
     """
-    if arm.command is not None:
-        return False
     together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
-    return together and arm.strategy == "in_turns"
+    return together and arm.strategy == "in_turns" and arm.command is None
 
 
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from scipy.special import stdtr
 
@@ -24,6 +24,7 @@ from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Frozen, Phase, Record
 from envknee.show.words import threshold_interval
 from envknee.study.errors import UserError
+from envknee.study.model import Memory
 from envknee.study.rules import Kind
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
@@ -281,25 +282,10 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
 
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     """Return the differences of settings, hardware, versions and commits."""
-
-    def told(records: Sequence[Record]) -> dict[str, str]:
-        machines = [record.outcome.environment for record in records if record.outcome.environment]
-        on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
-        images = {machine.image.content_sha256.removeprefix("sha256:")[:12] for machine in machines if machine.image}
-        packages = sorted({name for machine in machines for name in machine.packages})
-        values = {
-            "host CPU": {f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus} or {"none"},
-            "commit": {(machine.git_commit or "unknown")[:10] for machine in machines},
-            "image": images or {"none"},
-            "driver": {machine.device.driver or "none" for machine in machines},
-            **{name: {machine.packages.get(name, "none") for machine in machines} for name in packages},
-        }
-        return {"hardware": "; ".join(hardware(records))} | _joined(values)
-
-    of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
+    of_a, of_b = _facts(a), _facts(b)
     if not ("target" in of_a and "target" in of_b):  # no learning trials are compared
-        for asked in (of_a, of_b):
-            asked.pop("target", None)
+        for facts in (of_a, of_b):
+            facts.pop("target", None)
     return [
         f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
         for name in dict.fromkeys([*of_a, *of_b])
@@ -307,25 +293,32 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     ]
 
 
-def _asked(records: Sequence[Record]) -> dict[str, str]:
-    """Return the settings of trials, by name: the task, the arm's keys, and the target."""
-    asked: dict[str, set[str]] = {}
-    for request in (record.request for record in records):
-        plain: dict[str, object] = {
-            "task": request.task_id,
-            **{name: getattr(request, name) for name in SETTINGS},
-            **{f"memory.{name}": value for name, value in request.memory},
-            **request.overrides,
-        }
-        if request.target_reward is not None:
-            plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
-        for name, value in plain.items():
-            asked.setdefault(name, set()).add(str(value))
-    return _joined(asked)
-
-
-def _joined(values: Mapping[str, set[str]]) -> dict[str, str]:
-    return {name: ", ".join(sorted(own)) for name, own in values.items()}
+def _facts(records: Sequence[Record]) -> dict[str, str]:
+    """Return settings, target, hardware, versions and commits of trials, by name."""
+    requests = [record.request for record in records]
+    machines = [record.outcome.environment for record in records if record.outcome.environment]
+    on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
+    overridden = dict.fromkeys(name for request in requests for name in request.overrides)
+    packages = sorted({name for machine in machines for name in machine.packages})
+    targets = [
+        f"reward {request.target_reward:g} over {request.target_episodes} episodes"
+        for request in requests
+        if request.target_reward is not None
+    ]
+    values: dict[str, list[Any]] = {
+        "task": [request.task_id for request in requests],
+        **{name: [getattr(request, name) for request in requests] for name in SETTINGS},
+        **{f"memory.{name}": [getattr(request.memory, name) for request in requests] for name in Memory.model_fields},
+        **{name: [request.overrides[name] for request in requests if name in request.overrides] for name in overridden},
+        **({"target": targets} if targets else {}),
+        "hardware": ["; ".join(hardware(records))],
+        "host CPU": [f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus] or ["none"],
+        "commit": [(machine.git_commit or "unknown")[:10] for machine in machines],
+        "image": [m.image.content_sha256.removeprefix("sha256:")[:12] for m in machines if m.image] or ["none"],
+        "driver": [machine.device.driver or "none" for machine in machines],
+        **{name: [machine.packages.get(name, "none") for machine in machines] for name in packages},
+    }
+    return {name: ", ".join(sorted(set(map(str, own)))) for name, own in values.items()}
 
 
 def _threshold(verdict: ArmVerdict) -> str:
