@@ -32,7 +32,9 @@ def rollout_size(num_envs: int, horizon: int) -> int:
 
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
-    """Return the optimizer steps in one epoch over a rollout. `num_envs` is of each rank; `batch_size` of all, with equal parts.
+    """Return the optimizer steps in one epoch over a rollout of `horizon` environment steps.
+
+    `num_envs` is of each rank. `batch_size` is in transitions of all ranks together, of which each brings an equal part.
 
     Raises:
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
