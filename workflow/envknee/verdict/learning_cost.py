@@ -14,7 +14,6 @@ from envknee.verdict.schema.learning import Cost, Saving
 LEAST_SEEDS = 3
 """With fewer seeds per point, savings are shown, but decide nothing."""
 
-
 RESAMPLES = 1000
 
 

@@ -9,6 +9,7 @@ from envknee.verdict.rule.union import Decision
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Saving
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
+from envknee.verdict.words.states import what_would_decide
 
 
 def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
@@ -77,12 +78,9 @@ def learning_statement(
         return (
             f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
         )
-    if not shown.decides:
-        why = "too few seeds reached the target to decide"
-    elif decision.more_repeats is None:
-        why = "over 200 seeds of each point would be needed to decide"
-    else:
-        why = f"about {counted(decision.more_repeats, 'more seed')} of each point would decide"
+    why = "too few seeds reached the target to decide"
+    if shown.decides:
+        why = what_would_decide(decision.more_repeats, "seed")
     ends = span(shown.saving_lower, shown.saving_upper)
     interval = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedy
 from envknee.verdict.series import Series
@@ -17,11 +16,13 @@ def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     if remedy.fits is not None and base is not None:
         far = ", far beyond what was measured" if remedy.extrapolated else ""
         sizes = f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,}"
-        parts = [f"{sizes} environments fit ({factor(remedy.fits)}{far})"]
+        interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:,.2f}")
+        parts = [f"{sizes} environments fit ({1 + remedy.fits.value:,.2f} times, {interval}{far})"]
     if remedy.shown_at is not None:
         parts.append(trials_show(remedy))
     if remedy.fps is not None:
-        parts.append(f"{change(remedy.fps)} FPS at {remedy.at_num_envs:,} environments")
+        interval = ends(remedy.fps.lower, remedy.fps.upper, "{:+.0%}".format)
+        parts.append(f"{remedy.fps.value:+.0%} ({interval}) FPS at {remedy.at_num_envs:,} environments")
     else:
         parts.append("no num_envs was timed with both")
     if remedy.peak_gb is not None and remedy.baseline_peak_gb is not None:
@@ -34,16 +35,6 @@ def trials_show(remedy: Remedy) -> str:
     if remedy.room == "more":
         return f"{remedy.shown_at:,} fit where the baseline ran out of memory"
     return f"ran out of memory with {remedy.shown_at:,}, which fit the baseline"
-
-
-def factor(fits: Change) -> str:
-    """Return `5.1 times, 4.2 to 6.1`."""
-    return f"{1 + fits.value:,.2f} times, {ends(fits.lower, fits.upper, lambda value: f'{1 + value:,.2f}')}"
-
-
-def change(fps: Change) -> str:
-    """Return `+12% (+5% to +20%)`."""
-    return f"{fps.value:+.0%} ({ends(fps.lower, fps.upper, '{:+.0%}'.format)})"
 
 
 def plain(value: Any) -> str:
