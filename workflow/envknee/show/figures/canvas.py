@@ -123,10 +123,11 @@ def _saved(figure: Figure, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
+def sizes_axis(axes: Axes, sizes: Iterable[int], label: str) -> None:
     """Make the x axis logarithmic, with the measured num_envs as ticks, as far as they do not touch."""
+    axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    every = sorted({*sizes, *failed})
+    every = sorted(set(sizes))
     least, most = every[0], every[-1]
     size_ticks(axes, every, math.log2(max(most, 2) / least) / 12)
     axes.set_xlim(least / 2**0.4, most * 2**0.4)
@@ -248,9 +249,10 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
 
 
-def cost_line(axes: Axes, costs: Sequence[tuple[float, Cost | None]], look: Look) -> None:
-    """Draw costs against num_envs: a line through the known ones, and a mark at each."""
-    known = [(x, cost) for x, cost in costs if cost is not None]
+def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], series: Series, looks: dict[Series, Look]) -> None:
+    """Draw the costs of a series against num_envs: a line through the known ones, and a mark at each."""
+    look, dodge = looks[series], dodge_of(series, looks)
+    known = [(num_envs * dodge, cost) for num_envs, cost in costs if cost is not None]
     line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
     axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
     for x, cost in known:

@@ -36,12 +36,8 @@ def draw_learning(evidence: Evidence) -> Figure:
     unseen = sum(not curve.reward for curve in curves)
     curves = [curve for curve in curves if curve.reward]
     if not curves:
-        why = (
-            f"None of {unseen} learning trials finished enough episodes for a mean."
-            if unseen
-            else "No learning trial has run yet."
-        )
-        return canvas.in_words("Learning", why, verdict)
+        why = f"None of {unseen} learning trials finished enough episodes for a mean."
+        return canvas.in_words("Learning", why if unseen else "No learning trial has run yet.", verdict)
     points = sorted({_point(curve.record) for curve in curves}, key=lambda point: (*point[:3], point[3] or 0))
     several = len({arm for arm, *_ in points}) > 1
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}

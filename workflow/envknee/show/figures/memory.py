@@ -32,27 +32,28 @@ def draw_memory(evidence: Evidence) -> Figure:
     looks = looks_of(verdict)
     figure, (axes,) = canvas.panels(_memory_title(verdict), verdict, height=5.4)
     peaks = [(record, record.memory_peak_gb) for record in measured if record.memory_peak_gb is not None]
-    sizes = sorted({record.request.num_envs for record in measured})
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     limits = list(limit_of.values())
+
+    def place_of(record: Record) -> float:
+        return record.request.num_envs * canvas.dodge_of(series_of(record), looks, 0.05)
+
     for record, peak_gb in peaks:
         look = looks[series_of(record)]
-        x = record.request.num_envs * canvas.dodge_of(series_of(record), looks, 0.05)
-        axes.plot(x, peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0)
+        axes.plot(
+            place_of(record), peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0
+        )
     for series, look in looks.items():
         _memory_model(axes, limit_of.get(series.arm), series, look, measured)
     top = _device_limits(axes, limits, max(peak_gb for _, peak_gb in peaks))
     axes.set_ylim(0, top)
     _card_lines(axes, limits, top)
     for record in failed:
-        look = looks[series_of(record)]
-        marker = STATUS_MARKERS[record.outcome.status]
-        axes.plot(
-            record.request.num_envs * canvas.dodge_of(series_of(record), looks, 0.05), 0.96 * top, marker, color=look.colour, markersize=8,
-            markeredgewidth=1.5 if marker == "_" else 0,
-        )  # fmt: skip
-    canvas.sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
-    axes.set_xlabel(canvas.num_envs_label(verdict))
+        marker, colour = STATUS_MARKERS[record.outcome.status], looks[series_of(record)].colour
+        width = 1.5 if marker == "_" else 0
+        axes.plot(place_of(record), 0.96 * top, marker, color=colour, markersize=8, markeredgewidth=width)
+    sizes = [record.request.num_envs for record in (*measured, *failed)]
+    canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(sorted({limit.quantity for limit in limits}))}")
     errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
     known = f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"

@@ -21,8 +21,8 @@ def draw_rules(evidence: Evidence) -> Figure:
     )
     for rule, series in zip(rules, every, strict=True):
         look, dodge = looks[series], canvas.dodge_of(series, looks)
-        canvas.cost_line(seconds, [(point.num_envs * dodge, point.seconds_to_target) for point in rule.points], look)
-        canvas.cost_line(frames, [(point.num_envs * dodge, point.frames_to_target) for point in rule.points], look)
+        canvas.cost_line(seconds, [(p.num_envs, p.seconds_to_target) for p in rule.points], series, looks)
+        canvas.cost_line(frames, [(p.num_envs, p.frames_to_target) for p in rule.points], series, looks)
         speed = [
             (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
         ]
@@ -33,11 +33,10 @@ def draw_rules(evidence: Evidence) -> Figure:
     seconds.set_ylabel("Wall seconds\nto the target")
     frames.set_ylabel("Frames\nto the target")
     speeds.set_ylabel("Seconds per\nmillion frames")
-    sizes = sorted({point.num_envs for rule in rules for point in rule.points if point.seeds})
+    sizes = {point.num_envs for rule in rules for point in rule.points if point.seeds}
+    canvas.sizes_axis(speeds, sizes, canvas.num_envs_label(verdict))  # the panels share it
     for axes in (seconds, frames, speeds):
-        canvas.sizes_axis(axes, sizes, [])
         canvas.costs_axis(axes)
-    speeds.set_xlabel(canvas.num_envs_label(verdict))
     keys = [canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
     if any(point.seeds > point.reached for rule in rules for point in rule.points):
         keys.append(canvas.key("^", GREY, "some seeds did not reach\nit: more than this", hollow=True))

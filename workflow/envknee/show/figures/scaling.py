@@ -35,8 +35,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
     )
     bounds = [bound for point in points for bound in (point.efficiency_lower, point.efficiency_upper)]
     axes.set_ylim(*canvas.readable([0.8, 1.2, *(point.efficiency for point in points)], bounds))
-    canvas.sizes_axis(axes, sorted({point.num_envs for point in points}), [])
-    axes.set_xlabel(canvas.num_envs_label(verdict))
+    canvas.sizes_axis(axes, [point.num_envs for point in points], canvas.num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     keys = [whole]

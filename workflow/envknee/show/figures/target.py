@@ -1,6 +1,6 @@
 """Cost of reaching the target against num_envs, seed by seed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,7 +12,7 @@ from envknee.show.figures.style import GREY, Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit, LearningPoint
+from envknee.verdict.schema.learning import BestPoint, LearningLimit
 from envknee.verdict.series import Series, series_of
 
 DASHES = (0, (6, 3))
@@ -26,15 +26,17 @@ def draw_target(evidence: Evidence) -> Figure:
     if not limits:
         return canvas.in_words("Cost of the target", "No learning trial ran.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
-    sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
+    sizes = {point.num_envs for limit in limits for point in limit.points if point.seeds}
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0
     figure, (left, right) = canvas.panels(
         _title(limits), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
     )
     on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
-    _panel(left, limits, looks, lambda point: point.seconds_to_target)
-    _panel(right, limits, looks, lambda point: point.gpu_seconds_to_target if on_gpu else point.frames_to_target)
+    for limit in limits:
+        canvas.cost_line(left, [(p.num_envs, p.seconds_to_target) for p in limit.points], limit.series, looks)
+        costs = [(p.num_envs, p.gpu_seconds_to_target if on_gpu else p.frames_to_target) for p in limit.points]
+        canvas.cost_line(right, costs, limit.series, looks)
     for record in that_ran(records):
         _seed(left, record, looks, 1.0)
         if on_gpu:
@@ -42,13 +44,11 @@ def draw_target(evidence: Evidence) -> Figure:
     left.set_ylabel("Wall seconds of training to the target")
     right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
     for axes in (left, right):
-        canvas.sizes_axis(axes, sizes, [])
+        canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
         axes.tick_params(axis="x", labelrotation=45 if rotates else 0)
-        axes.set_xlabel(canvas.num_envs_label(verdict))
         canvas.costs_axis(axes)
-    for limit in limits:
-        if limit.threshold_num_envs is not None:
-            for axes in (left, right):
+        for limit in limits:
+            if limit.threshold_num_envs is not None:
                 colour = looks[limit.series].colour
                 axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
     keys = [
@@ -61,17 +61,6 @@ def draw_target(evidence: Evidence) -> Figure:
         keys.append(canvas.line_key("doubling stops saving", width=1.3, linestyle=DASHES))
     canvas.series_legend(right, looks, keys)
     return figure
-
-
-def _panel(
-    axes: Axes,
-    limits: Sequence[LearningLimit],
-    looks: dict[Series, Look],
-    cost_of: Callable[[LearningPoint], Cost | None],
-) -> None:
-    for limit in limits:
-        look, dodge = looks[limit.series], canvas.dodge_of(limit.series, looks)
-        canvas.cost_line(axes, [(point.num_envs * dodge, cost_of(point)) for point in limit.points], look)
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:

@@ -28,30 +28,25 @@ def draw_throughput(evidence: Evidence) -> Figure:
     limits = [limit for arm in verdict.arms for limit in arm.throughput if limit.points or limit.infeasible]
     if not any(limit.points for limit in limits):
         failed = sum(point.oom + point.refused for limit in limits for point in limit.infeasible)
-        why = (
-            f"All {failed} trials ran out of memory or were refused." if failed else "No throughput trial has run yet."
-        )
-        return canvas.in_words("Throughput", why, verdict)
+        why = f"All {failed} trials ran out of memory or were refused."
+        return canvas.in_words("Throughput", why if failed else "No throughput trial has run yet.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
     if any(limit.gains for limit in limits):
         figure, (upper, lower) = canvas.panels(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
         _gains_panel(lower, limits, looks, verdict)
     else:
         figure, (upper,) = canvas.panels(_throughput_title(verdict), verdict, height=5.0)
-    sizes = sorted({point.num_envs for limit in limits for point in limit.points})
+    sizes = [point.num_envs for limit in limits for point in (*limit.points, *limit.infeasible)]
     fps = [value for limit in limits for point in limit.points for value in point.fps_repeats]
     thresholds = _thresholds(limits, looks)
     _fps_axis(upper, min(fps), max(fps), len(thresholds))
     for limit in limits:
         _fps_line(upper, limit, looks[limit.series], canvas.dodge_of(limit.series, looks))
     _threshold_lines(figure.axes, thresholds)
-    canvas.sizes_axis(
-        figure.axes[-1], sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible})
-    )
+    canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
-    figure.axes[-1].set_xlabel(canvas.num_envs_label(verdict))
     canvas.series_legend(upper, looks, _throughput_keys(limits))
     return figure
 
