@@ -38,12 +38,12 @@ def results_id(identity: IO[str]) -> str:
     """Return the ID of a results folder, which is made at its first publication and kept in a file."""
     identity.seek(0)
     known = identity.read().strip()
-    if re.fullmatch(r"[0-9a-f]{32}", known):
-        return known
-    identity.truncate(0)
-    identity.write(uuid.uuid4().hex)
-    identity.flush()
-    return results_id(identity)
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
+        known = uuid.uuid4().hex
+        identity.truncate(0)
+        identity.write(known)
+        identity.flush()
+    return known
 
 
 class Writer:
