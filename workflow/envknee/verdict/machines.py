@@ -1,9 +1,6 @@
 """Differences between an arm's machines that may look like an effect of num_envs: hosts, commits, GPUs of the same name, drift.
 
-Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure.
-
-`verdict.hardware` names GPUs of different kinds, and CPUs if they are the device. This module is about machines that look alike, and
-covers seconds to the target as well as FPS.
+Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure. (`hardware` names different GPUs.)
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,10 +13,6 @@ compared on each machine, and the machines are combined (`rule.contrasts`): on o
 logarithms, for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without
 failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py). Where no machine
 has both sides, all are compared as if one had.
-
-`batch_size` counts all ranks. With a fixed one, each rank's mini-batch is 1/k of one rank's, and an iteration has k times as many
-optimizer steps, each with an exchange of gradients. The library's own batch grows with the ranks: each rank computes as much as one rank
-alone, and the whole batch is k times as large.
 """
 
 import math

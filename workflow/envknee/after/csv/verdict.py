@@ -226,8 +226,8 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         for row in table.rows
     ]
 
-    def at(horizon: int, batch_size: int | None) -> str:
-        label = _label(Series(source, horizon, batch_size), table.columns)
+    def at(series: Series) -> str:
+        label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
     room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
