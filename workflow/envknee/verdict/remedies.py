@@ -43,13 +43,18 @@ def analyse(
     name = settings.baseline
     if name is None or name not in limits:
         return None
-    series = _fastest(records, name)
-    if series is None:
+    fps_of = {
+        series: {size: values for size, group in by_size.items() if (values := measured_fps(group))}
+        for series, by_size in by_series(records, "throughput").items()
+    }
+    best = {own: max(map(max, by_size.values())) for own, by_size in fps_of.items() if own.arm == name and by_size}
+    if not best:
         return None
+    series = max(best, key=lambda series: best[series])
     limit = limits[name]
     wall = limit.wall(series.horizon, series.batch_size)
     others = [arm for arm in arms if arm != name and arm in limits]
-    remedies = [_remedy(arm, arms, records, limits, series, settings) for arm in others]
+    remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     notes = [
         f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
@@ -75,20 +80,11 @@ def analyse(
     )
 
 
-def _fastest(records: Sequence[Record], arm: str) -> Series | None:
-    """Return the series of an arm with the largest FPS."""
-    best = {
-        series: max((max(values) for group in by_size.values() if (values := measured_fps(group))), default=0.0)
-        for series, by_size in by_series(records, "throughput").items()
-        if series.arm == arm
-    }
-    return max(best, key=lambda series: best[series]) if any(best.values()) else None
-
-
 def _remedy(
     arm: str,
     arms: Mapping[str, Arm],
     records: Sequence[Record],
+    fps_of: Mapping[Series, Mapping[int, Sequence[float]]],
     limits: Mapping[str, MemoryLimit],
     series: Series,
     settings: Decide,
@@ -100,12 +96,8 @@ def _remedy(
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
         more, less = shown_at(own, other, series), shown_at(other, own, series)
-    grouped = by_series(records, "throughput")
     places = (series._replace(arm=arm), series)
-    timed, base = (
-        {size: values for size, group in grouped.get(place, {}).items() if (values := measured_fps(group))}
-        for place in places
-    )
+    timed, base = (fps_of.get(place, {}) for place in places)
     common = max(set(timed) & set(base), default=None)
     fps, peaks = None, [None, None]
     if common is not None:
