@@ -18,6 +18,7 @@ from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
 from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.learning_trials import seeds_of
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
@@ -195,12 +196,10 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
     if not learned:
         return None
-    seconds = {}
-    for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs):
-        ends = [(row.seconds_to_target, row.budget_s) for row in of_size]
-        reached = tuple(target_s for target_s, _ in ends if target_s is not None)
-        censored = tuple(budget_s for target_s, budget_s in ends if target_s is None and budget_s is not None)
-        seconds[num_envs] = Seeds(reached, censored)
+    seconds = {
+        num_envs: seeds_of((row.seconds_to_target, row.budget_s or 0.0) for row in of_size)
+        for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs)
+    }
     failed = Counter(row.num_envs for row in rows if row.fps is None)
     points = [
         learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
