@@ -17,7 +17,6 @@ from envknee.verdict.series import Series
 LARGEST_ENVS = 2.0**40
 """A limit above this number of environments counts as none."""
 
-
 CARDS_MIB = {
     "8 GB (RTX 4060)": 8188,
     "12 GB (RTX 4070)": 12282,
