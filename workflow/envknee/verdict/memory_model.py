@@ -35,7 +35,7 @@ GB_PER_MIB = 2**20 / 1e9
 
 
 class Prediction(NamedTuple):
-    """The model's prediction for one more trial, without an interval, which would take seconds instead of milliseconds."""
+    """The model's prediction for one more trial, without an interval."""
 
     peak_gb: float
     largest_num_envs: int | None
@@ -46,7 +46,7 @@ class Prediction(NamedTuple):
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
     """Return the prediction for a trial at `point` on a device of `memory_gb`; None without more trials than unknowns."""
     measured = [sample for sample in samples if sample.whole]
-    fit, _ = fit_peaks(measured, world_size, with_noise=False)
+    fit, _ = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
     here = Sample(
