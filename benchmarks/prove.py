@@ -37,7 +37,6 @@ from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.rule.union import Decision
 from envknee.verdict.series import Series
-from envknee.verdict.throughput_law import fit_law
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
@@ -413,7 +412,7 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
         measured, blocks = scenario.study(generator, repeats)
         start = time.process_time()
         decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks)
-        law = fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
+        law = throughput.fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
         seconds += time.process_time() - start
         _judge(decision.threshold, scenario, count)
         _judge_gains(decision, scenario, count)

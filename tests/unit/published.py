@@ -78,7 +78,7 @@ def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
 
 def fps_ratio(study: str, left: str, right: str, num_envs: int) -> Ratio:
     """Return the right arm's FPS over the left one's at a size."""
-    both = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{name}") for name in (left, right)))[0]
+    both = compare.sides(*(compare.Side.read(f"{PUBLISHED[study].root}:{name}") for name in (left, right)))[0]
     at_size = [
         replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
         for side in both

@@ -113,7 +113,6 @@ def test_time_left_follows_the_jobs_end(cluster: dict[str, str]):
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFolder]:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(allocation, "SIGNAL_POLL_S", 0.01)
     monkeypatch.setattr(allocation, "POLL_S", 0.05)
     before = signal.getsignal(signal.SIGUSR1)
     yield StudyFolder(tmp_path)

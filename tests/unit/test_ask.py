@@ -716,7 +716,7 @@ def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -
 # The command
 
 
-def command(*arguments: object, module: str = "envknee.ask.ask") -> subprocess.CompletedProcess[str]:
+def command(*arguments: object, module: str = "envknee.ask") -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", module, *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
     return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
@@ -785,11 +785,11 @@ def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsy
 
 
 def test_verify_as_a_command(folder: StudyFolder) -> None:
-    good = command("--verify", folder.root, module="envknee.after.replay")
+    good = command("--verify", folder.root, module="envknee.replay")
     assert (good.returncode, good.stdout) == (0, "20 requests recomputed, all identical\n")
     path = folder.trial(19).request
     path.write_text(path.read_text(encoding="utf-8").replace('"repeat": 0', '"repeat":0'), encoding="utf-8")
-    bad = command("--verify", folder.root, module="envknee.after.replay")
+    bad = command("--verify", folder.root, module="envknee.replay")
     assert bad.returncode == 1
     assert '-  "repeat":0,\n+  "repeat": 0,\n' in bad.stdout
     assert "of 20 requests and what follows from them not all come out the same" in bad.stderr

@@ -451,7 +451,7 @@ def test_a_file_that_is_not_there_is_told_with_an_example(tmp_path: Path) -> Non
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""}
-    line = [sys.executable, "-m", "envknee.study.load", *arguments]
+    line = [sys.executable, "-m", "envknee.config", *arguments]
     return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
 
 
@@ -473,7 +473,7 @@ def test_the_schema_on_disk_is_the_one_that_the_models_make() -> None:
     made = json_schema()
     kept = SCHEMA.read_text(encoding="utf-8")
     diff = "".join(
-        difflib.unified_diff(kept.splitlines(True), made.splitlines(True), str(SCHEMA), "envknee.study.load")
+        difflib.unified_diff(kept.splitlines(True), made.splitlines(True), str(SCHEMA), "envknee check --schema")
     )
     assert not diff, f"run `make schema` and commit {SCHEMA.name}:\n{diff}"
 

@@ -11,6 +11,7 @@ from envknee.record.schema import Cost, Lost, Record, SlurmJob
 from envknee.run import attempts, cost
 from envknee.run.cost import parse_job, slurm_job, spent_j
 from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.verdict import spending
 from envknee.verdict.decide import decide
@@ -129,8 +130,10 @@ def test_an_attempt_that_comes_back_late_writes_nothing(tmp_path: Path, monkeypa
         alive()
     assert attempts.Attempts.model_validate_json(trial.attempts.read_text()) == newer
     late = a_trial(16).outcome.model_copy(update={"metrics_sha256": None})
-    assert "is of attempt 1, which came back after" in (attempts.why_again(trial, late) or "")
-    assert attempts.why_again(trial, late.model_copy(update={"attempt": 2})) is None
+    write_atomically(trial.outcome, canonical_json(late))
+    assert "is of attempt 1, which came back after" in (attempts.forget_torn(trial) or "")
+    write_atomically(trial.outcome, canonical_json(late.model_copy(update={"attempt": 2})))
+    assert attempts.forget_torn(trial) is None
     assert "attempt" not in late.model_dump() and late.model_copy(update={"attempt": 2}).model_dump()["attempt"] == 2
 
 

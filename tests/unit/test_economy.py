@@ -98,7 +98,7 @@ def test_a_size_is_looked_at_with_3_5_8_and_13_repeats_alone():
     tried = {16: search.Tried(fps=[100.0, 101.0, 102.0, 1.0]), 32: search.Tried(fps=[101.0, 102.0, 103.0, 9.0])}
     assert rule.most == 13
     assert rule.decide(tried).threshold == 16, "the fourth repeat waits for the fifth"
-    seeds = search.Tried(reached_s=[5.0, 6.0, 7.0], censored_s=[9.0], arrived=[True, False, True, True])
+    seeds = search.Tried(seeds=[(5.0, True), (9.0, False), (6.0, True), (7.0, True)])
     assert seeds.seen == Seeds((5.0, 6.0), (9.0,))
 
 

@@ -11,22 +11,21 @@ from scipy import stats
 LIMIT = math.log1p(0.10)
 
 
-def ladder(*log_gains: float, variance: float | None = 1e-6, repeats: int = 3) -> list[Level]:
+def ladder(*log_gains: float, variance: float | None = 1e-6, repeats: int = 3) -> dict[int, Level]:
     """Return levels at 16, 32, 64, ... that gain `log_gains` in turn."""
     values = [sum(log_gains[:doublings]) for doublings in range(len(log_gains) + 1)]
-    return [Level(16 * 2**i, value, variance, repeats) for i, value in enumerate(values)]
+    return {16 * 2**i: Level(value, variance, repeats) for i, value in enumerate(values)}
 
 
-def decide(levels: list[Level], log_limit: float, confidence: float, least_repeats: int) -> union.Decision:
-    by_size = {level.num_envs: level for level in levels}
-    contrasts = [of_levels(level, by_size[2 * n]) for n, level in by_size.items() if 2 * n in by_size]
-    return union.decide(contrasts, by_size, log_limit, confidence, least_repeats)
+def decide(levels: dict[int, Level], log_limit: float, confidence: float, least_repeats: int) -> union.Decision:
+    contrasts = [of_levels(n, level, levels[2 * n]) for n, level in levels.items() if 2 * n in levels]
+    return union.decide(contrasts, levels, log_limit, confidence, least_repeats)
 
 
 def test_bounds_are_welch_intervals():
     # Variances of the means 4e-4 and 1e-4 with 3 and 5 repeats:
     # df = (5e-4)^2 / ((4e-4)^2 / 2 + (1e-4)^2 / 4) = 25 / (8 + 0.25) = 3.0303
-    levels = [Level(16, 0.0, 4e-4, 3), Level(32, 0.2, 1e-4, 5)]
+    levels = {16: Level(0.0, 4e-4, 3), 32: Level(0.2, 1e-4, 5)}
     (doubling,) = decide(levels, LIMIT, 0.95, 2).doublings
     width = stats.t.ppf(0.975, 25 / 8.25) * math.sqrt(5e-4)
     assert (doubling.lower, doubling.upper) == (pytest.approx(0.2 - width), pytest.approx(0.2 + width))
@@ -84,14 +83,14 @@ def test_fewer_repeats_than_asked_for_have_an_interval_and_decide_nothing():
 
 
 def test_only_exact_doublings_are_compared():
-    levels = [Level(n, math.log(n), 1e-6, 3) for n in (100, 150, 200, 300, 700)]
+    levels = {n: Level(math.log(n), 1e-6, 3) for n in (100, 150, 200, 300, 700)}
     assert [doubling.num_envs for doubling in decide(levels, LIMIT, 0.95, 2).doublings] == [100, 150]
-    assert decide(levels[3:], LIMIT, 0.95, 2).lowest is None
+    assert decide({n: levels[n] for n in (300, 700)}, LIMIT, 0.95, 2).lowest is None
 
 
 def test_a_gap_in_the_ladder_keeps_the_interval_open_there():
     # 16 -> 32 gains, 64 was not measured: the threshold may be 32 as well as 256.
-    levels = [Level(16, 0.0, 1e-6, 3), Level(32, 0.6, 1e-6, 3), Level(256, 2.0, 1e-6, 3), Level(512, 2.0, 1e-6, 3)]
+    levels = {16: Level(0.0, 1e-6, 3), 32: Level(0.6, 1e-6, 3), 256: Level(2.0, 1e-6, 3), 512: Level(2.0, 1e-6, 3)}
     decision = decide(levels, LIMIT, 0.95, 2)
     assert (decision.threshold, decision.lowest, decision.highest) == (256, 32, 256)
 

@@ -37,7 +37,7 @@ def iterations(
 @pytest.mark.parametrize("scale", [50.0, 1_000.0, 20_000.0])
 def test_a_known_scale_is_found(scale: float):
     estimate = noise_scale(iterations(scale, 100, seed=1), 0.95)
-    assert estimate is not None and estimate.transitions == pytest.approx(scale, rel=0.1)
+    assert estimate.transitions == pytest.approx(scale, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(count: int, scale: fl
     covered = bounded = 0
     for seed in range(400):
         estimate = noise_scale(iterations(scale, count, seed, steps=steps), 0.95)
-        assert estimate is not None
         lower, upper = estimate.lower or 0.0, estimate.upper or np.inf
         covered += lower <= scale <= upper
         bounded += estimate.upper is not None and lower > 0.0
@@ -58,8 +57,8 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(count: int, scale: fl
 def test_two_samples_have_no_interval_and_three_have():
     draws = iterations(500.0, 3, seed=1)
     two, three = noise_scale(draws[:2], 0.95), noise_scale(draws, 0.95)
-    assert two is not None and (two.lower, two.upper) == (None, None) and two.transitions is not None
-    assert three is not None and three.transitions is not None and three.lower is not None and three.upper is not None
+    assert (two.lower, two.upper) == (None, None) and two.transitions is not None
+    assert three.transitions is not None and three.lower is not None and three.upper is not None
     assert three.lower < three.transitions < three.upper
 
 
@@ -69,20 +68,19 @@ def test_an_interval_by_hand():
     squares = [GradientSquares(rank_batch=1, batch=2, rank_mean=20.0 + s, shared=10.0 + s) for s in (9.0, 10.0, 11.0)]
     estimate = noise_scale(squares, 0.95)
     error = 4.302653 / 3**0.5
-    assert estimate is not None and estimate.transitions == pytest.approx(2.0)
+    assert estimate.transitions == pytest.approx(2.0)
     assert (estimate.lower, estimate.upper) == (pytest.approx(20 / (10 + error)), pytest.approx(20 / (10 - error)))
 
 
 def test_noise_without_a_gradient_has_no_end():
     pure_noise = [GradientSquares(rank_batch=10, batch=20, rank_mean=2.0, shared=0.9)] * 3
     estimate = noise_scale(pure_noise, 0.95)
-    assert estimate is not None and (estimate.transitions, estimate.upper) == (None, None)
-    assert noise_scale([], 0.95) is None
+    assert (estimate.transitions, estimate.upper) == (None, None)
 
 
 def test_ranks_that_agree_have_no_noise():
     estimate = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
-    assert estimate is not None and (estimate.transitions, estimate.lower, estimate.upper) == (0.0, None, None)
+    assert (estimate.transitions, estimate.lower, estimate.upper) == (0.0, None, None)
 
 
 def test_learning_trials_of_several_ranks_tell_it_point_by_point():

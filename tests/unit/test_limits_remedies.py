@@ -7,7 +7,7 @@ import pytest
 from envknee.show.terminal import print_summary
 from envknee.study.model import Decide
 from envknee.study.paths import StudyFolder
-from envknee.verdict import arm_differences, memory_limit, remedies
+from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.schema.memory import MemoryWall
@@ -251,8 +251,8 @@ def test_the_terminal_lists_them(tmp_path):
 
 def test_differences_of_arms():
     arms = a_study(arms=ARMS).arms
-    assert arm_differences.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
-    assert arm_differences.differences(arms["lean"], arms["lean"]) == {}
+    assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
+    assert remedies.differences(arms["lean"], arms["lean"]) == {}
 
 
 def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():

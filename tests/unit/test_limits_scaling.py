@@ -10,8 +10,7 @@ import pytest
 from envknee.study.files import canonical_json
 from envknee.study.model import Arm
 from envknee.verdict.decide import decide
-from envknee.verdict.scaling import efficiency
-from envknee.verdict.scaling_partner import partner_of
+from envknee.verdict.scaling import efficiency, partner_of
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, records_of

@@ -10,8 +10,7 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.throughput import decision_of
-from envknee.verdict.throughput_law import fit_law
+from envknee.verdict.throughput import decision_of, fit_law
 from records import GPU, Trial, a_trial, fps_trials, records_of
 
 from benchmarks import prove

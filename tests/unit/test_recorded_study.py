@@ -19,7 +19,7 @@ from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.model import Decide
 from envknee.study.paths import StudyFolder
-from envknee.verdict import disturbed, memory_cards, throughput
+from envknee.verdict import disturbed, memory_model, throughput
 from envknee.verdict import memory_limit as memory
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.throughput import Gain, ThroughputLimit, ThroughputPoint
@@ -201,7 +201,7 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
     assert limit is not None
     cards = [card for card in limit.cards if (card.horizon, card.batch_size) == (32, None)]
     sizes = [card.largest_num_envs for card in cards]
-    assert len(cards) == len(memory_cards.CARDS_MIB) and sizes == sorted(set(sizes))
+    assert len(cards) == len(memory_model.CARDS_MIB) and sizes == sorted(set(sizes))
     h100 = next(card for card in cards if "H100)" in card.card)
     assert h100.largest_num_envs_lower is not None and h100.largest_num_envs_upper is not None
     # 8,192 environments fitted, 16,384 did not; one more trial's noise may be larger (memory._largest).
@@ -231,7 +231,7 @@ def test_the_summary_has_a_line_for_other_cards(capsys):
     (arm,) = verdict_of("cartpole-one-gpu").arms
     assert arm.memory is not None
     cards = [own for own in arm.memory.cards if own.batch_size is None]
-    assert len(cards) == len(memory_cards.CARDS_MIB) and "(no interval)" not in line
+    assert len(cards) == len(memory_model.CARDS_MIB) and "(no interval)" not in line
     for card, words in fits_by_card(arm.memory.model_copy(update={"cards": cards}), 32).items():
         assert f" {card}: {words}" in line
 
@@ -319,7 +319,7 @@ def test_the_docs_say_what_lean_frames_gain():
 def test_the_docs_say_what_lean_frames_gain_on_an_h100():
     name = "cartpole-stock-lean-4096"
     docs, of = words_of("docs/lean.md"), medians_of(name, "stock", "lean")
-    (pair,) = compare.sides(*(compare.Given.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
+    (pair,) = compare.sides(*(compare.Side.read(f"{PUBLISHED[name].root}:{arm}") for arm in ("stock", "lean")))
     ratio = ratio_of(pair, "FPS, total")
     assert [len(side.records) for side in pair] == [5, 5] and ratio.pairs == 5
     assert len({uuid_of(record) for record in records_of(name)}) == 1
@@ -409,7 +409,7 @@ def test_the_docs_say_what_fits_a_small_card():
 
 def test_the_docs_say_how_lean_frames_learned():
     folder = PUBLISHED["cartpole-stock-lean-learning"].root
-    (both,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
+    (both,) = compare.sides(*(compare.Side.read(f"{folder}:{arm}") for arm in ("stock", "lean")))
     machines = [{record.request.repeat: uuid_of(record) for record in side.records} for side in both]
     on_one = {repeat for repeat, machine in machines[0].items() if machine == machines[1][repeat]}
 
@@ -434,7 +434,7 @@ def test_the_docs_say_how_lean_frames_learned():
 
 def test_the_docs_say_how_lean_frames_learned_on_warps_frontend():
     folder = PUBLISHED["cartpole-stock-lean-warp-learning"].root
-    (both,) = compare.sides(*(compare.Given.read(f"{folder}:{arm}") for arm in ("stock", "lean-warp")))
+    (both,) = compare.sides(*(compare.Side.read(f"{folder}:{arm}") for arm in ("stock", "lean-warp")))
     by_gpu = [{record.request.repeat: uuid_of(record) for record in side.records} for side in both]
     assert by_gpu[0] == by_gpu[1]
     frames, seconds = ratio_of(both, "frames to target"), ratio_of(both, "seconds to target")
@@ -774,7 +774,7 @@ def test_the_docs_say_what_a_second_gpu_brings_to_learning():
         assert f"| {name} | {cells} | {update_s:.2f} | {own[0].memory_peak_gb:.2f}" in docs
     two, one = (f"{median(seconds[arm]):.1f} s" for arm in ("data-parallel", "one-gpu"))
     assert f"reward 4.5 in {two}, with one GPU in {one} (medians of five seeds, lean frames)" in results
-    pair = compare.sides(*(compare.Given.read(f"{PUBLISHED[study].root}:{arm}") for arm in ("one-gpu", "pipeline")))[0]
+    pair = compare.sides(*(compare.Side.read(f"{PUBLISHED[study].root}:{arm}") for arm in ("one-gpu", "pipeline")))[0]
     longer, more = (ratio_of(pair, measure) for measure in ("seconds to target", "frames to target"))
     assert f"{longer.ratio:.2f} times as long ({longer.lower:.2f} to {longer.upper:.2f} at 95%)" in docs
     assert f"{more.ratio:.2f} times the frames ({more.lower:.2f} to {more.upper:.2f})" in docs

@@ -12,7 +12,6 @@ def test_variables_are_read_where_it_runs_and_the_folder_is_made(tmp_path: Path,
     monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path))
     assert scratch.scratch_folder("$SLURM_TMPDIR/envknee") == tmp_path / "envknee"
     assert (tmp_path / "envknee").is_dir()
-    assert scratch.scratch_folder(None) == Path(tempfile.gettempdir())
 
 
 def test_what_is_wrong_names_the_folder_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

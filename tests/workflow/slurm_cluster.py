@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 from conftest import wait_for, wait_until_none
-from envknee.slurm.fields import fields_of
+from envknee.slurm.facts import fields_of
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
 

@@ -27,7 +27,7 @@ from envknee.tracking.mlflow_server import Server as MLflowServer
 from envknee.tracking.publish import publish
 from envknee.tracking.server import main
 from envknee.tracking.sign_in import sign_in
-from envknee.tracking.store import locate_store
+from envknee.tracking.store import Store, locate_store, parse_uri
 from forked import follow_in_child
 from tracked import (
     LIVE_ROWS,
@@ -200,7 +200,7 @@ def test_database_that_cannot_be_used_is_told_within_seconds(
     uri = database.uri(changed.get("database", "mlflow"))
     started = time.monotonic()
     with pytest.raises(UserError, match=expected) as error:
-        check_database(uri, uri, "backend")
+        check_database(backend_at(uri))
     assert time.monotonic() - started < 10
     assert not re.search(f"{PASSWORD}|wrong", str(error.value))
 
@@ -210,12 +210,12 @@ def test_database_of_another_schema_is_told_and_not_migrated(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     uri = database.uri()
-    check_database(uri, uri, "backend")
+    check_database(backend_at(uri))
     version_row = sql(database, "SELECT version_num FROM alembic_version")
     try:
         sql(database, "UPDATE alembic_version SET version_num = '451aebb31d03'")
-        with pytest.raises(UserError, match=r"an earlier MLflow.*backup.*`mlflow db upgrade postgresql://mlflow@127"):
-            check_database(uri, uri, "backend")
+        with pytest.raises(UserError, match=r"an earlier MLflow.*backup.*`mlflow db upgrade postgresql://127"):
+            check_database(backend_at(uri))
         assert sql(database, "SELECT version_num FROM alembic_version") == "451aebb31d03"
         study = a_study("old", uri=database.uri(password=PASSWORD))  # the same without a server between
         folder = a_folder(server.folder / "results" / "old", study)
@@ -225,13 +225,17 @@ def test_database_of_another_schema_is_told_and_not_migrated(
         assert PASSWORD not in str(error.value)
         sql(database, "UPDATE alembic_version SET version_num = 'fromthefuture'")
         with pytest.raises(UserError, match="a newer MLflow made it"):
-            check_database(uri, uri, "backend")
+            check_database(backend_at(uri))
     finally:
         sql(database, f"UPDATE alembic_version SET version_num = '{version_row}'")  # noqa: S608  a word of Alembic's
     sql(database, "CREATE DATABASE taken")
     sql(database, "CREATE TABLE invoices (id int)", "taken")
     with pytest.raises(UserError, match=r"tables of another program \(invoices"):
-        check_database(database.uri("taken"), "taken", "backend")
+        check_database(backend_at(database.uri("taken")))
+
+
+def backend_at(uri: str) -> Store:
+    return parse_uri(uri, "backend", Path())
 
 
 def sql(database: Postgres, statement: str, name: str = "mlflow") -> str:

@@ -353,16 +353,6 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
 
-@pytest.mark.parametrize(
-    "verdict", ["[]", "{}", '{"arms": {"stock": 1}}', '{"arms": [1, {"arm": "stock", "headline": "?"}]}']
-)
-def test_verdict_of_another_form_is_left_out(study: Study, storeless: StudyFolder, verdict: str) -> None:
-    storeless.verdict.write_text(verdict)
-    run = run_of(study, storeless, "arms/stock")
-    assert run.tags["mlflow.note.content"].startswith("3 of 6 trials")
-    assert "verdict.json" in run.artifacts
-
-
 def test_half_a_verdict_is_told(study: Study, storeless: StudyFolder) -> None:
     storeless.verdict.write_text("{")
     with pytest.raises(UserError, match=r"verdict\.json is not JSON"):
@@ -660,7 +650,7 @@ def test_store_is_the_studys_then_the_environments_then_beside_the_results(
     assert (default.uri, default.artifacts) == (f"sqlite:///{results}/mlflow.db", results / "mlartifacts")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     server = locate_store(a_study(), folder)
-    assert (server.uri, server.is_server, server.database) == ("http://server:5000", True, None)
+    assert (server.uri, server.artifacts, server.database) == ("http://server:5000", None, None)
     own = locate_store(a_study(uri="sqlite:///own.db"), folder)
     assert own.database == Path("own.db").absolute()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")

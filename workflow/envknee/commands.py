@@ -7,8 +7,9 @@ through this table.
 import importlib
 import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).parent
@@ -82,6 +83,19 @@ def usage() -> str:
     return "usage: envknee COMMAND ...\n\n" + "\n".join(lines) + "\n\n`envknee COMMAND --help` explains one.\n"
 
 
+class OldName(SourceFileLoader):
+    """Runs a command by its old name, so that no command's module needs lines of its own for that."""
+
+    def __init__(self, name: str, command: Command) -> None:
+        super().__init__(name, str(command.file))
+        self.module = command.module
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return what Python runs. Nothing is run where the name is only imported, as multiprocessing does."""
+        run = f"from envknee.study.errors import run_command; from {self.module} import main; run_command(main)"
+        return compile(f"if __name__ == '__main__': {run}", self.path, "exec")
+
+
 class OldNames:
     """Finds the modules of commands by the names that they had: `python -m envknee.limits` runs `envknee limits`."""
 
@@ -93,7 +107,7 @@ class OldNames:
             if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
                 command.let_python_find_it()
                 # envknee.limits had others below it, such as envknee.limits.verdict.
-                spec = importlib.util.spec_from_file_location(name, command.file)
+                spec = importlib.util.spec_from_file_location(name, loader=OldName(name, command))
                 if spec is not None and name == "envknee.limits":
                     spec.submodule_search_locations = []  # nothing lies there: this finder answers
                 return spec

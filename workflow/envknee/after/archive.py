@@ -4,11 +4,6 @@ Input: results/<study>/. Output: a zip file with study, requests, measurements, 
 image hashes. Its ro-crate-metadata.json describes them and holds their sha256 (RO-Crate 1.1, https://w3id.org/ro/crate/1.1). The same
 results give the same bytes. The tracking address is left out, because it may hold a password.
 
-    python -m envknee.archive results/<study>                         into results/<study>.zip
-    python -m envknee.archive --check FILE.zip                        is it whole and unchanged?
-    python -m envknee.archive --unpack FILE.zip                       into results/archives/<study>; prints the study file there
-    make sweep FROM=FILE.zip                                          measure its study on this machine
-
 `envknee.after.received` reads archives of others.
 """
 
@@ -24,7 +19,7 @@ from typing import Any
 from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
 from envknee.record.schema import Record
 from envknee.show import report
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of
@@ -179,7 +174,3 @@ def main() -> None:
     else:
         folder = Path(os.path.normpath(given.folder))
         print(write(StudyFolder(folder), given.to or folder.with_name(f"{folder.name}.zip")))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Device, Environment, Record, Request, Row
 from envknee.record.status import CRASHED
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder, TrialFolder
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ Series = dict[str, list[float]]
 def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
     """Return a trial as Isaac Lab's own benchmark would; None without rows, or for a foreign command.
 
-    Args:
-        record: the trial's result
-        rows: all its iterations in order, warm-up included
+    `rows` are all its iterations in order, warm-up included.
     """
     from isaaclab.benchmark import builders, capture, schema
     from isaaclab.benchmark.distributed import DistributedContext
@@ -320,7 +318,3 @@ def main() -> None:
             f"training.json is built by Isaac Lab, and {error.name} is not installed. Run `make setup`."
         ) from error
     print(f"{folder.trials}: bundles of {written} trials written; {len(records) - written} measured no iteration")
-
-
-if __name__ == "__main__":
-    run_command(main)

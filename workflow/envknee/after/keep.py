@@ -3,8 +3,6 @@
 Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, README.md,
 figures, request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json of each finished one. Logs, policies and
 pictures of trials are not kept.
-
-    envknee keep results/<study>                 into results-published/<study>
 """
 
 import argparse
@@ -15,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envknee.record.schema import Record
-from envknee.show.evidence import evidence_of
+from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import says_nothing, svg_of
 from envknee.show.words import hardware_of
 from envknee.study import space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -38,7 +36,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
             measurement, or another study of that name is kept already.
     """
     study, records = load_measured(folder)
-    evidence = evidence_of(folder, records)
+    evidence = read_evidence(folder, records)
     kept = StudyFolder(published / study.study)
     if kept.study.exists() and read_study(kept.study).measured_part() != study.measured_part():
         raise UserError(
@@ -103,7 +101,3 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("results-published"), help="default: %(default)s")
     arguments = parser.parse_args()
     print(keep(StudyFolder(arguments.folder), arguments.to).root)
-
-
-if __name__ == "__main__":
-    run_command(main)

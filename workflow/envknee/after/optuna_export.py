@@ -17,7 +17,6 @@ from typing import Any, Literal
 from envknee.ask.observations import AXES, Observation, observe
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
-from envknee.study.errors import run_command
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.rules import Kind
@@ -110,6 +109,7 @@ def _trial(record: Record, seen: Observation, distributions: Mapping[str, Any]) 
 
 def _attributes(record: Record) -> dict[str, Any]:
     request, outcome = record.request, record.outcome
+    measured = {name: getattr(record, name) for name in MEASURED}
     values: dict[str, Any] = {
         "trial": f"{request.number:04d}",
         "repeat": request.repeat,
@@ -118,10 +118,8 @@ def _attributes(record: Record) -> dict[str, Any]:
         "status": outcome.status,
         "reason": outcome.reason,
         "device": outcome.environment.device.name if outcome.environment else None,
+        **{name: getattr(value, "median", value) for name, value in measured.items()},
     }
-    for name in MEASURED:
-        value = getattr(record, name)
-        values[name] = getattr(value, "median", value)
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -133,7 +131,3 @@ def main() -> None:
     for name, count in counts.items():
         print(f"{name}: {count} trials")
     print(f"{path} (optuna-dashboard {path}, or optuna.load_study with a JournalFileBackend)")
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -118,7 +118,9 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
     check(path)
     _demand_trust(path, study_in(path), trusted)
     into.mkdir(parents=True, exist_ok=True)
-    _remove_unfinished(into)
+    for left in into.glob(f"{UNFINISHED}*"):  # by processes that were killed
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
     unfinished = into / f"{UNFINISHED}{secrets.token_hex(4)}"
     unfinished.mkdir()
     try:
@@ -147,13 +149,6 @@ def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
             f"{path} holds a study that does more than simulate:\n{lines}\nNothing was unpacked. If you know who made it and want"
             " all of this, run the same command with TRUST=1 before it (TRUST=1 make sweep FROM=...)"
         )
-
-
-def _remove_unfinished(into: Path) -> None:
-    """Remove folders that killed processes left unfinished."""
-    for left in into.glob(f"{UNFINISHED}*"):
-        with suppress(OSError), _locked(left):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

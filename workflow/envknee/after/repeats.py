@@ -2,8 +2,6 @@
 
 Input: two folders of results, such as a study and its replay. Output: a line for each arm and kind of trial. Exit 1 if they differ.
 
-    python -m envknee.repeats results/x results/x-replay
-
 Trials are paired by point, repeat and seed. The comparison covers learning (rewards, episodes, losses, learning rate, action noise,
 gradients; with `deterministic: true` also the final parameters) and the status, but not speed. If a clock ended one run early, only
 common iterations are compared.
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from envknee.record.read import read_rows, without_skipped
 from envknee.record.schema import Record, Row
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_measured
 
@@ -174,7 +172,3 @@ def main() -> int:
     compared = compare(StudyFolder(given.a), StudyFolder(given.b))
     print("\n".join(lines(compared)))
     return 0 if all(repeat.is_same for repeat in compared) else 1
-
-
-if __name__ == "__main__":
-    run_command(main)

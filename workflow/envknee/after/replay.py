@@ -4,10 +4,6 @@ Input: a study's folder: results/<study>, results-published/<study>, or one from
 results/<study>-replay with study.json and replayed.jsonl, and its path on standard output. It is a study like any other: the workflow
 measures it, and resumes it after an interruption. Nothing in the first folder is changed.
 
-    python -m envknee.replay results/<study>                       make that study; `make replay` then measures and compares it
-    python -m envknee.replay results/<study> --name again          under another name
-    python -m envknee.replay --verify results/<study>              only recompute the decisions: requests, records and verdict
-
 Samplers are not asked again: on other hardware they would choose other points. Only whether a trial fits the memory is decided anew. To
 replay at another commit, run this in a checkout of it; for another image, use --image.
 """
@@ -21,7 +17,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Replay, Study
@@ -61,11 +57,9 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
 
 def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
     """Return requests 0, 1, ... before the first that was not measured."""
-    slots = space.plan(study)
     requests = []
-    for slot in slots:
-        request = measured.get(slot.number)
-        if request is None:
+    for slot in space.plan(study):
+        if (request := measured.get(slot.number)) is None:
             break
         if problem := ask.foreign(study, slot, request):
             raise UserError(
@@ -86,10 +80,9 @@ def check_gpus(study: Study) -> None:
     """
     visible = len(gpus.visible_uuids())
     for name, arm in study.arms.items():
-        wanted = arm.gpus
-        if wanted != "auto" and wanted > visible:
+        if arm.gpus != "auto" and arm.gpus > visible:
             raise UserError(
-                f"arms.{name}: {gpus.too_few(wanted, visible)}. Its trials were recorded with these; nothing was run"
+                f"arms.{name}: {gpus.too_few(arm.gpus, visible)}. Its trials were recorded with these; nothing was run"
             )
 
 
@@ -101,8 +94,8 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     """
     count, findings = ask.verify(folder)
     if not findings and folder.verdict.exists():
-        study = load_study(folder)
-        if folder.verdict.read_text(encoding="utf-8") != canonical_json(decide(load_records(folder), study)):
+        decided = canonical_json(decide(load_records(folder), load_study(folder)))
+        if folder.verdict.read_text(encoding="utf-8") != decided:
             findings.append(
                 f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again\n"
             )
@@ -144,7 +137,3 @@ def main() -> int:
     print(f"envknee: {trials} of {planned} trials of {original.root} run again as {folder.root}", file=sys.stderr)
     print(folder.study)
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -10,7 +10,6 @@ observations earlier trials, as a sampler sees them
 search       the doublings that decide the verdict
 enough       when repeats are enough
 economy      learning trials that would change nothing
-blocks       points of trials that share a process
 refusals     points that cannot fit the memory
 replayed     requests that another study recorded
 """

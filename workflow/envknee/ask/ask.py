@@ -3,8 +3,6 @@
 Input: a study file, trials/*/request.json before `number`, trials/*/record.json up to `number - window`.
 Output: trials/<number>/request.json.
 
-    python -m envknee.ask --study-file FILE --folder results/<study> --number N
-
 The plan fixes arm, kind and repeat of each number before anything runs (`envknee.study.space.plan`). Repeat 0 chooses new points;
 each later repeat runs the same points in an order of its own (randomized complete blocks). Fixed designs (grid, random, sobol) and
 seeds of trials do not depend on the arm, so that arms can be compared pair by pair. Some samplers also choose repeats, and stop
@@ -14,26 +12,36 @@ anew which of them cannot fit the memory of this device.
 
 import argparse
 import difflib
-import functools
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
+from typing import Any
 
-from envknee.ask import blocks, enough, replayed, samplers
+from envknee.ask import enough, replayed, samplers
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
-from envknee.study.model import Learning, Study, Sweep, Throughput
+from envknee.study.model import Learning, Study, Sweep
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
+from envknee.verdict.read import load_study
+
+OF_AN_ARM = (
+    "trainer", "gpus", "command", "memory", "cpu_ranks", "nodes", "observations", "frontend", "deterministic", "strategy", "sync_every",
+    "staggered",
+)  # fmt: skip
+OF_A_SECTION = (
+    "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",
+)  # fmt: skip
+"""Keys that a request takes over unchanged. Of a key that a kind of trial lacks, a request has None."""
 
 
 def ask(
@@ -61,7 +69,7 @@ def ask(
                 f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
                 " A results folder belongs to one study: restore request.json and the study file, or use a new name."
             )
-    return _next(study, slot, requests, records, recorded)
+    return _next(study, slot, space.first_unknowns(slots, study.window)[number], requests, records, recorded)
 
 
 def ask_again(
@@ -74,8 +82,9 @@ def ask_again(
     """
     history: list[Request] = []
     answers: list[Request] = []
-    for request, slot in zip(requests, space.plan(study), strict=False):
-        answers.append(_next(study, slot, history, records, recorded))
+    slots = space.plan(study)
+    for request, slot, known in zip(requests, slots, space.first_unknowns(slots, study.window), strict=False):
+        answers.append(_next(study, slot, known, history, records, recorded))
         history.append(answers[-1] if foreign(study, slot, request) else request)
     return answers
 
@@ -87,6 +96,8 @@ def request_for(
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
+    unchanged: dict[str, Any] = {name: getattr(arm, name) for name in OF_AN_ARM}
+    unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
     return Request(
         study=study.study,
         number=slot.number,
@@ -96,33 +107,14 @@ def request_for(
         num_envs=point.num_envs,
         horizon=run.horizon,
         batch_size=run.batch_size,
-        seed=designs.trial_seed(study, slot.kind, slot.repeat, point),
+        seed=designs.derived_seed(study.seed, "trial", slot.kind, slot.repeat, *astuple(point)),
         task_id=study.task.id,
         asset=study.task.asset,
         asset_root=study.task.asset_root,
+        inject=study.task.inject,
         overrides={**study.task.overrides, **arm.overrides},
-        trainer=arm.trainer,
-        gpus=arm.gpus,
-        warmup_iterations=sweep.warmup_iterations,
-        iterations=sweep.iterations if isinstance(sweep, Throughput) else None,
-        precision=sweep.precision if isinstance(sweep, Throughput) else None,
-        target_reward=sweep.target_reward if isinstance(sweep, Learning) else None,
-        target_episodes=sweep.target_episodes if isinstance(sweep, Learning) else None,
-        budget_s=sweep.budget_s if isinstance(sweep, Learning) else None,
-        limit_s=sweep.limit_s,
-        sampler=sweep.sampler,
         refusal=refusal,
         phases=study.phases if arm.command is None else "off",
-        command=arm.command,
-        memory=arm.memory,
-        cpu_ranks=arm.cpu_ranks,
-        nodes=arm.nodes,
-        observations=arm.observations,
-        frontend=arm.frontend,
-        deterministic=arm.deterministic,
-        inject=study.task.inject,
-        strategy=arm.strategy,
-        sync_every=arm.sync_every,
         skip=skip,
         confirms=confirms,
         runtime=study.runtime,
@@ -131,17 +123,21 @@ def request_for(
         again=slot.again,
         learning_rate=run.learning_rate,
         epochs=run.epochs,
-        staggered=arm.staggered,
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
+        **unchanged,
     )
 
 
 def _next(
-    study: Study, slot: Slot, requests: Sequence[Request], records: Mapping[int, Record], recorded: Sequence[Request]
+    study: Study,
+    slot: Slot,
+    known: int,
+    requests: Sequence[Request],
+    records: Mapping[int, Record],
+    recorded: Sequence[Request],
 ) -> Request:
-    """Return one request, chosen from the requests and records that the window shows."""
-    known = first_unknowns(study)[slot.number]
+    """Return one request, chosen from the requests and from the records before number `known`: the window shows no others."""
     visible = {number: records[number] for number in range(known) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
@@ -160,10 +156,11 @@ def _next(
         choice = samplers.load(TRIAL_SAMPLERS, question.sweep.sampler).choose(question)
         return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
     if question.sweep.block != 1:
-        point = blocks.point(study, slot)
+        point = _point_in_block(study, slot)
     elif slot.repeat:
         block = {point_of(request) for request in of_arm if request.repeat == 0}
-        point = designs.block_order(block, study, slot.arm, slot.kind, slot.repeat)[slot.index % len(block)]
+        order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
+        point = order[slot.index % len(block)]
     elif question.sweep.sampler in FIXED_DESIGNS:
         point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
     else:
@@ -177,15 +174,23 @@ def _next(
     return request_for(study, slot, point, refusal, skip)
 
 
-@functools.lru_cache(maxsize=4)
-def _unknowns(text: str) -> list[int]:
-    study = Study.model_validate_json(text)
-    return space.first_unknowns(space.plan(study), study.window)
+def _point_in_block(study: Study, slot: Slot) -> Point:
+    """Return the point of a slot in a section with `block:`.
 
-
-def first_unknowns(study: Study) -> list[int]:
-    """Return `space.first_unknowns` of a study's plan."""
-    return _unknowns(study.model_dump_json())
+    A block has all points of a repeat or some neighbours, so that most doublings have both ends in one process. Each repeat runs them in
+    another order of a Williams design, and then the first point once more.
+    """
+    sweep = study.sections[slot.kind]
+    listed = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, slot.kind)
+    chosen = sorted(
+        listed[: space.points_asked(sweep, study.world_sizes)],
+        key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs),
+    )
+    sizes = space.chunk_sizes(len(chosen), sweep.block)
+    first = sum(sizes[: slot.chunk])
+    chunk = chosen[first : first + sizes[slot.chunk]]
+    order = designs.williams(chunk, slot.repeat, study.seed, "block", slot.kind, slot.chunk)
+    return order[0 if slot.again else slot.position]
 
 
 def _skips(sweep: Sweep) -> bool:
@@ -229,11 +234,12 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     Raises:
         UserError: when an earlier request or a needed record is missing, truncated or changed.
     """
-    slot = _slot(study, space.plan(study), number)
+    slots = space.plan(study)
+    slot = _slot(study, slots, number)
     requests = [_read_request(folder, earlier) for earlier in range(number)]
     records = {
         request.number: load_record(folder.trial(request.number))
-        for request in _known_to(study, folder, number, requests)
+        for request in _known_to(study, slots, folder, number, requests)
         if request.arm == slot.arm or _skips(study.sections[slot.kind])
     }
     request = ask(study, number, requests, records, replayed.read(study, folder))
@@ -263,32 +269,27 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     Raises:
         UserError: when there is no request, or a file is missing or truncated.
     """
-    if not folder.study.exists():
-        raise UserError(f"{folder.study} does not exist. Name the folder of a study's results, such as results/<study>")
-    study = read_study(folder.study)
+    study = load_study(folder)
     present = [int(path.parent.name) for path in folder.trial_files("request.json")]
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
-    last = _slot(study, space.plan(study), max(present)).number
+    slots = space.plan(study)
+    last = _slot(study, slots, max(present)).number
     requests = [_read_request(folder, number) for number in range(last + 1)]
     records, findings = {}, []
-    for request in _known_to(study, folder, last, requests):
+    for request in _known_to(study, slots, folder, last, requests):
         trial = folder.trial(request.number)
         records[request.number] = read_model(trial.record, Record, "Run that trial again.")
         try:
             load_record(trial)
         except UserError as error:
             findings.append(f"{error}\n")
-    diffs = [
-        _difference(folder.trial(answer.number).request, canonical_json(answer))
-        for answer in ask_again(study, requests, records, replayed.read(study, folder))
-    ]
+    diffs = []
+    for answer in ask_again(study, requests, records, replayed.read(study, folder)):
+        path = folder.trial(answer.number).request
+        stored, asked = (text.splitlines(keepends=True) for text in (path.read_text("utf-8"), canonical_json(answer)))
+        diffs.append("".join(difflib.unified_diff(stored, asked, str(path), "asked again", n=1)))
     return len(requests), [*filter(None, diffs), *findings]
-
-
-def _difference(path: Path, expected: str) -> str:
-    stored = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(difflib.unified_diff(stored, expected.splitlines(keepends=True), str(path), "asked again", n=1))
 
 
 def _read_request(folder: StudyFolder, number: int) -> Request:
@@ -296,9 +297,11 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
     return read_model(folder.trial(number).request, Request, remedy)
 
 
-def _known_to(study: Study, folder: StudyFolder, number: int, requests: Sequence[Request]) -> Sequence[Request]:
+def _known_to(
+    study: Study, slots: Sequence[Slot], folder: StudyFolder, number: int, requests: Sequence[Request]
+) -> Sequence[Request]:
     """Return the requests whose records request `number` may use. Each record must exist: without it the answer would differ."""
-    known = requests[: first_unknowns(study)[number]]
+    known = requests[: space.first_unknowns(slots, study.window)[number]]
     for request in known:
         record = folder.trial(request.number).record
         if not record.exists():
@@ -314,18 +317,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--study-file", type=Path, required=True, help="the study, such as config/config.yaml")
     parser.add_argument("--folder", type=Path, required=True, help="the folder of its results, results/<study>")
-    parser.add_argument(
-        "--number",
-        type=int,
-        required=True,
-        nargs="+",
-        help="which requests to write, in order; all before them must exist",
-    )
+    numbers = "which requests to write, in order; all before them must exist"
+    parser.add_argument("--number", type=int, required=True, nargs="+", help=numbers)
     given = parser.parse_args()
     study = read_study(given.study_file)
     for number in given.number:
         write_request(study, StudyFolder(given.folder), number)
-
-
-if __name__ == "__main__":
-    run_command(main)

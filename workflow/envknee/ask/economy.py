@@ -2,7 +2,7 @@
 
 Input: a point of an arm, and the records that the window shows, of all arms. Output: why its next seed need not run, or None. Pure.
 
-A size gets at least three seeds. It gets no more once the interval of its seconds to the target lies above the interval of another
+A size gets at least three seeds, and no more once the interval of its seconds to the target lies above the interval of another
 size, in any arm. The intervals are the verdict's (`verdict.learning_cost`). A size at which some seeds missed the target has no
 interval. It gets no more seeds if all missed the target, and each took longer than the upper end of another size.
 """
@@ -26,38 +26,32 @@ def decided(arm: str, point: Point, records: Iterable[Record]) -> str | None:
     """Return why the next seed of a point would change nothing, or None."""
     seeds = _seeds(records)
     own = seeds.get((arm, point))
-    lower = _lower_end_s(own) if own else None
-    if lower is None:
+    if own is None or (lower := _interval_s(own)[0]) is None:
         return None
-    ends = {place: end for place, costs in seeds.items() if (end := _upper_end_s(costs)) is not None}
+    ends = {place: upper for place, costs in seeds.items() if (upper := _interval_s(costs)[1]) is not None}
     soonest = min(ends, key=lambda place: (ends[place], place), default=None)
     if soonest is None or lower <= ends[soonest]:
         return None
     other, place = soonest
     return (
-        f"decided: {len(own.values) if own else 0} seeds take at least {lower:.4g} s to the target, and arm {other} at"
+        f"decided: {own.count} seeds take at least {lower:.4g} s to the target, and arm {other} at"
         f" {place.num_envs:,} environments at most {ends[soonest]:.4g} s ({CONFIDENCE:.0%} intervals)"
     )
 
 
 def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
+    """Return the seeds of the places that have enough of them."""
     grouped: dict[Place, list[Record]] = {}
     for record in records:
         request = record.request
         if request.kind == "learning" and request.skip is None:
             grouped.setdefault((request.arm, point_of(request)), []).append(record)
-    return {place: costs for place, group in grouped.items() if len((costs := seconds_of(group)).values)}
+    return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_SEEDS}
 
 
-def _lower_end_s(seeds: Seeds) -> float | None:
-    """Return the lower end of the seconds to the target; None while unknown."""
-    if len(seeds.values) < LEAST_SEEDS or (seeds.reached and seeds.censored):
-        return None
-    return cost(seeds, CONFIDENCE).interval_lower if seeds.reached else min(seeds.censored)
-
-
-def _upper_end_s(seeds: Seeds) -> float | None:
-    """Return the upper end of the seconds to the target; None while unknown."""
-    if len(seeds.values) < LEAST_SEEDS or seeds.censored:
-        return None
-    return cost(seeds, CONFIDENCE).interval_upper
+def _interval_s(seeds: Seeds) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of the seconds to the target; None for an end that is unknown."""
+    if seeds.censored:
+        return None if seeds.reached else min(seeds.censored), None
+    interval = cost(seeds, CONFIDENCE)
+    return interval.interval_lower, interval.interval_upper

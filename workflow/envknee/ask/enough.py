@@ -27,15 +27,11 @@ def why(question: Question, point: Point) -> str | None:
     """Return why a trial at `point` is not needed, or None."""
     sweep, slot = question.sweep, question.slot
     # A decision stays: a look uses the first repeats only, which later records do not change.
-    if decided := next(
-        (request.skip for request in question.requests if (request.skip or "").startswith(DECIDED)), None
-    ):
+    skips = (request.skip or "" for request in question.requests)
+    if decided := next((skip for skip in skips if skip.startswith(DECIDED)), None):
         return decided
-    own = [
-        record
-        for record in question.records.values()
-        if (record.request.arm, record.request.kind) == (slot.arm, slot.kind)
-    ]
+    numbers = {request.number for request in question.requests}
+    own = [record for number, record in question.records.items() if number in numbers]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
     rule = sweep.until_decided if slot.kind == "throughput" and slot.repeat else None
@@ -57,11 +53,10 @@ def why(question: Question, point: Point) -> str | None:
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:
     """Return the first look at which every series was decided, or None."""
-    asked: dict[int, set[int]] = {}
-    for request in question.requests:
-        asked.setdefault(request.repeat, set()).add(request.number)
     known = {record.request.number for record in records}
-    whole = next((n for n in itertools.count() if n not in asked or not asked[n] <= known), 0)
+    unfinished = {request.repeat for request in question.requests if request.number not in known}
+    finished = {request.repeat for request in question.requests} - unfinished
+    whole = next(n for n in itertools.count() if n not in finished)
     for look in (look for look in LOOKS if look <= whole):
         if _is_decided([record for record in records if record.request.repeat < look], question, rule):
             return look

@@ -6,7 +6,7 @@ them.
 
 import argparse
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from envknee.machine.gpus import visible_uuids
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study import space
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
@@ -27,10 +27,7 @@ from envknee.verdict.words.numbers import counted, listed
 def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:
     """Return what a study measures, kind by kind, and its statistical power. Pure.
 
-    Args:
-        study: the study
-        earlier: records of this machine's earlier studies; if they hold no repeats, the noise is that of the published studies
-        on_cpu: whether trials run on a CPU
+    `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies.
     """
     slots = space.plan(study)
     lines = [f"Study {study.study}: {counted(len(slots), 'trial')} at most, {_arms(study)}"]
@@ -44,9 +41,11 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
     lines += space.left_out(study)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
-    elif words := of_study(study, not on_cpu, _measured_cv(earlier)):
-        lines.append(words)
-    return lines
+        return lines
+    points = [at_size for sizes in by_series(earlier, "throughput").values() for at_size in sizes.values()]
+    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
+    power = of_study(study, not on_cpu, noise.measured_cv(dict(enumerate(fps))))
+    return lines if power is None else [*lines, power]
 
 
 def _points(study: Study, sweep: Sweep) -> str:
@@ -80,13 +79,6 @@ def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
             f" {count} mini-batch{'' if count == 1 else 'es'}, learning rate {rate}, epochs {epochs}"
         )
     return lines
-
-
-def _measured_cv(records: Iterable[Record]) -> float | None:
-    """Return the coefficient of variation of FPS between repeats, pooled over points; None without repeats."""
-    points = [at_size for sizes in by_series(records, "throughput").values() for at_size in sizes.values()]
-    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
-    return noise.measured_cv(dict(enumerate(fps)))
 
 
 def lines_here(study: Study, results: Path) -> list[str]:
@@ -131,7 +123,3 @@ def main() -> None:
     arguments = parser.parse_args()
     study = read_study(arguments.study)
     print("\n".join(lines_here(study, arguments.results)))
-
-
-if __name__ == "__main__":
-    run_command(main)

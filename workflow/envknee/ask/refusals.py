@@ -11,7 +11,7 @@ A point is refused for one of three reasons:
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
@@ -34,19 +34,14 @@ MODEL_ERROR = 0.05
 """Largest error of the model at any measured peak, as a share of the device's memory."""
 
 
-@dataclass(frozen=True)
-class Rollout:
+class Rollout(NamedTuple):
     """Memory of the observations of one rollout: exact in one record, and linear in transitions."""
 
-    gb: float
-    """Measured at num_envs x horizon."""
+    gb_per_transition: float
     num_envs: int
     horizon: int
-
-    @property
-    def gb_per_transition(self) -> float:
-        """Memory of one transition's observations."""
-        return self.gb / space.rollout_size(self.num_envs, self.horizon)
+    gb: float
+    """Measured at num_envs x horizon."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,11 @@ class KnownMemory:
     rollout: Rollout | None
     device_gb: float | None
     """Memory of the largest device of any trial: only points that fit no device are refused."""
-    failed: tuple[Point, ...]
+    failed: list[Point]
     """Points that ran out of memory, one entry for each trial."""
-    whole: tuple[Record, ...] = field(default=(), repr=False, compare=False)
+    whole: list[Record] = field(repr=False, compare=False)
     """Trials that fitted, for the memory model; none if mini-batches were split to fit the memory."""
-    arm: Arm | None = None
+    arm: Arm | None
     """The arm whose scaling rule gives a trial's values; None: the point itself."""
 
     @staticmethod
@@ -68,8 +63,9 @@ class KnownMemory:
         """Return what the records of `arm` among `records` tell, in any order."""
         known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
         rollouts = [
-            Rollout(record.rollout_gb, record.request.num_envs, record.request.horizon)
+            Rollout(record.rollout_gb / space.rollout_size(envs, horizon), envs, horizon, record.rollout_gb)
             for record in known
+            for envs, horizon in [(record.request.num_envs, record.request.horizon)]
             if record.rollout_gb is not None and record.request.trainer not in OFF_POLICY
         ]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
@@ -80,16 +76,12 @@ class KnownMemory:
             if record.rank_memory_gb == device_gb and record.outcome.status == "oom"
         ]
         return KnownMemory(
-            rollout=min(
-                rollouts,
-                key=lambda rollout: (rollout.gb_per_transition, rollout.num_envs, rollout.horizon),
-                default=None,
-            ),
+            rollout=min(rollouts, default=None),
             device_gb=device_gb,
-            failed=tuple(sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))),
-            whole=()
+            failed=sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0)),
+            whole=[]
             if any(record.outcome.micro_batches for record in known)
-            else tuple(record for record in known if record.memory_peak_gb and record.outcome.status != "oom"),
+            else [record for record in known if record.memory_peak_gb and record.outcome.status != "oom"],
             arm=settings,
         )
 
@@ -137,14 +129,14 @@ class KnownMemory:
         if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
             return None
         predicted = self.prediction(point)
-        if predicted is None or predicted.largest_error_gb > MODEL_ERROR * self.device_gb:
+        if predicted is None or predicted.fit.largest_error_gb > MODEL_ERROR * self.device_gb:
             return None
         if predicted.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
             return None
-        if not predicted.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
+        if not predicted.fit.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
             return None
         return (
-            f"The memory model of {predicted.trials} trials (largest error {predicted.largest_error_gb:.2g} GB) says"
+            f"The memory model of {len(predicted.fit.samples)} trials (largest error {predicted.fit.largest_error_gb:.2g} GB) says"
             f" {predicted.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
 

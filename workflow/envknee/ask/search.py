@@ -45,23 +45,21 @@ class Tried:
     lost: int = 0
     """Records without a measurement, such as a throughput trial that became NaN."""
     fps: list[float] = field(default_factory=list)
-    reached_s: list[float] = field(default_factory=list)
-    censored_s: list[float] = field(default_factory=list)
-    arrived: list[bool] = field(default_factory=list)
-    """Whether each seed is in `reached_s` or in `censored_s`, in the order asked."""
+    seeds: list[tuple[float, bool]] = field(default_factory=list)
+    """Seconds of each seed, and whether it reached the target, in the order asked."""
     confirming: int = 0
     """Fresh repeats asked for; no other field counts them."""
 
     @property
     def seen(self) -> Seeds:
         """Seconds of the seeds up to the latest look."""
-        first = self.arrived[: looked(len(self.arrived))]
-        return Seeds(tuple(self.reached_s[: sum(first)]), tuple(self.censored_s[: len(first) - sum(first)]))
+        first = self.seeds[: looked(len(self.seeds))]
+        return Seeds(tuple(s for s, reached in first if reached), tuple(s for s, reached in first if not reached))
 
     @property
     def known(self) -> int:
         """Repeats with a measurement."""
-        return len(self.fps) + len(self.reached_s) + len(self.censored_s)
+        return len(self.fps) + len(self.seeds)
 
     @property
     def under_way(self) -> int:
@@ -126,12 +124,8 @@ def next_step(
 ) -> Step:
     """Return what one series needs next.
 
-    Args:
-        sizes: num_envs that may fit, ascending
-        tried: what is known of each of them
-        rule: when a doubling is decided
-        start: the threshold of an earlier series, if known
-        predict: returns the num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law
+    `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known. `predict` returns the
+    num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law.
     """
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:
@@ -164,21 +158,17 @@ def next_step(
             return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
         return _fewest([focus, 2 * focus], tried, rule, rule.most, focus)
     onward = [size for size in pairs if size >= focus]
-    for first in onward:
-        if first in by_size and by_size[first].shown_below:
-            then = 2 * first
-            if then not in pairs:
-                why = f"decided, doubling {first:,} environments has stopped paying"
-                return Step(None, why, focus=focus, confirm=decision.threshold)
-            if then in by_size and by_size[then].shown_below:
-                why = f"decided, doubling {first:,} and {then:,} environments has stopped paying"
-                return Step(None, why, focus=focus, confirm=decision.threshold)
-            if then not in by_size or not _hopeless(by_size[then], tried, rule):
-                return _fewest([then, 2 * then], tried, rule, rule.most, focus)
-        elif first not in by_size or not _hopeless(by_size[first], tried, rule):
-            return _fewest([*before, first, 2 * first], tried, rule, rule.most, focus)
-    # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
+    for first in onward:
+        then = 2 * first
+        if first in shown and (then in shown or then not in pairs):
+            both = f"{first:,} and {then:,}" if then in pairs else f"{first:,}"
+            why = f"decided, doubling {both} environments has stopped paying"
+            return Step(None, why, focus=focus, confirm=decision.threshold)
+        tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
+        if not _hopeless(by_size.get(tested), tried, rule):
+            return _fewest(ends, tried, rule, rule.most, focus)
+    # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
     return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
 
@@ -217,14 +207,15 @@ def _focus(
     return predicted if predict is not None else pairs[len(pairs) // 2]
 
 
-def _hopeless(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> bool:
-    """Tell whether a doubling's gain is so close to the limit that even all repeats would hardly show it to be less.
+def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -> bool:
+    """Tell whether a measured doubling's gain is so close to the limit that even all repeats would hardly show it to be less.
 
     Only for planning: it pools the noise of all num_envs, and assumes about two tested doublings.
     """
-    if doubling.contrast.repeats < rule.least:
+    if doubling is None or doubling.contrast.repeats < rule.least:
         return False
-    logs = [np.log(values) for tries in tried.values() for values in (tries.fps, tries.reached_s) if len(values) > 1]
+    repeats = [tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values()]
+    logs = [np.log(values) for values in repeats if len(values) > 1]
     degrees = sum(len(values) - 1 for values in logs)
     if degrees == 0:
         return False

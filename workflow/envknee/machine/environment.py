@@ -1,11 +1,10 @@
-"""Host, device, versions and git state of a trial.
-
-Input: the machine. Output: an `Environment` for the record.
-"""
+"""Host, device, versions and git state of a trial, as an `Environment` for its record."""
 
 import os
 import platform
+import shutil
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +14,6 @@ from typing import Literal
 import psutil
 
 from envknee.machine import control_group, nvml
-from envknee.machine.git_state import git_state
 from envknee.machine.gpus import too_few, unseen_gpu
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Device, Environment, Image
@@ -27,6 +25,9 @@ PACKAGES = (
     "skrl", "stable-baselines3", "rl-games", "torchrl", "ray", "ovphysx", "ovstage",
 )  # fmt: skip
 """Packages whose version can change a result."""
+
+COMMIT = "ENVKNEE_GIT_COMMIT"
+"""Environment variable with the commit of the running code, such as `4816d1b-dirty`: in an image, or on a node without the history."""
 
 IMAGE = "ENVKNEE_IMAGE"
 """Environment variable with which the launcher describes a trial's image: its hashes cannot be read from inside."""
@@ -80,10 +81,8 @@ def use(device: str) -> None:
 def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:
     """Return why a driver cannot run a build of torch, or None. Pure.
 
-    Args:
-        built_for: the build's CUDA, such as '13.0'; None for a build without CUDA
-        driver: the driver's version
-        newest: the newest CUDA that the driver runs (major, minor); it also runs later builds of the same major version
+    `built_for` is the build's CUDA, such as '13.0'; None for a build without CUDA. `newest` is the newest CUDA that the driver runs
+    (major, minor); it also runs later builds of the same major version.
     """
     if built_for is None or int(built_for.partition(".")[0]) <= newest[0]:
         return None
@@ -146,6 +145,31 @@ def _environment(device: Device, threads: int, packages: Mapping[str, str]) -> E
         host_memory_gb=_host_memory_bytes() / 1e9,
         image=image_inside(os.environ),
     )
+
+
+def git_state() -> tuple[str | None, bool | None, str | None]:
+    """Return (commit, whether tracked files differ from it, branch) of this package's checkout, or three times None."""
+    given = os.environ.get(COMMIT)
+    if given:
+        return given.removesuffix("-dirty"), given.endswith("-dirty"), None
+    git = shutil.which("git")
+    if git is None:
+        return None, None, None
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno"], ["rev-parse", "--abbrev-ref", "HEAD"])
+    answers = [
+        subprocess.run([git, "-C", str(Path(__file__).parent), *words], capture_output=True, text=True, check=False)
+        for words in asked
+    ]
+    if any(answer.returncode for answer in answers):
+        return None, None, None
+    commit, status, branch = (answer.stdout.strip() for answer in answers)
+    return commit, bool(status), branch
+
+
+def commit_for_inside() -> dict[str, str]:
+    """Return `COMMIT` for processes without git; empty without a commit."""
+    commit, dirty, _ = git_state()
+    return {COMMIT: f"{commit}-dirty" if dirty else commit} if commit else {}
 
 
 def image_inside(variables: Mapping[str, str]) -> Image | None:

@@ -31,11 +31,7 @@ PROHIBITED, EXCLUSIVE = pynvml.NVML_COMPUTEMODE_PROHIBITED, pynvml.NVML_COMPUTEM
 
 
 def start() -> None:
-    """Load NVML. Calling it again does nothing.
-
-    Raises:
-        UserError: when the library is missing or finds no driver; says what to install or mount.
-    """
+    """Load NVML, or raise a UserError that says what to install or mount. Calling it again does nothing."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -156,11 +152,7 @@ class Gpu:
             return None
 
     def check_usable(self) -> None:
-        """Check, before a simulation starts, that CUDA can use this GPU.
-
-        Raises:
-            UserError: when the GPU's compute mode forbids every process, or another process has it exclusively.
-        """
+        """Raise a UserError if this GPU's compute mode forbids every process, or another process has it exclusively."""
         try:
             mode = pynvml.nvmlDeviceGetComputeMode(self.handle)
             others = [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)]

@@ -17,17 +17,16 @@ ROOM_BYTES = 100_000_000
 """Trials write little there: lock files, meeting points of ranks, compilers' temporary files."""
 
 
-def scratch_folder(named: str | None) -> Path:
+def scratch_folder(named: str) -> Path:
     """Return the folder for temporary files, which is made if missing.
 
     Raises:
         UserError: when a variable in it is not set, or the folder is full or cannot be written to.
     """
-    place = named or tempfile.gettempdir()
-    expanded = os.path.expandvars(place)
+    expanded = os.path.expandvars(named)
     if "$" in expanded:
         raise UserError(
-            f"scratch {place!r}: a variable in it is not set on this node ({expanded}). Name a folder, or a variable that"
+            f"scratch {named!r}: a variable in it is not set on this node ({expanded}). Name a folder, or a variable that"
             " SLURM sets in jobs here"
         )
     folder = Path(expanded).expanduser().absolute()
@@ -49,11 +48,7 @@ def scratch_folder(named: str | None) -> Path:
 
 
 def use_told() -> None:
-    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process, and of those that it starts.
-
-    Raises:
-        UserError: as `scratch_folder`.
-    """
+    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process and its children. Raises as `scratch_folder`."""
     named = os.environ.get(TOLD)
     if named:
         folder = scratch_folder(named)

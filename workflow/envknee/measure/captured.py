@@ -18,13 +18,10 @@ class Captured:
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device, name: str, pool: Any = None) -> None:
-        """Prepare a function. It runs without a graph on a CPU, in its first call, and if it waits for the GPU.
+        """Prepare a function on tensors of `device`, with a name for the log if it cannot be captured.
 
-        Args:
-            function: the work; the first call repeats it if it waits for the GPU
-            device: device of its tensors
-            name: its name in the log if it cannot be captured
-            pool: memory shared by several graphs (`torch.cuda.graph_pool_handle`), which must be replayed in the order of their capture
+        It runs without a graph on a CPU, in its first call, and if it waits for the GPU: the first call then repeats it. `pool` is memory
+        shared by several graphs (`torch.cuda.graph_pool_handle`), which must be replayed in the order of their capture.
         """
         self._pool = pool
         self._function = function

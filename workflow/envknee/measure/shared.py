@@ -20,6 +20,7 @@ import warp
 from envknee.machine.nvml import GB, Gpu
 from envknee.measure.memory import reset_peak_rss
 from envknee.record.schema import Outcome, Request, Shared
+from envknee.record.status import TRAINED
 
 MOST_KEPT_GB = 0.15
 """Limit of tensors, and of Warp's arrays, left after a trial: workspaces of cuBLAS and Warp's own buffers are a few MB each."""
@@ -86,7 +87,7 @@ class SharedProcess:
         """Free memory that the trial has left; return why this process must not measure another, or None."""
         self.measured += 1
         self._previous = request
-        if outcome.status not in ("ok", "target_reached", "timeout"):
+        if outcome.status not in TRAINED:
             return f"its last trial ended with {outcome.status}"
         gc.unfreeze()  # the process froze what it had imported, and with it what had begun of the trial
         gc.collect()

@@ -97,13 +97,12 @@ def _remedy(trial: TrialFolder) -> str:
     return f"Restore the file, or delete the folder {trial.root} and run the sweep again: only this trial is measured anew."
 
 
-def main() -> int:
+def main() -> None:
     """Write record.json again from the measurements beside it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, help="the folder of a trial, such as results/cartpole-cpu/trials/0007")
     trial = TrialFolder(parser.parse_args().trial)
     write_atomically(trial.record, canonical_json(rebuild_record(trial)))
-    return 0
 
 
 if __name__ == "__main__":

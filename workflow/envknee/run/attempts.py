@@ -44,11 +44,7 @@ def own_number() -> int:
 
 
 def check_newest(trial: TrialFolder) -> None:
-    """Make sure that no later attempt at this trial has begun.
-
-    Raises:
-        UserError: when one has; this attempt must then write nothing.
-    """
+    """Raise a UserError if a later attempt at this trial has begun: this one must then write nothing."""
     if TOLD in os.environ and (not trial.attempts.exists() or _read(trial).number != own_number()):
         raise UserError(
             f"{trial.root}: another attempt at this trial began while this one (number {own_number()}) was out of sight."
@@ -107,24 +103,20 @@ def settle(trial: TrialFolder, gpus: int) -> None:
     trial.attempts.unlink()
 
 
-def why_again(trial: TrialFolder, outcome: Outcome) -> str | None:
-    """Return why a trial with an outcome must be measured again, or None. A power cut may have taken rows, or it came too late."""
-    if trial.attempts.exists() and outcome.attempt < _read(trial).number:
-        return f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
-    if outcome.metrics_sha256 is None:
-        return None
-    rows = trial.metrics.read_bytes() if trial.metrics.exists() else b""
-    if not rows.endswith(b"\n") or b"\0" in rows:
-        return f"{trial.metrics.name} is not whole, as after a power cut"
-    return None
-
-
 def forget_torn(trial: TrialFolder) -> str | None:
-    """If a trial must be measured again, remove its record, so that the sweep does so, and return why; else None."""
+    """If a trial must be measured again, remove its record, so that the sweep does so, and return why; else None.
+
+    A power cut may have taken rows, or the outcome came too late.
+    """
     outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
-    why = why_again(trial, outcome)
-    if why is not None:
-        trial.record.unlink(missing_ok=True)
+    rows = trial.metrics.read_bytes() if trial.metrics.exists() else b""
+    if trial.attempts.exists() and outcome.attempt < _read(trial).number:
+        why = f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
+    elif outcome.metrics_sha256 is not None and (not rows.endswith(b"\n") or b"\0" in rows):
+        why = f"{trial.metrics.name} is not whole, as after a power cut"
+    else:
+        return None
+    trial.record.unlink(missing_ok=True)
     return why
 
 

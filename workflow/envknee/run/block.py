@@ -14,7 +14,7 @@ from pathlib import Path
 from envknee.machine import gpus
 from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here
 from envknee.record.schema import Request
-from envknee.run import attempts, cost, live_line, turns
+from envknee.run import attempts, cost, progress, turns
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, leave
 from envknee.run.hang_watch import beats_here
@@ -81,7 +81,7 @@ class Worker:
         running.turns += 1
         turns.name(running.meeting, turn)
         supervised.wait(running.process, alive, POLL_S, lambda: turns.ended(running.meeting, turn) is not None)
-        live_line.clear()
+        progress.clear()
         returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
         if ended is None or ended.last_because is not None:
             self._end()

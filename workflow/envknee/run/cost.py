@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Cost, SlurmJob
 from envknee.slurm import facts
-from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.slurm.facts import fields_of, unix_s_of
 from envknee.study.errors import UserError
 
 ASK_S = 10

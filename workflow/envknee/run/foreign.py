@@ -391,10 +391,8 @@ def _read(process: "subprocess.Popen[bytes]", printed: "SimpleQueue[tuple[float,
 
 
 def main() -> None:
-    """Run one trial's command in this process."""
-    parser = argparse.ArgumentParser(
-        description="Run one trial's command; envknee.run.launch adds limits and the record."
-    )
+    """Run one trial's command; envknee.run.launch adds limits and the record."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
     trial = TrialFolder(parser.parse_args().trial)
     die_with_parent()

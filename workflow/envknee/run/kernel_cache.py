@@ -7,14 +7,16 @@ start together would each compile the same kernels, for a minute. WARP_CACHE_PAT
 of a cluster share.
 """
 
-import fcntl
 import hashlib
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import warp
+
+from envknee.study.lock import locked
 
 
 def key_of(decisive: dict[str, Any]) -> str:
@@ -26,10 +28,11 @@ class OneCompiles:
     """The right to compile one set of kernels, held from `wait` to `done`, or to the end of the process."""
 
     def __init__(self, key: str, folder: Path | None = None) -> None:
-        """Take the key, and the folder (default: Warp's cache)."""
         self._key = key
-        self._folder = folder
-        self._lock: IO[str] | None = None
+        self._folder = folder  # None: Warp's cache
+        self._lock = ExitStack()
+        self.is_compiling = False
+        """Whether this process is the one that compiles."""
 
     def wait(self) -> None:
         """Return once the kernels are compiled, or no other process compiles them.
@@ -43,31 +46,21 @@ class OneCompiles:
             self._folder.mkdir(parents=True, exist_ok=True)
             if self._ready.exists():
                 return
-            lock = (self._folder / f"{self._key}.lock").open("a", encoding="ascii")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print("envknee: waiting for another trial that compiles the same kernels", file=sys.stderr, flush=True)
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            waits = "envknee: waiting for another trial that compiles the same kernels"
+            self._lock.enter_context(locked(self._folder / f"{self._key}.lock", waits))
         except OSError as error:
             print(f"envknee: the kernel cache takes no lock ({error}); going on without", file=sys.stderr, flush=True)
             return
-        if self._ready.exists():
-            lock.close()
-        else:
-            self._lock = lock
-
-    @property
-    def is_compiling(self) -> bool:
-        """Whether this process is the one that compiles."""
-        return self._lock is not None
+        self.is_compiling = not self._ready.exists()
+        if not self.is_compiling:
+            self._lock.close()
 
     def done(self) -> None:
         """Note that the kernels are compiled, so that others go on. Calling it again does nothing."""
-        if self._lock is not None:
+        if self.is_compiling:
             self._ready.touch()
             self._lock.close()
-            self._lock = None
+            self.is_compiling = False
 
     @property
     def _ready(self) -> Path:

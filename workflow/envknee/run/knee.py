@@ -32,11 +32,7 @@ LIST = re.compile(r"\d+(,\d+)*")
 
 
 def sizes(text: str) -> Any:
-    """Read `512..16384` as doublings and `512,1000` as a list. Pure.
-
-    Raises:
-        argparse.ArgumentTypeError: for anything else.
-    """
+    """Read `512..16384` as doublings and `512,1000` as a list, for argparse."""
     if match := RANGE.fullmatch(text):
         return {"from": int(match[1]), "to": int(match[2])}
     if LIST.fullmatch(text):
@@ -77,11 +73,7 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
 
 
 def write(study: dict[str, Any], folder: Path) -> Path:
-    """Write a study into its folder of results, unless it is there already.
-
-    Raises:
-        UserError: when another study is there.
-    """
+    """Write a study into its folder of results, unless it is there. Raises a UserError if another one is."""
     path = folder / "knee.yaml"
     text = yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
     if path.exists() and yaml.safe_load(path.read_text(encoding="utf-8")) != study:

@@ -30,7 +30,7 @@ from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here
 from envknee.measure import ranks
 from envknee.record.read import rebuild_record
 from envknee.record.schema import Beat, Image, Outcome, Record, Request
-from envknee.run import attempts, block, cost, ends, live_line, nodes, progress
+from envknee.run import attempts, block, cost, ends, nodes, progress
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import beats_here
@@ -57,10 +57,7 @@ Measure = Callable[[TrialFolder, Request, Entrance | None], None]
 def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | None = None) -> Record:
     """Measure the trial unless it has an outcome, and write its record.
 
-    Args:
-        trial: its folder
-        given: the image, if the runtime is not host
-        measure: how to measure a trial of a block; None: in a process of its own
+    `given` is the image, if the runtime is not host. `measure` measures a trial of a block; None: in a process of its own.
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or differs from that of an existing result, or
@@ -185,7 +182,7 @@ def _measure(
         supervised.wait(process, alive, POLL_S)
     finally:
         end_all(process, grace_s if supervised.hang else GRACE_S, others)
-        live_line.clear()
+        progress.clear()
     supervised.conclude(process.returncode)
 
 

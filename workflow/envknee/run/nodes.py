@@ -95,12 +95,9 @@ def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
     # The launcher cannot ask for the energy of the step on all nodes, which has ended by then. A node that asked earlier could.
     job_joules = [cost.slurm.energy_j for cost in costs if cost.slurm and cost.slurm.energy_j is not None]
     job = here.slurm and here.slurm.model_copy(update={"energy_j": max(job_joules, default=None)})
-    return Cost(
-        gpus=0 if request.gpus == 0 else request.world_size,
-        held_s=here.held_s,
-        energy_j=None if len(costs) < request.nodes or None in joules else sum(own or 0.0 for own in joules),
-        slurm=job,
-    )
+    energy_j = None if len(costs) < request.nodes or None in joules else sum(own or 0.0 for own in joules)
+    gpus_together = 0 if request.gpus == 0 else request.world_size
+    return here.model_copy(update={"gpus": gpus_together, "energy_j": energy_j, "slurm": job})
 
 
 def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
@@ -127,10 +124,8 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
 
 
 def main() -> int:
-    """Run one node's part of a trial."""
-    parser = argparse.ArgumentParser(
-        description="Run one node's part of a trial; envknee.run.launch starts it through srun."
-    )
+    """Run one node's part of a trial; envknee.run.launch starts it through srun."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, help="the folder that holds request.json")
     parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
     parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")

@@ -127,10 +127,8 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
 
 
 def main() -> None:
-    """Check a study and compile its kernels."""
-    parser = argparse.ArgumentParser(
-        description="Check everything that can be wrong with a study, and compile its kernels."
-    )
+    """Check everything that can be wrong with a study, and compile its kernels."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
     parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
     arguments = parser.parse_args()

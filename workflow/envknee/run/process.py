@@ -4,8 +4,7 @@ Started by `envknee.run.launch`, which adds the time limit:
 
     python -m envknee.trial results/<study>/trials/0007
 
-In a block the launcher names one trial after the other in files of a folder (`run.turns`). This process measures them until one ends
-badly or leaves memory behind; then the launcher starts a fresh process.
+In a block the launcher names one trial after the other (see `run.turns` and `run.block`).
 """
 
 import argparse
@@ -18,10 +17,8 @@ from envknee.study.paths import TrialFolder
 
 
 def main() -> None:
-    """Run one trial, or a block, in this process or in one for each rank."""
-    parser = argparse.ArgumentParser(
-        description="Run one trial in this process; envknee.run.launch adds limits and the record."
-    )
+    """Run one trial in this process; envknee.run.launch adds limits and the record."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("trial", type=Path, nargs="?", help="the folder that holds request.json")
     parser.add_argument(
         "--ranks", type=int, default=1, help="how many processes train together here (default: this one)"

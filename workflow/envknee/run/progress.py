@@ -1,9 +1,12 @@
-"""Progress of a study in one line: trials done of planned, the latest result, time left.
+"""Progress in one line: of a study (trials done of planned, the latest result, time left), or of the running trial.
 
-Input: the study's folder. Output: text. Pure, except for the `Follower`, which reads records as they appear.
+Input: the study's folder. Output: text. Pure, except for `show` and `clear`, which write to a terminal, and the `Follower`, which reads
+records as they appear.
 """
 
+import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +16,7 @@ from pathlib import Path
 from envknee.record.schema import Record, Request, Row
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import Kind
 from envknee.study.space import Slot
 from envknee.verdict.series import Ranks
@@ -40,6 +43,29 @@ def live(request: Request, row: Row | None, elapsed_s: float) -> str:
         position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
     fps = "" if row.fps_total is None else f", {row.fps_total:,.0f} FPS"
     return f"{position}{fps}{reward}"
+
+
+def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
+    """Show what a running trial does in a line on standard error, which is updated in place. Only on a terminal."""
+    if not sys.stderr.isatty():
+        return
+    text = f"  ▸ {parameters(request)}: {live(request, _newest_row(trial), elapsed_s)}"
+    width = os.get_terminal_size(sys.stderr.fileno()).columns
+    print(f"\r\033[K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def clear() -> None:
+    """Remove the line of `show`."""
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _newest_row(trial: TrialFolder) -> Row | None:
+    """Return the newest whole row of a running trial, or None."""
+    if not trial.metrics.exists():
+        return None
+    *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
+    return Row.model_validate_json(newest) if newest else None
 
 
 def result(record: Record) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from envknee.measure.out_of_memory import KernelKills
 from envknee.record.schema import Beat, Request
-from envknee.run import attempts, ends, live_line, progress
+from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
@@ -47,7 +47,7 @@ class Supervised:
             if self.hang or self._is_late():
                 return
             alive()
-            live_line.show(self._trial, self._request, time.monotonic() - self._started)
+            progress.show(self._trial, self._request, time.monotonic() - self._started)
             time.sleep(poll_s)
 
     def conclude(self, returncode: int | None) -> None:

@@ -35,13 +35,11 @@ def answer(arm: ArmVerdict) -> Answer:
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
     soonest = [] if best is None else [f"soonest to the target: {words.soonest(arm, best)}"]
-    if arm.headline is not None:
-        headline = arm.headline
-        series = Series(arm.arm, headline.horizon, headline.batch_size)
-        limit = next(limit for limit in arm.throughput if limit.series[1:] == series[1:])
+    headline, limit = arm.headline, words.recommended(arm)
+    if headline is not None and limit is not None:
         return Answer(
             f"{headline.num_envs:,}{arm.ranks.each}",
-            str(series),
+            str(limit.series),
             f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
             _short(limit, headline),
             "nothing yet" if headline.binds.startswith("none") else headline.binds,
@@ -68,17 +66,11 @@ def answer(arm: ArmVerdict) -> Answer:
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
     """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
-    answers = [(arm.arm, answer(arm)) for arm in arms]
-    rows = [
-        (
-            name,
-            own.run if together or not own.series else f"{own.run}, {own.series}",
-            own.gives,
-            own.limit,
-            own.limited_by,
-        )
-        for name, own in answers
-    ]
+    rows = []
+    for arm in arms:
+        own = answer(arm)
+        run = own.run if together or not own.series else f"{own.run}, {own.series}"
+        rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
     return words.Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
 
 

@@ -26,18 +26,14 @@ def read_verdict(folder: StudyFolder) -> Verdict:
     return read_model(folder.verdict, Verdict, _remedy(folder))
 
 
-def read_evidence(folder: StudyFolder) -> Evidence:
-    """Return the verdict of a study, with its trials.
+def read_evidence(folder: StudyFolder, records: Sequence[Record] | None = None) -> Evidence:
+    """Return the verdict of a study, with its trials: `records`, if they were read before.
 
     Raises:
         UserError: when the verdict is missing or older than a trial, or a file was changed after its measurement.
     """
-    return evidence_of(folder, load_records(folder))
-
-
-def evidence_of(folder: StudyFolder, records: Sequence[Record]) -> Evidence:
-    """Like `read_evidence`, with records that were read before."""
-    verdict, records = read_verdict(folder), without_skipped(records)
+    records = without_skipped(load_records(folder) if records is None else records)
+    verdict = read_verdict(folder)
     if verdict.trials_measured != len(records):
         raise UserError(
             f"{folder.verdict} was decided from {verdict.trials_measured} trials, and {folder.root} holds {len(records)}."

@@ -176,18 +176,16 @@ def _table(content: words.Table, wrap: bool = True) -> Table:
 
 def _lines(arm: ArmVerdict, verdict: Verdict) -> Lines:
     """Return a line per limit of an arm, and lines on the next step, cost and failures."""
-    headline = arm.headline
-    lines = _throughput(arm)
+    headline, limit = arm.headline, words.recommended(arm)
+    unrecommended = arm.throughput[0].statement if arm.throughput else "no throughput trials"
+    lines = [("throughput", f"{limit.statement} ({limit.series})" if limit else unrecommended)]
     if headline is not None and headline.phases:
         lines.append(("phases", headline.phases))
     lines += [("scaling", _scaling(scaling, arm)) for scaling in verdict.scaling if scaling.arm == arm.arm]
     lines.append(("learning", "; ".join([*_learning(arm), *_critical_batch(arm), *_noise_scale(arm)])))
     lines.append(("memory", arm.memory.statement if arm.memory else "no trial measured it"))
-    if headline is not None:
-        lines += [
-            *_cards(arm, Series(arm.arm, headline.horizon, headline.batch_size)),
-            ("next", headline.what_would_move_it),
-        ]
+    if headline is not None and limit is not None:
+        lines += [*_cards(arm, limit.series), ("next", headline.what_would_move_it)]
     lines += [("cost", spending.statement) for spending in verdict.spending if spending.arm == arm.arm]
     lines += _notes(arm.notes)
     return lines + [line for broken in verdict.broken if broken.arm == arm.arm for line in _broken(broken)]
@@ -195,13 +193,6 @@ def _lines(arm: ArmVerdict, verdict: Verdict) -> Lines:
 
 def _notes(notes: Iterable[str]) -> Lines:
     return [("note", note) for note in notes]
-
-
-def _throughput(arm: ArmVerdict) -> Lines:
-    if arm.headline is None:
-        return [("throughput", arm.throughput[0].statement if arm.throughput else "no throughput trials")]
-    series = Series(arm.arm, arm.headline.horizon, arm.headline.batch_size)
-    return [("throughput", f"{limit.statement} ({series})") for limit in arm.throughput if limit.series == series]
 
 
 def _broken(broken: Broken) -> Lines:
@@ -238,10 +229,8 @@ def _learning(arm: ArmVerdict) -> list[str]:
         return [limits[0].statement if limits else "no learning trials"]
     parts = [f"{limit.statement} ({limit.series})" for limit in limits if limit.state in ("reached", "still pays")]
     if not parts:
-        reached = sum(point.reached for limit in limits for point in limit.points)
-        seeds = sum(point.trials for limit in limits for point in limit.points)
         why = "undecided" if any(limit.savings for limit in ran) else "no doubling to compare"
-        parts.append(f"{why}; {reached} of {seeds} trials reached the target")
+        parts.append(f"{why}; {words.reached(limits)} reached the target")
     best = best_of(limits)
     if best is not None:
         parts.append(f"soonest {words.soonest(arm, best)}")

@@ -62,15 +62,22 @@ def shared_series(verdict: Verdict) -> str | None:
     return series.pop() if len(series) == 1 and len(verdict.arms) > 1 else None
 
 
-def environments(arm: ArmVerdict, num_envs: int) -> str:
-    """Return `512 envs` or `512 envs per GPU`."""
-    return f"{num_envs:,} envs{arm.ranks.each}"
+def recommended(arm: ArmVerdict) -> ThroughputLimit | None:
+    """Return the limit of the recommended series; None if no throughput trial was timed to its end."""
+    wanted = arm.headline and Series(arm.arm, arm.headline.horizon, arm.headline.batch_size)
+    return next((limit for limit in arm.throughput if limit.series == wanted), None)
+
+
+def reached(limits: Iterable[LearningLimit]) -> str:
+    """Return `3 of 5 trials`: how many of those that could reached the target."""
+    points = [point for limit in limits for point in limit.points]
+    return f"{sum(point.reached for point in points)} of {sum(point.trials for point in points)} trials"
 
 
 def soonest(arm: ArmVerdict, best: BestPoint) -> str:
     """Return `512 envs per GPU, horizon 16, batch 128 in 12.3 s`."""
     series = Series(arm.arm, best.horizon, best.batch_size)
-    return f"{environments(arm, best.num_envs)}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+    return f"{best.num_envs:,} envs{arm.ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def threshold_interval(limit: Headline | ThroughputLimit | LearningLimit) -> str:

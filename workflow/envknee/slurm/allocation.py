@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 
 from envknee.slurm import facts, jobs
-from envknee.slurm.facts import Node
-from envknee.slurm.fields import fields_of, unix_s_of
+from envknee.slurm.facts import Node, fields_of, unix_s_of
 from envknee.slurm.jobs import Shape
 from envknee.study.errors import UserError
 from envknee.study.model import Study
@@ -29,8 +28,8 @@ NODES = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 
 KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME")
 
-POLL_S, SIGNAL_POLL_S = 30.0, 0.5
-"""Between two looks at the job's end, which an administrator may change, and between two looks for a signal."""
+POLL_S = 30.0
+"""Between two looks at the job's end, which an administrator may change."""
 
 
 @dataclass(frozen=True)
@@ -155,39 +154,27 @@ class Closing:
 
     def __init__(self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None]) -> None:
         """Take `close`, which a thread calls once when the time has come."""
-        self._folder = folder
-        self._job_id = job_id
-        self._margin_s = margin_s
-        self._close = close
-        self._is_told = False
+        self._folder, self._job_id, self._margin_s, self._close = folder, job_id, margin_s, close
+        self._told = threading.Event()
         self.why: str | None = None
         """Why no further trial begins; None while trials may begin."""
 
     def start(self) -> None:
-        """Begin to watch.
-
-        Raises:
-            UserError: when too little time is left for any trial.
-        """
+        """Begin to watch. Raises a UserError if too little time is left for any trial."""
         self._folder.closing.unlink(missing_ok=True)
         left = left_s(self._job_id)
         if left is not None and left <= self._margin_s:
             raise UserError(
                 f"{self._ends_in(left)}. Ask for an allocation that lasts longer, and start this again there"
             )
-        signal.signal(signal.SIGUSR1, self._be_told)
+        signal.signal(signal.SIGUSR1, lambda *_: self._told.set())
         threading.Thread(target=self._watch, args=(left,), name="allocation", daemon=True).start()
-
-    def _be_told(self, *_: object) -> None:
-        self._is_told = True
 
     def _watch(self, left: float | None) -> None:
         while self.why is None:
-            look_s = time.monotonic() + (POLL_S if left is None else min(POLL_S, left - self._margin_s))
-            while not self._is_told and time.monotonic() < look_s:
-                time.sleep(SIGNAL_POLL_S)
+            self._told.wait(POLL_S if left is None else min(POLL_S, left - self._margin_s))
             left = left_s(self._job_id)
-            if self._is_told:
+            if self._told.is_set():
                 self.why = f"SLURM sent a signal (USR1): job {self._job_id} ends soon, and no further trial begins"
             elif left is not None and left <= self._margin_s:
                 self.why = self._ends_in(left)

@@ -62,17 +62,13 @@ def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
 
 
 def _accounts(site: Site, cluster: Cluster) -> Iterable[str]:
-    if site.account is not None and cluster.accounts is not None and site.account not in cluster.accounts:
-        yours = ", ".join(sorted(cluster.accounts)) or "none"
-        yield (
-            f"account {site.account!r} is not one of yours{nearest(site.account, cluster.accounts)}; yours: {yours}."
-            " Change `account:` of the site"
-        )
-    if site.qos is not None and cluster.qos and site.qos not in cluster.qos:
-        yield (
-            f"qos {site.qos!r} is not one of yours{nearest(site.qos, cluster.qos)}; yours: {', '.join(sorted(cluster.qos))}."
-            " Change `qos:` of the site"
-        )
+    # Associations that name no quality of service do not say which are allowed.
+    for key, named, yours in (("account", site.account, cluster.accounts), ("qos", site.qos, cluster.qos or None)):
+        if named is not None and yours is not None and named not in yours:
+            yield (
+                f"{key} {named!r} is not one of yours{nearest(named, yours)}; yours: {', '.join(sorted(yours)) or 'none'}."
+                f" Change `{key}:` of the site"
+            )
 
 
 def _states(site: Site, cluster: Cluster) -> Iterable[str]:

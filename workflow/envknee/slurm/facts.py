@@ -10,8 +10,8 @@ import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from envknee.slurm.fields import fields_of
 from envknee.study.errors import UserError
 
 ASK_S = 60
@@ -90,6 +90,22 @@ def longest_minutes(partition: str) -> int | None:
 def _partitions() -> dict[str, Partition]:
     """Ask once, for the checks and for the time limit of every job."""
     return parse_partitions(ask(["scontrol", "--oneliner", "show", "partition"]))
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """Read a line of `Name=value Name=value`, as `scontrol --oneliner` prints it.
+
+    A value with blanks is cut at the first one; no field that envknee reads has any.
+    """
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def unix_s_of(text: str | None) -> float | None:
+    """Read a time of SLURM_TIME_FORMAT=standard, in this machine's time zone; None for `Unknown` and nothing."""
+    try:
+        return datetime.fromisoformat(text or "").timestamp()
+    except ValueError:
+        return None
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:

@@ -124,11 +124,7 @@ def arms_by_shape(study: Study) -> dict[Shape, list[str]]:
 
 
 def check_one_node(study: Study) -> None:
-    """Make sure, without a cluster, that no arm needs several machines.
-
-    Raises:
-        UserError: names the arm.
-    """
+    """Raise a UserError for an arm that needs several machines, which only a cluster has."""
     for name, arm in study.arms.items():
         if arm.nodes > 1:
             raise UserError(
@@ -138,11 +134,7 @@ def check_one_node(study: Study) -> None:
 
 
 def check_cap(study: Study, site: Site) -> None:
-    """Make sure that every arm fits the site's `max_gpus`: Snakemake would silently reduce its request.
-
-    Raises:
-        UserError: names the arm.
-    """
+    """Raise a UserError for an arm that exceeds the site's `max_gpus`: Snakemake would silently reduce its request."""
     for shape, arms in arms_by_shape(study).items():
         if shape.devices > site.max_gpus:
             raise UserError(

@@ -68,10 +68,7 @@ EXTRA = "slurm_extra"
 
 Name = Annotated[
     str,
-    _text(
-        r"[A-Za-z0-9][A-Za-z0-9_.,@-]*",
-        "a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)",
-    ),
+    _text(r"[A-Za-z0-9][A-Za-z0-9_.,@-]*", "a name of letters, digits, '_', '.', '-' (in quotes, if it is a number)"),
 ]
 """Partitions (with commas between them), accounts and qualities of service, which end up on sbatch's command line."""
 
@@ -128,11 +125,7 @@ class Site(Strict):
 
 
 def load(path: Path) -> Site:
-    """Read a site file.
-
-    Raises:
-        UserError: when it is missing, is not YAML, or a line is wrong: names key, value and what was expected.
-    """
+    """Read a site file. Raises a UserError if it is missing, is not YAML, or a line is wrong."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:

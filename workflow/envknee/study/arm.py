@@ -123,7 +123,7 @@ class Arm(Strict):
         return self
 
     @model_validator(mode="after")
-    def _strategy_fits(self) -> "Arm":
+    def _fits_its_trainer(self) -> "Arm":
         strategy = STRATEGIES[self.strategy]
         if strategy.trainer not in (None, self.trainer):
             raise ValueError(
@@ -143,10 +143,6 @@ class Arm(Strict):
                 f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
                 f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _rules_are_for_rollouts(self) -> "Arm":
         if self.scaling is not None and self.trainer in OFF_POLICY:
             raise ValueError(
                 f"scaling: rule {self.scaling.rule} says how a rollout is cut into batches, and trainer: {self.trainer} draws its batches"

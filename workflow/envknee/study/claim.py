@@ -7,8 +7,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
@@ -110,11 +109,9 @@ def write_study(study: Study, folder: StudyFolder) -> None:
         folder.study.chmod(SECRET)
 
 
-@contextmanager
-def only_launcher_of(trial: TrialFolder) -> Iterator[None]:
+def only_launcher_of(trial: TrialFolder) -> AbstractContextManager[object]:
     """Hold the trial's lock. Wait while another launcher still measures the trial, such as one of a killed sweep."""
-    with locked(trial.lock, f"{trial.root}: still running under an earlier sweep; waiting for its result"):
-        yield
+    return locked(trial.lock, f"{trial.root}: still running under an earlier sweep; waiting for its result")
 
 
 def wait_for_trials(folder: StudyFolder) -> None:

@@ -8,8 +8,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from envknee.study.model import Study
-from envknee.study.rules import Kind
 from envknee.study.space import Point
 
 
@@ -21,11 +19,6 @@ def derived_seed(*key: int | str | None) -> int:
 def shuffled(points: Iterable[Point], *key: int | str | None) -> list[Point]:
     """Return `points` in an order that depends on `key` and on nothing else, not even on their order."""
     return sorted(points, key=lambda point: _digest(*key, point.num_envs, point.horizon, point.batch_size))
-
-
-def block_order(points: Iterable[Point], study: Study, arm: str, kind: Kind, repeat: int) -> list[Point]:
-    """Return the points of repeat 0 in a later repeat's order: a randomized block."""
-    return shuffled(points, study.seed, "block", arm, kind, repeat)
 
 
 def williams(points: Sequence[Point], row: int, *key: int | str | None) -> list[Point]:
@@ -45,11 +38,6 @@ def williams(points: Sequence[Point], row: int, *key: int | str | None) -> list[
     zigzag = [place // 2 if place % 2 == 0 else count - 1 - place // 2 for place in range(count)]
     order = [labelled[(place + shift) % count] for place in zigzag]
     return order[::-1] if is_reversed else order
-
-
-def trial_seed(study: Study, kind: Kind, repeat: int, point: Point) -> int:
-    """Return the seed of a trial: the same for all arms, another for each repeat."""
-    return derived_seed(study.seed, "trial", kind, repeat, point.num_envs, point.horizon, point.batch_size)
 
 
 def _digest(*key: int | str | None) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from envknee.study.errors import UserError, nearest, run_command
+from envknee.study.errors import UserError, nearest
 from envknee.study.model import Study
 
 
@@ -155,7 +155,3 @@ def main() -> None:
         print(read_study(arguments.file).study)
     else:
         parser.error("name a study file, or --schema")
-
-
-if __name__ == "__main__":
-    run_command(main)

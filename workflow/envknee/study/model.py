@@ -142,11 +142,10 @@ class Study(Strict):
     def _of_commands_alone(cls, value: Any) -> Any:
         """If every arm is a foreign command, the defaults are no phases and `task: foreign`, not Isaac Lab's."""
         arms = value.get("arms") if isinstance(value, dict) else None
-        if not isinstance(arms, dict) or not arms:
-            return value
-        if not all(isinstance(arm, dict) and arm.get("trainer") == "command" for arm in arms.values()):
-            return value
-        return {"phases": "off", "task": "foreign"} | value
+        sections = list(arms.values()) if isinstance(arms, dict) else []
+        if sections and all(isinstance(arm, dict) and arm.get("trainer") == "command" for arm in sections):
+            return {"phases": "off", "task": "foreign"} | value
+        return value
 
     @model_validator(mode="after")
     def _commands_fit(self) -> "Study":
@@ -198,6 +197,10 @@ class Study(Strict):
                 f"decide.baseline {self.decide.baseline!r} is no arm of this study{nearest(self.decide.baseline, self.arms)}."
                 f" Arms: {', '.join(self.arms)}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _arms_fit(self) -> "Study":
         for name, arm in self.arms.items():
             if not STUDY_NAME.fullmatch(name):
                 raise ValueError(
@@ -212,21 +215,11 @@ class Study(Strict):
                 raise ValueError(
                     f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _what_is_timed_learns(self) -> "Study":
-        for name, arm in self.arms.items():
             if arm.trainer in OFF_POLICY and self.throughput is not None and not self.throughput.warmup_iterations:
                 raise ValueError(
                     f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
                     " throughput.warmup_iterations 0 would time it. Set 1 or more"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _rules_start_from_a_stated_base(self) -> "Study":
-        for name, arm in self.arms.items():
             for sweep in self.sections.values() if arm.scaling else ():
                 if sweep.batch_size == "library":
                     raise ValueError(

@@ -2,9 +2,6 @@
 
 Input: a name, or a path that ends in .yaml. Output: values for an arm's `command:`. A preset is read when a study is parsed;
 requests and results hold its values.
-
-    envknee presets              list them
-    envknee presets mjlab        print one, to be copied
 """
 
 import argparse
@@ -14,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from envknee.study.errors import UserError, nearest, run_command
+from envknee.study.errors import UserError, nearest
 
 FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
 
@@ -46,6 +43,10 @@ def is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
+def _path(name: str) -> Path:
+    return Path(name) if is_file(name) else FOLDER / f"{name}.yaml"
+
+
 @cache
 def read(name: str) -> Preset:
     """Return a preset by its name, or by the path of a copy.
@@ -53,7 +54,7 @@ def read(name: str) -> Preset:
     Raises:
         ValueError: names the nearest preset, or what is wrong with the file. Pydantic reports it with the study's other errors.
     """
-    path = Path(name) if is_file(name) else FOLDER / f"{name}.yaml"
+    path = _path(name)
     if not is_file(name) and name not in names():
         raise ValueError(
             f"{name!r} is no preset{nearest(name, names())}. Presets: {', '.join(names())}; or a path that ends in .yaml"
@@ -84,8 +85,4 @@ def main() -> None:
         read(name)
     except ValueError as error:
         raise UserError(str(error)) from error
-    print((Path(name) if is_file(name) else FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), end="")
-
-
-if __name__ == "__main__":
-    run_command(main)
+    print(_path(name).read_text(encoding="utf-8"), end="")

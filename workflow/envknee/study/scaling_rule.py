@@ -72,63 +72,47 @@ def divides(batch_size: int, rollout: int, world_size: int) -> bool:
 def scaled(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> Scaled:
     """Return the values that a trial runs with under a scaling rule.
 
-    Args:
-        scaling: the rule and its base
-        num_envs: of each rank
-        horizon: as listed, environment steps at the base
-        batch_size: as listed, transitions of all ranks together at the base
-        world_size: ranks
+    `num_envs` is of each rank. `horizon` (environment steps) and `batch_size` (transitions of all ranks together) are those at the base.
 
     Raises:
         ValueError: when a value would not be whole, or the batch does not divide the rollout; names what would be legal.
     """
-    values = _values(scaling, num_envs, horizon, batch_size)
-    why = _not_legal(values, num_envs, world_size)
-    if why is None:
-        learning_rate = scaling.learning_rate
-        if learning_rate is not None and scaling.rule in RATE_GROWS:
-            k = num_envs / scaling.num_envs
-            learning_rate *= math.sqrt(k) if scaling.rule == "sqrt_lr" else k
-        epochs = None if values[2] is None else int(values[2])
-        return Scaled(int(values[0]), int(values[1]), learning_rate, epochs)
+    values = _scaled(scaling, num_envs, horizon, batch_size, world_size)
+    if isinstance(values, Scaled):
+        return values
     raise ValueError(
         f"rule {scaling.rule} from {scaling.num_envs} environments, horizon {horizon} and batch_size {batch_size}: with num_envs"
-        f" {num_envs} {why}. {_what_is_legal(scaling, num_envs, horizon, batch_size, world_size)}"
+        f" {num_envs} {values}. {_what_is_legal(scaling, num_envs, horizon, batch_size, world_size)}"
     )
 
 
-_Values = tuple[Fraction, Fraction, Fraction | None]
-"""Horizon, batch size and epochs."""
-
-
-def _values(scaling: Scaling, num_envs: int, horizon: int, batch_size: int) -> _Values:
+def _scaled(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int) -> Scaled | str:
+    """Return the values, or why they are not legal."""
     k = Fraction(num_envs, scaling.num_envs)
-    epochs = None if scaling.epochs is None else Fraction(scaling.epochs)
-    if epochs is not None and scaling.rule == "fixed_updates":
-        epochs /= k
-    return (
-        horizon / k if scaling.rule == "fixed_frames" else Fraction(horizon),
-        batch_size * k if scaling.rule in BATCH_GROWS else Fraction(batch_size),
-        epochs,
-    )
-
-
-def _not_legal(values: _Values, num_envs: int, world_size: int) -> str | None:
-    for name, value in zip(("horizon", "batch_size", "epochs"), values, strict=True):
-        if value is not None and value.denominator != 1:
+    exact = {
+        "horizon": horizon / k if scaling.rule == "fixed_frames" else Fraction(horizon),
+        "batch_size": batch_size * k if scaling.rule in BATCH_GROWS else Fraction(batch_size),
+        "epochs": Fraction(scaling.epochs or 0) / (k if scaling.rule == "fixed_updates" else 1),
+    }
+    for name, value in exact.items():
+        if value.denominator != 1:
             return f"{name} would be {float(value):g}, and a whole number of at least 1 was expected"
-    horizon, batch_size = int(values[0]), int(values[1])
+    horizon, batch_size, epochs = map(int, exact.values())
     if not divides(batch_size, num_envs * horizon, world_size):
         ranks = f" x {world_size} ranks, in equal parts" if world_size > 1 else ""
         return f"batch_size {batch_size} does not divide num_envs {num_envs} x horizon {horizon}{ranks}"
-    return None
+    learning_rate = scaling.learning_rate
+    if learning_rate is not None and scaling.rule in RATE_GROWS:
+        growth = num_envs / scaling.num_envs
+        learning_rate *= math.sqrt(growth) if scaling.rule == "sqrt_lr" else growth
+    return Scaled(horizon, batch_size, learning_rate, epochs or None)
 
 
 def _what_is_legal(scaling: Scaling, num_envs: int, horizon: int, batch_size: int, world_size: int) -> str:
     """Return a sentence with the nearest legal num_envs or, if the base itself is not legal, the nearest legal batch_size there."""
 
     def is_legal(envs: int, batch: int) -> bool:
-        return _not_legal(_values(scaling, envs, horizon, batch), envs, world_size) is None
+        return isinstance(_scaled(scaling, envs, horizon, batch, world_size), Scaled)
 
     if not is_legal(scaling.num_envs, batch_size):
         most = scaling.num_envs * horizon * world_size

@@ -32,13 +32,9 @@ def rollout_size(num_envs: int, horizon: int) -> int:
 
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
-    """Return the optimizer steps in one epoch over a rollout.
+    """Return the optimizer steps in one epoch over a rollout of `horizon` environment steps.
 
-    Args:
-        num_envs: of each rank
-        horizon: environment steps
-        batch_size: transitions of all ranks together; each brings an equal part
-        world_size: ranks
+    `num_envs` is of each rank. `batch_size` is in transitions of all ranks together, of which each brings an equal part.
 
     Raises:
         ValueError: when the batch does not divide the rollout (RSL-RL would drop the remainder silently).
@@ -58,14 +54,8 @@ def batch_transitions(
 ) -> float:
     """Return the transitions of one rank in an optimizer step, which its memory must hold.
 
-    0 if unknown: the library's batch in a trial that never ran.
-
-    Args:
-        num_envs: of each rank
-        horizon: environment steps
-        batch_size: transitions of all ranks together; None for the library's own
-        mini_batches: the library's optimizer steps per epoch
-        world_size: ranks, which have equal parts
+    `batch_size` is that of all ranks together, which have equal parts. If it is None, the library cuts a rollout into `mini_batches`;
+    0 if that is unknown, too: a trial that never ran.
     """
     if batch_size is not None:
         return batch_size / world_size
@@ -142,16 +132,6 @@ def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
     """Return how many different points a sweep measures: all legal ones, or as many as the study asks for."""
     legal = len(legal_points(sweep, world_sizes))
     return legal if sweep.points is None else min(sweep.points, legal)
-
-
-def trials_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
-    """Return the most trials of a sweep that each arm has: every point with all repeats, or a searching sampler's limit."""
-    every = points_asked(sweep, world_sizes) * sweep.repeats
-    if not sweep.chooses_trials:
-        return every
-    series = {(point.horizon, point.batch_size) for point in legal_points(sweep, world_sizes)}
-    fresh = 2 * sweep.adaptive.confirm * len(series)
-    return min(every, sweep.adaptive.trials or -(-every // 2) + fresh)
 
 
 def as_run(arm: Arm, point: Point) -> Scaled:
@@ -233,8 +213,10 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     if sweep.block != 1:
         return _in_blocks(study, kind, chunk_sizes(points, sweep.block), repeats, first)
     indices = range(points * repeats.start, points * repeats.stop)
-    if sweep.chooses_trials and repeats:
-        indices = range(trials_asked(sweep, study.world_sizes))
+    if sweep.chooses_trials:  # at most as many as its limit: by default half of them, and the fresh repeats
+        series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
+        half = -(-len(indices) // 2) + 2 * sweep.adaptive.confirm * len(series)
+        indices = indices[: sweep.adaptive.trials or half]
     return [
         Slot(first + place, arm, kind, index, 0 if sweep.chooses_trials else index // points)
         for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
@@ -250,12 +232,10 @@ def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, f
     of_repeat = {arm: sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
     indices = {arm: itertools.count(repeats.start * trials) for arm, trials in of_repeat.items()}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
-        shared = size > 1 and shares[arm]
-        block = first + len(slots)  # a block has the number of its first trial
+        block = first + len(slots) if size > 1 and shares[arm] else None  # a block has the number of its first trial
         for position in range(size + (size > 1 and again[arm])):
             number, index = first + len(slots), next(indices[arm])
-            own = block if shared else None
-            slots.append(Slot(number, arm, kind, index, repeat, own, chunk, position, position == size))
+            slots.append(Slot(number, arm, kind, index, repeat, block, chunk, position, position == size))
     return slots
 
 
@@ -271,10 +251,8 @@ def can_share(arm: Arm) -> bool:
 
     All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
     """
-    if arm.command is not None:
-        return False
     together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
-    return together and arm.strategy == "in_turns"
+    return together and arm.strategy == "in_turns" and arm.command is None
 
 
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:

@@ -131,7 +131,7 @@ class Sweep(Strict):
         return self.sampler in CHOOSING_TRIALS
 
     @model_validator(mode="after")
-    def _blocks_have_a_design(self) -> "Sweep":
+    def _fits_its_sampler(self) -> "Sweep":
         stops = "until_decided" if self.until_decided else "time_limit_s" if self.time_limit_s else None
         key = "block" if self.block != 1 else stops
         if key is not None and self.sampler not in FIXED_DESIGNS:
@@ -139,10 +139,6 @@ class Sweep(Strict):
                 f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"
                 f" {self.sampler}. Take one of those, or leave {key} out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _chosen_trials_need_no_list(self) -> "Sweep":
         if not self.chooses_trials and self.adaptive != Adaptive():
             choosing = " or ".join(CHOOSING_TRIALS)
             raise ValueError(f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}")
@@ -189,13 +185,9 @@ class Learning(Sweep):
     )
 
     @model_validator(mode="after")
-    def _skips_repeats_of_a_list(self) -> "Learning":
+    def _skips_and_ends_in_time(self) -> "Learning":
         if self.skip_decided and self.chooses_trials:
             raise ValueError(f"skip_decided is for samplers that choose points: {self.sampler} stops by itself")
-        return self
-
-    @model_validator(mode="after")
-    def _limit_leaves_room(self) -> "Learning":
         if self.limit_s <= self.budget_s:
             raise ValueError(
                 f"limit_s {self.limit_s:g} would stop every trial before its budget_s {self.budget_s:g} is spent:"

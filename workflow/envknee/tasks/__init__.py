@@ -174,21 +174,19 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
     Raises:
         UserError: when the asset is missing or broken, the scene has no cart-pole for it, or `asset_root` does not exist.
     """
-    own = {} if asset == "nucleus" else _use_own_files(env_cfg, asset)
-    return own if asset_root is None else own | assets.use_root(env_cfg, asset_root)
-
-
-def _use_own_files(env_cfg: Any, asset: str) -> dict[str, str]:
-    names = cartpoles(env_cfg)
-    if not names and asset != "local":
-        raise UserError(
-            f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
-            " files of other robots under task.overrides (env.scene.robot.spawn.usd_path), or their folder as task.asset_root"
-        )
-    paths = {f"scene.{name}.spawn.usd_path": str(checked_asset(asset)) for name in names}
-    for name in names:
-        getattr(env_cfg.scene, name).spawn.usd_path = paths[f"scene.{name}.spawn.usd_path"]
-    return paths | assets.use_local(env_cfg)
+    changed: dict[str, str] = {}
+    if asset != "nucleus":
+        names = cartpoles(env_cfg)
+        if not names and asset != "local":
+            raise UserError(
+                f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
+                " files of other robots under task.overrides (env.scene.robot.spawn.usd_path), or their folder as task.asset_root"
+            )
+        for name in names:
+            usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(checked_asset(asset))
+            getattr(env_cfg.scene, name).spawn.usd_path = usd_path
+        changed |= assets.use_local(env_cfg)
+    return changed if asset_root is None else changed | assets.use_root(env_cfg, asset_root)
 
 
 def with_paths(overrides: Overrides) -> Overrides:

@@ -126,7 +126,7 @@ def check(env_cfg: Any, may_fetch: bool) -> None:
     if remote and not may_fetch:
         raise UserError(
             "task.asset: this task needs files that are not on this machine, and only asset: nucleus downloads files:\n"
-            f"{listed(remote)}\n{REMEDY.format(name=next(iter(remote)))}, or set asset: nucleus where NVIDIA's server can be reached"
+            f"{listed(remote)}, or set asset: nucleus where NVIDIA's server can be reached"
         )
 
 
@@ -144,29 +144,26 @@ def unresolved(usd: Path) -> list[str]:
     return sorted(reference for reference in missing if not reference.endswith(".mdl"))
 
 
-REMEDY = (
-    "Name a folder that holds NVIDIA's tree as task.asset_root, or a file for each under task.overrides, such as"
-    " `env.{name}: robots/robot.usd`, or"
-    f" `{PACKAGE}newton/examples/assets/ant.usda` for one in an installed package"
-)
-
-
 def fetched(env_cfg: Any) -> dict[str, str]:
     """Return the files that would be downloaded, by the dotted names of their fields."""
     return {file.name: file.value for file in files(env_cfg) if is_remote(file.value)}
 
 
 def listed(remote: dict[str, str]) -> str:
-    """Return a line for each file, with the name of its field."""
-    return "\n".join(f"    env.{name}: {file}" for name, file in remote.items())
+    """Return a line for each file, with the name of its field, and a line about what to set instead."""
+    remedy = (
+        "Name a folder that holds NVIDIA's tree as task.asset_root, or a file for each under task.overrides, such as"
+        f" `env.{next(iter(remote), 'scene.robot.spawn.usd_path')}: robots/robot.usd`, or"
+        f" `{PACKAGE}newton/examples/assets/ant.usda` for one in an installed package"
+    )
+    return "\n".join([*(f"    env.{name}: {file}" for name, file in remote.items()), remedy])
 
 
 def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
     """Return the error to raise when the download of a task's file failed."""
-    remote = fetched(env_cfg)
     return UserError(
-        f"task.asset: this task could not be built: {error}. It downloads:\n{listed(remote)}\n"
-        f"{REMEDY.format(name=next(iter(remote), 'scene.robot.spawn.usd_path'))}, or try again where the server can be reached"
+        f"task.asset: this task could not be built: {error}. It downloads:\n{listed(fetched(env_cfg))}, or try again where the server"
+        " can be reached"
     )
 
 

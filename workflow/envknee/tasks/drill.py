@@ -37,15 +37,14 @@ def huge_actions(env: gymnasium.Env, inject: Inject) -> None:
 def invalid_reset(env: gymnasium.Env, inject: Inject) -> None:
     """End episodes at one step, and reset them to joint positions of NaN."""
     simulated: Any = env.unwrapped
-    chosen, step, steps = _chosen(simulated, inject), simulated.step, itertools.count()
+    chosen, steps = _chosen(simulated, inject), itertools.count()
     is_now = False
 
-    def with_an_end(actions: torch.Tensor) -> Any:
+    def end_episodes(_: torch.Tensor) -> None:
         nonlocal is_now
         is_now = next(steps) == inject.at_step
         if is_now:
             simulated.episode_length_buf[chosen] = simulated.max_episode_length
-        return step(actions)
 
     def to_nowhere() -> None:
         if is_now:
@@ -53,7 +52,7 @@ def invalid_reset(env: gymnasium.Env, inject: Inject) -> None:
                 nowhere = torch.full_like(robot.data.joint_pos.torch[chosen], math.nan)
                 robot.write_joint_position_to_sim_index(position=nowhere, env_ids=chosen)
 
-    simulated.step = with_an_end
+    frontends.around(simulated, "step", before=end_episodes)
     frontends.after_resets(simulated, to_nowhere)
 
 

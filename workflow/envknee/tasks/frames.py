@@ -24,13 +24,7 @@ class PerFrameStack:
     """
 
     def __init__(self, num_envs: int, frames: int, channel_dim: int) -> None:
-        """Make an empty history.
-
-        Args:
-            num_envs: environments
-            frames: frames in a stack
-            channel_dim: the dimension of the observation's channels: 1 or -1
-        """
+        """Make an empty history of `frames` frames; `channel_dim` is the dimension of the observation's channels, 1 or -1."""
         self._frames = frames
         self._channel_dim = channel_dim
         self._history: torch.Tensor | None = None

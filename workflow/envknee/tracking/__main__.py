@@ -52,7 +52,7 @@ def main() -> None:
     publication = publish(study, folder)
     runs = len(publication.content_sha256)
     print(
-        f"{runs} runs in the experiment {publication.experiment!r} of {publication.store.shown}:"
+        f"{runs} runs in the experiment {study.study!r} of {publication.store.shown}:"
         f" {publication.created} logged now, {runs - publication.created} unchanged"
     )
 

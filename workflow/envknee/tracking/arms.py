@@ -20,6 +20,7 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import devices_of, ended_ms, milliseconds, present, read_trial, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
+from envknee.verdict.series import by_point
 
 LIVE_ARM = "arm"
 """The attempt of every arm: it has one parent run from the first trial to the last."""
@@ -119,15 +120,10 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
     """Return the best trial's policy, and its frames, which the first repeat of its point has."""
     if best is None:
         return {}
-    repeats = [best, *(record for record in records if _point(record) == _point(best))]
-    pictures = (folder.trial(record.request.number).frames for record in repeats)
+    repeats = next(group for group in by_point(records, best.request.kind).values() if best in group)
+    pictures = (folder.trial(record.request.number).frames for record in (best, *repeats))
     files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
     return {f"best/{name}": file for name, file in present(file for file in files if file).items()}
-
-
-def _point(record: Record) -> tuple[Any, ...]:
-    request = record.request
-    return request.kind, request.num_envs, request.horizon, request.batch_size
 
 
 def _description(
@@ -159,13 +155,9 @@ def _headline(verdict: Path, arm: str) -> dict[str, Any]:
     if not verdict.exists():
         return {}
     try:
-        whole = json.loads(verdict.read_text(encoding="utf-8"))
+        arms = json.loads(verdict.read_text(encoding="utf-8"))["arms"]
     except ValueError as error:
         raise UserError(
             f"{verdict} is not JSON: {error}. Delete it and run `make sweep`, which decides again."
         ) from error
-    arms = whole.get("arms") if isinstance(whole, dict) else None
-    for own in arms if isinstance(arms, list) else []:
-        if isinstance(own, dict) and own.get("arm") == arm and isinstance(own.get("headline"), dict):
-            return own["headline"]
-    return {}
+    return next((own["headline"] for own in arms if own["arm"] == arm), None) or {}

@@ -1,19 +1,19 @@
-"""MLflow's client of a study's tracking store.
-
-Input: a Store. Output: an MLflow client, an experiment, or an error with the next step.
-"""
+"""MLflow's client of a study's tracking store, and its errors with the next step."""
 
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from envknee.study.errors import UserError
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.tracking import view
 from envknee.tracking.database import prepare_database
 from envknee.tracking.store import Store, without_credentials
+from envknee.tracking.writing import Writer, results_id
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
     from mlflow import MlflowClient
@@ -90,8 +90,15 @@ def _hint(said: str) -> str:
     return ""
 
 
-def study_experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
-    """Return the experiment of a study, which is created if missing."""
+def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
+    """Return a writer of a study's runs. Its experiment is created if missing. `identity` is the file of `results_id`."""
+    client = connect(store)
+    experiment = _experiment(client, study.study, store)
+    view.show(client, experiment, study)
+    return Writer(client, experiment.experiment_id, results_id(identity))
+
+
+def _experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)

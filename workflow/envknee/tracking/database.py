@@ -16,23 +16,17 @@ CONNECT_TIMEOUT_S = 5
 def prepare_database(store: Store, default_files: str) -> None:
     """Make sure that the database of a store can be used. A new SQLite file is made by one process, whole or not at all.
 
-    MLflow's own creation fails when several processes start it at once, and leaves half a database when killed.
-
-    Args:
-        store: a SQLite file or a database server
-        default_files: the folder for files of MLflow's experiment "Default", if the file is new
-
-    Raises:
-        UserError: see `check_database`.
+    MLflow's own creation fails when several processes start it at once, and leaves half a database when killed. In a new file,
+    `default_files` is the folder for files of MLflow's experiment "Default". Raises as `check_database`.
     """
     database = store.database
     if database is None:
-        check_database(store.uri, store.shown, store.source)
+        check_database(store)
         return
     database.parent.mkdir(parents=True, exist_ok=True)
     with locked(database.with_name(f"{database.name}.lock")):
         if database.exists() and database.stat().st_size:
-            check_database(store.uri, store.shown, store.source)
+            check_database(store)
             return
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -42,15 +36,10 @@ def prepare_database(store: Store, default_files: str) -> None:
         unfinished.replace(database)
 
 
-def check_database(uri: str, shown: str, source: str) -> None:
+def check_database(store: Store) -> None:
     """Make sure that the database answers, and is empty or has the tables of the installed MLflow.
 
     MLflow itself would try for minutes to reach a database that does not answer, and would migrate an old one unasked.
-
-    Args:
-        uri: a SQLite file (`sqlite:///FILE`) or a database server
-        shown: the URI without credentials
-        source: where the URI was named
 
     Raises:
         UserError: when it cannot be reached, refuses the user, or has another schema.
@@ -59,19 +48,20 @@ def check_database(uri: str, shown: str, source: str) -> None:
     from alembic.migration import MigrationContext
     from sqlalchemy.exc import SQLAlchemyError
 
-    timeout = {"connect_timeout": CONNECT_TIMEOUT_S} if uri.startswith("postgresql") else {}
+    named = f"{store.shown} ({store.source})"
+    timeout = {"connect_timeout": CONNECT_TIMEOUT_S} if store.uri.startswith("postgresql") else {}
     try:
-        engine = sqlalchemy.create_engine(uri, connect_args=timeout, poolclass=sqlalchemy.NullPool)
+        engine = sqlalchemy.create_engine(store.uri, connect_args=timeout, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             tables = sqlalchemy.inspect(connection).get_table_names()
             revisions = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        raise UserError(f"{shown} ({source}) cannot be used as MLflow's database: {_why(error)}") from error
-    if not any(not table.startswith("alembic_") for table in tables):
+        raise UserError(f"{named} cannot be used as MLflow's database: {_why(error)}") from error
+    if all(table.startswith("alembic_") for table in tables):
         return
     if not revisions or "experiments" not in tables:
         raise UserError(
-            f"{shown} ({source}) holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
+            f"{named} holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
             " MLflow's was expected. Create one for MLflow alone, such as `createdb mlflow`, and name that."
         )
     known = _revisions()
@@ -79,11 +69,11 @@ def check_database(uri: str, shown: str, source: str) -> None:
         return
     if revisions[0] in known:
         raise UserError(
-            f"{shown} ({source}) has the schema of an earlier MLflow ({revisions[0]}; this one's is {known[0]}). Nothing was changed."
-            f" Stop what else uses it, make a backup, then run `mlflow db upgrade {shown}` and start again."
+            f"{named} has the schema of an earlier MLflow ({revisions[0]}; this one's is {known[0]}). Nothing was changed."
+            f" Stop what else uses it, make a backup, then run `mlflow db upgrade {store.shown}` and start again."
         )
     raise UserError(
-        f"{shown} ({source}) has a schema that the installed MLflow does not know ({revisions[0]}; it knows up to {known[0]}): a newer"
+        f"{named} has a schema that the installed MLflow does not know ({revisions[0]}; it knows up to {known[0]}): a newer"
         " MLflow made it. Nothing was changed. Use that version of MLflow, or name another database."
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from envknee.record.build import reward_average
 from envknee.record.read import read_rows
-from envknee.record.schema import Device, Environment, Image, Record, Request, Row, Spread
+from envknee.record.schema import Device, Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
 from envknee.study.paths import StudyFolder
 from envknee.study.space import batch_transitions, rollout_size
@@ -116,14 +116,7 @@ def attempt_of(metrics: bytes) -> str | None:
 
 
 def describe_running(request: Request, environment: Environment | None, started_unix_s: float, attempt: str) -> Run:
-    """Return the run of a trial that has not ended, without curves.
-
-    Args:
-        request: the trial's request
-        environment: its environment, if known
-        started_unix_s: when it started, as far as its files tell
-        attempt: see `attempt_of`
-    """
+    """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
     tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
     return Run(
         key=f"trials/{request.number:04d}",
@@ -176,9 +169,8 @@ def _summary(record: Record) -> list[Metric]:
     figures = {name: getattr(record, name) for name in Record.model_fields}
     for name, value in _flat(figures).items():
         if isinstance(value, Spread):
-            values[f"{name}_median"] = value.median
-            values[f"{name}_lower_quartile"] = value.lower_quartile
-            values[f"{name}_upper_quartile"] = value.upper_quartile
+            quartiles = value.model_dump(exclude={"iterations"})
+            values |= {f"{name}_{part}": figure for part, figure in quartiles.items()}
         elif isinstance(value, int | float) and name not in ("schema_version", *COUNTS):
             values[name] = value
     ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
@@ -200,6 +192,7 @@ def where_tags(environment: Environment | None) -> dict[str, Any]:
     """Return tags for device, host, commit, versions and image."""
     if environment is None:
         return {}
+    image = environment.image
     return {
         "device": environment.device.name,
         "device_type": environment.device.type,
@@ -211,16 +204,13 @@ def where_tags(environment: Environment | None) -> dict[str, Any]:
         "mlflow.source.git.commit": environment.git_commit,
         "version.python": environment.python,
         **{f"version.{package}": version for package, version in environment.packages.items()},
-        **_image(environment.image),
+        "image.sif_sha256": image and image.sif_sha256,
+        "image.content_sha256": image and image.content_sha256,
+        **{
+            f"image.{name.removeprefix('org.envknee.')}": label
+            for name, label in (image.labels if image else {}).items()
+        },
     }
-
-
-def _image(image: Image | None) -> dict[str, Any]:
-    """Return tags for the image; none on the host."""
-    if image is None:
-        return {}
-    labels = {f"image.{name.removeprefix('org.envknee.')}": value for name, value in image.labels.items()}
-    return {"image.sif_sha256": image.sif_sha256, "image.content_sha256": image.content_sha256, **labels}
 
 
 def present(files: Iterable[Path]) -> dict[str, Path]:

@@ -45,11 +45,9 @@ def authenticate() -> Authorization | Response:
 
 
 def may_hold_files(location: str, files: str) -> bool:
-    """Tell whether a location is in the server's own folder or bucket. Pure, except for symbolic links.
+    """Tell whether a client's path or URI is in the server's own folder or bucket. Pure, except for symbolic links.
 
-    Args:
-        location: a client's path or URI
-        files: `--artifacts-destination`: an absolute path, or s3://BUCKET/PATH
+    `files` is `--artifacts-destination`: an absolute path, or s3://BUCKET/PATH.
     """
     parts = urlsplit(location)
     if parts.scheme == "mlflow-artifacts":

@@ -16,13 +16,12 @@ from envknee.study.files import read_model
 from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.tracking import view
 from envknee.tracking.arms import describe_running_arm
-from envknee.tracking.client import connect, explaining, study_experiment
+from envknee.tracking.client import explaining, writer_of
 from envknee.tracking.describe import curves, describe_running, read_trial
 from envknee.tracking.store import Store
 from envknee.tracking.tail import Tail
-from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
+from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer
 
 
 @dataclass
@@ -61,10 +60,7 @@ class LivePublisher:
         try:
             with locked(self.folder.root / ".mlflow") as identity, explaining(self.store, self.folder):
                 if self._writer is None:
-                    client = connect(self.store)
-                    experiment = study_experiment(client, self.study.study, self.store)
-                    view.show(client, experiment, self.study)
-                    self._writer = Writer(client, experiment.experiment_id, results_id(identity))
+                    self._writer = writer_of(self.store, self.study, identity)
                     self._learn(self._writer)
                 for trial in news:
                     self._deliver(self._writer, trial)

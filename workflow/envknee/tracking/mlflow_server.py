@@ -1,7 +1,4 @@
-"""MLflow's own server, with sign-in.
-
-Input: a Server. Output: this process becomes `mlflow server`.
-"""
+"""MLflow's own server, with sign-in. This process becomes `mlflow server`."""
 
 import os
 import socket

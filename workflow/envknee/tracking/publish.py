@@ -3,13 +3,11 @@
 Input: the Runs of a study, a Store. Output: an experiment (the study) with a parent run per arm and a child run per trial, and
 results/<study>/published.json.
 
-Publishing again changes nothing. Each run has the sha256 of its content, which is set last. A run with the same content is kept. A run
-with other content, or without a sha256 because its publisher was killed, is replaced.
+Publishing again changes nothing (see `writing`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.lock import locked
@@ -17,13 +15,10 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import view
 from envknee.tracking.arms import describe_study
-from envknee.tracking.client import connect, explaining, study_experiment
+from envknee.tracking.client import explaining, writer_of
 from envknee.tracking.run import Run
 from envknee.tracking.store import Store, locate_store
-from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer, results_id
-
-if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
-    from mlflow.entities import Experiment
+from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer
 
 
 @dataclass(frozen=True)
@@ -31,25 +26,9 @@ class Publication:
     """The result of publishing."""
 
     store: Store
-    experiment: str
-    experiment_id: str
     content_sha256: Mapping[str, str]
     """Hashes of run contents by run key, as in published.json."""
     created: int
-
-    def as_json(self) -> str:
-        """Return the text of published.json: the same for the same results in the same store."""
-        return canonical_json(
-            {
-                "schema_version": 1,
-                "tracking_uri": self.store.shown,
-                "experiment": self.experiment,
-                "experiment_id": self.experiment_id,
-                "runs": len(self.content_sha256),
-                "content_sha256": dict(self.content_sha256),
-                "view": view.KEY,
-            }
-        )
 
 
 def publish(study: Study, folder: StudyFolder) -> Publication:
@@ -61,19 +40,24 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
     store = locate_store(study, folder)
     runs = describe_study(study, folder)
     with locked(folder.root / ".mlflow") as identity, explaining(store, folder):
-        client = connect(store)
-        experiment = study_experiment(client, study.study, store)
-        view.show(client, experiment, study)
-        writer = Writer(client, experiment.experiment_id, results_id(identity))
-        publication = _publish_runs(writer, runs, experiment, store)
-        write_atomically(folder.published, publication.as_json())
-    return publication
+        writer = writer_of(store, study, identity)
+        digests, created = _publish_runs(writer, runs)
+        # The same for the same results in the same store.
+        published = {
+            "schema_version": 1,
+            "tracking_uri": store.shown,
+            "experiment": study.study,
+            "experiment_id": writer.experiment_id,
+            "runs": len(digests),
+            "content_sha256": digests,
+            "view": view.KEY,
+        }
+        write_atomically(folder.published, canonical_json(published))
+    return Publication(store, digests, created)
 
 
-def _publish_runs(
-    writer: Writer, runs: Sequence[tuple[Run, list[Run]]], experiment: "Experiment", store: Store
-) -> Publication:
-    """Make the runs of one results folder match its files."""
+def _publish_runs(writer: Writer, runs: Sequence[tuple[Run, list[Run]]]) -> tuple[dict[str, str], int]:
+    """Make the runs of one results folder match its files; return their hashes by key, and how many were logged."""
     stored = writer.found()
     kept: set[str] = set()
     digests: dict[str, str] = {}
@@ -92,4 +76,4 @@ def _publish_runs(
         is_half = TAG_CONTENT not in tags and TAG_LIVE not in tags  # a live run belongs to a running trial
         if known.info.run_id not in kept and (tags.get(TAG_KEY) in digests or is_half):
             writer.client.delete_run(known.info.run_id)
-    return Publication(store, experiment.name, experiment.experiment_id, digests, created)
+    return digests, created

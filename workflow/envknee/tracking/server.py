@@ -52,11 +52,7 @@ def main() -> None:
 
 
 def check_names(server: Server) -> None:
-    """Refuse an open address without names, or with patterns as names: any web page could then use the server.
-
-    Raises:
-        UserError: says what is wrong, and what to write.
-    """
+    """Raise a UserError for an open address without names, or with patterns as names: any web page could then use the server."""
     example = f"--name mlflow.lab.example:{server.port}"
     if not is_loopback(server.host) and not server.names:
         raise UserError(f"--host {server.host} is reached by others. Say under which names, with the port: {example}")
@@ -84,7 +80,7 @@ def port_number(text: str) -> int:
 
 def _backend(uri: str) -> Store:
     store = parse_uri(uri, "--backend", Path.cwd())
-    if store.is_server:
+    if store.artifacts is None:
         raise UserError(
             f"--backend {store.shown} is a server. Expected sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE."
         )

@@ -19,11 +19,8 @@ PASSWORD_FILE = "admin-password"  # noqa: S105  a file's name
 def sign_in(private: Path) -> dict[str, str]:
     """Return the environment of a server with sign-in. The first call generates the passwords.
 
-    Args:
-        private: a folder of mode 0700, which is made if missing: users, the password of `admin`, the key of sessions
-
-    Raises:
-        UserError: when others can read its files.
+    `private` is a folder of mode 0700, which is made if missing: users, the password of `admin`, the key of sessions. A UserError
+    says when others can read its files.
     """
     private = private.absolute()
     private.mkdir(mode=0o700, parents=True, exist_ok=True)

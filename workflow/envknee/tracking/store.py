@@ -1,7 +1,4 @@
-"""A study's tracking store, and whether the user's credentials may be sent to it.
-
-Input: the study file, MLFLOW_TRACKING_URI. Output: a Store.
-"""
+"""A study's tracking store, and whether the user's credentials may be sent to it."""
 
 import os
 import re
@@ -46,17 +43,11 @@ class Store:
         """The URI without user, password and query."""
         return without_credentials(self.uri)
 
-    @property
-    def is_server(self) -> bool:
-        """Whether the store is an MLflow server, not a database."""
-        return self.artifacts is None
-
 
 def locate_store(study: Study, folder: StudyFolder) -> Store:
     """Return a study's tracking store: its own, else MLFLOW_TRACKING_URI's, else a SQLite file beside the results.
 
-    Raises:
-        UserError: when MLflow cannot write runs to that URI.
+    Raises as `parse_uri`.
     """
     beside = folder.root.resolve().parent
     if study.tracking.uri is not None:
@@ -74,27 +65,15 @@ def without_credentials(uri: str) -> str:
 
 
 def trust_address(study: Study, files: Iterable[str | Path]) -> None:
-    """Allow child processes to send credentials to a study's own store, if the user wrote the file that names it.
-
-    Args:
-        study: the study that Snakemake runs
-        files: the files that it was read from
-    """
+    """Allow child processes to send credentials to a study's own store, if the user wrote the `files` that name it."""
     if study.tracking.uri is not None and not any(_is_of_results(file) for file in files):
         os.environ["MLFLOW_TRACKING_URI"] = without_credentials(study.tracking.uri)
 
 
 def check_credentials(study: Study, file: Path) -> None:
-    """Refuse to send credentials to an address that only a results folder names, because that may come from somebody else.
+    """Raise a UserError if credentials would go to an address that only a results folder names: it may come from somebody else.
 
-    MLflow's client would send them to any address.
-
-    Args:
-        study: the study to publish
-        file: the file that it was read from
-
-    Raises:
-        UserError: says how to allow it.
+    MLflow's client would send them to any address. `file` is the one that the study was read from.
     """
     uri = study.tracking.uri or ""
     if not _is_of_results(file) or _origin(uri) == _origin(os.environ.get("MLFLOW_TRACKING_URI", "")):
@@ -124,12 +103,9 @@ def _origin(uri: str) -> tuple[str, str | None, int | None]:
 
 
 def parse_uri(uri: str, source: str, beside: Path) -> Store:
-    """Return the store that a URI names.
+    """Return the store that a user's URI names.
 
-    Args:
-        uri: the user's URI
-        source: where it was named, for messages
-        beside: folder for the artifacts of a database server
+    `source` says where, for messages. `beside` is the folder for the artifacts of a database server.
 
     Raises:
         UserError: when MLflow cannot write runs there.

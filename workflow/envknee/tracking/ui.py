@@ -1,7 +1,4 @@
-"""MLflow's web page of a study's store, only for this user on this machine.
-
-Input: a study with a store. Output: this process becomes the server.
-"""
+"""MLflow's web page of a study's store, only for this user on this machine. This process becomes its server."""
 
 import json
 

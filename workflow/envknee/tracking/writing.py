@@ -8,9 +8,9 @@ run, or an unfinished run of a killed publisher, is replaced.
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
-from typing import IO, TYPE_CHECKING, TypeVar
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import IO, TYPE_CHECKING
 
 from envknee.tracking.run import Metric, Run
 
@@ -18,12 +18,8 @@ if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need 
     from mlflow import MlflowClient
     from mlflow.entities import Run as StoredRun
 
-Item = TypeVar("Item")
-
 RUNS_PER_PAGE = 1000
 METRICS_PER_BATCH = 800
-PARAMS_PER_BATCH = 100
-TAGS_PER_BATCH = 100
 """Within the limits of MLflow's API (mlflow.utils.validation): 1000 entries in one call."""
 
 TAG_KEY = "envknee.key"
@@ -42,12 +38,12 @@ def results_id(identity: IO[str]) -> str:
     """Return the ID of a results folder, which is made at its first publication and kept in a file."""
     identity.seek(0)
     known = identity.read().strip()
-    if re.fullmatch(r"[0-9a-f]{32}", known):
-        return known
-    identity.truncate(0)
-    identity.write(uuid.uuid4().hex)
-    identity.flush()
-    return results_id(identity)
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
+        known = uuid.uuid4().hex
+        identity.truncate(0)
+        identity.write(known)
+        identity.flush()
+    return known
 
 
 class Writer:
@@ -78,10 +74,7 @@ class Writer:
     def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, bool]:
         """Make sure that a run is complete in the store; return its ID, and whether anything was written.
 
-        Args:
-            run: its content
-            parent_id: its parent run
-            stored: this results folder's runs in the store
+        `stored` are this results folder's runs in the store.
         """
         digest = run.content_sha256()
         same = [known for known in stored if known.data.tags.get(TAG_KEY) == run.key]
@@ -116,17 +109,16 @@ class Writer:
         return created.info.run_id
 
     def log(self, run_id: str, metrics: Sequence[Metric], params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Send values in as many calls as needed. A store keeps each (name, step, time, value) once."""
+        """Send values; MLflow's client makes as many calls as needed. A store keeps each (name, step, time, value) once."""
         from mlflow.entities import Metric as StoredMetric
         from mlflow.entities import Param, RunTag
 
-        for some_metrics, some_params, some_tags in zip_longest(
-            _chunks([StoredMetric(*metric) for metric in metrics], METRICS_PER_BATCH),
-            _chunks([Param(*pair) for pair in params.items()], PARAMS_PER_BATCH),
-            _chunks([RunTag(*pair) for pair in tags.items()], TAGS_PER_BATCH),
-            fillvalue=(),
-        ):
-            self.client.log_batch(run_id, some_metrics, some_params, some_tags)
+        self.client.log_batch(
+            run_id,
+            [StoredMetric(*metric) for metric in metrics],
+            [Param(*pair) for pair in params.items()],
+            [RunTag(*pair) for pair in tags.items()],
+        )
 
     def log_rows(self, run_id: str, metrics: Sequence[Metric]) -> None:
         """Send curves, with each row (all metrics of one step) in one call, which is stored whole or not at all."""
@@ -169,7 +161,3 @@ def not_yet_there(metrics: Sequence[Metric], latest: Mapping[str, float]) -> lis
     rows = {metric.value: metric.step for metric in metrics if metric.key == ITERATION}
     delivered_frames = rows.get(latest.get(ITERATION, -1.0), -1)
     return [metric for metric in metrics if metric.key not in latest or metric.step > delivered_frames]
-
-
-def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

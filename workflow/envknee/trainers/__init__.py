@@ -1,7 +1,8 @@
 """Trainers: one module or package per RL library, chosen by its name in the study (`trainer: rsl_rl`).
 
-A file added here becomes a legal name. Each trainer has the two functions of `Trainer`; `common` holds shared code. `command` is an
-exception: it measures a foreign program from outside (`envknee.run.foreign`), and imports neither torch nor Isaac Lab.
+In: a request. Out: rows and stop signals through the meter. A file added here becomes a legal name. Each trainer has the two functions
+of `Trainer`; `common` holds shared code. `command` is an exception: it measures a foreign program from outside (`envknee.run.foreign`),
+and imports neither torch nor Isaac Lab.
 """
 
 import importlib

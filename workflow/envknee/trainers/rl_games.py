@@ -1,7 +1,6 @@
 """Trains with RL-Games' PPO: a registered environment, and an agent class that overrides methods of its loop to measure them.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: rl-games 1.6.5. `train` follows the steps of
-`isaaclab train --rl_library rl_games` (Isaac Lab 3.0.0).
+Upstream: rl-games 1.6.5. `train` follows the steps of `isaaclab train --rl_library rl_games` (Isaac Lab 3.0.0).
 """
 
 from collections.abc import Iterator

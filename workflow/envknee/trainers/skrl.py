@@ -1,10 +1,8 @@
 """Trains with skrl's PPO and Isaac Lab's skrl wrapper; wraps the agent's methods to measure it.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: skrl 2.1.1. `train` follows the steps of
-`isaaclab train --rl_library skrl` (Isaac Lab 3.0.0).
+Upstream: skrl 2.1.1. `train` follows the steps of `isaaclab train --rl_library skrl` (Isaac Lab 3.0.0).
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,12 +24,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, agent_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
-    decided = (
-        "seed",
-        "agent.rollouts",
-        "memory.memory_size",
-        *configure.own_mini_batches(request, "agent.mini_batches"),
-    )
+    mini_batches = configure.own_mini_batches(request, "agent.mini_batches")
+    decided = ("seed", "agent.rollouts", "memory.memory_size", *mini_batches)
     refuse_the_studys(overrides, decided, "agent")
     apply_overrides(agent_cfg, overrides, "agent")
     agent = agent_cfg["agent"]
@@ -55,19 +49,14 @@ def train(config: TrialConfig, meter: Meter) -> None:
     runner = skrl_run.start(config, meter)
     agent: Any = runner.agent
     end_iterations(agent, meter)
-    meter.memory.learner_made(skrl_run.stored_bytes(agent), lambda: model_tensors(agent))
+    networks = torch.nn.ModuleDict(agent.models)  # policy and value may share one: it yields each parameter once
+    meter.memory.learner_made(
+        skrl_run.stored_bytes(agent), lambda: metered.model_tensors(networks.parameters(), agent.optimizer)
+    )
     meter.begin("first_step")
     meter.start_training(config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
     with metered.explaining_errors(meter):
         runner.run()
-
-
-def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
-    """Yield each parameter of an agent's networks once, with its gradient, and the optimizer's state.
-
-    Policy and value may share one network.
-    """
-    return metered.model_tensors(torch.nn.ModuleDict(agent.models).parameters(), agent.optimizer)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -1,8 +1,8 @@
 """Trains with skrl's SAC: gradient steps on batches from a replay buffer follow each environment step.
 
-Input: a request. Output: rows and stop signals through the meter. Agent, losses, networks and memory are skrl 2.1.1's
-(agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0 registers a configuration for SAC. So network sizes and
-discount come from the task's configuration for skrl's PPO, and the other settings are skrl's defaults where `sac_of` does not set them.
+Agent, losses, networks and memory are skrl 2.1.1's (agents/torch/sac/sac.py, memories/torch/random.py). No task of Isaac Lab 3.0.0
+registers a configuration for SAC. So network sizes and discount come from the task's configuration for skrl's PPO, and the other settings
+are skrl's defaults where `sac_of` does not set them.
 """
 
 import dataclasses
@@ -34,12 +34,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
-    decided = (
-        "seed",
-        "memory.memory_size",
-        "agent.learning_starts",
-        *configure.own_mini_batches(request, "agent.batch_size"),
-    )
+    batch_size = configure.own_mini_batches(request, "agent.batch_size")
+    decided = ("seed", "memory.memory_size", "agent.learning_starts", *batch_size)
     refuse_the_studys(overrides, decided, "agent")
     agent_cfg = sac_of(ppo_cfg, request)
     apply_overrides(agent_cfg, overrides, "agent")

@@ -5,12 +5,11 @@ In: records and the study. Out: verdict.json and records.csv. May use: `study`, 
 rule/         the decision rule (doublings), lines through noisy points (affine)
 series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
-throughput_law                          the law that explains why FPS saturate
 learning_cost, learning_trials          the cost of a point, from its seeds
-memory_sample, memory_fit, memory_model the parts of a memory peak; memory_cards: predictions for other cards
+memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
 savings, levers, remedies, advice       what to do next
-machines, hardware, spending, broken    machines, cost and failures
+machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict
 schema/       the models of verdict.json;  words/ every sentence;  csv, read  the files

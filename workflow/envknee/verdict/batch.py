@@ -21,11 +21,10 @@ and horizon. If no such group has three batch sizes, all of an arm are pooled, w
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
@@ -35,7 +34,7 @@ from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.batch import LEAST_SIZES, batch_notes, batch_statement
+from envknee.verdict.words.batch import batch_notes, batch_statement
 from envknee.verdict.words.numbers import listed
 
 
@@ -54,11 +53,7 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     """Fit E(B) = E_min + S_min B, with draws of seeds. Works without records.
 
     Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and are widened (`affine.widening`). A batch size with one
-    seed gets the others' deviations.
-
-    Args:
-        frames: batch size -> frames to target of each seed; at least three batch sizes
-        confidence: of the intervals
+    seed gets the others' deviations. `frames` has the frames to target of each seed, at three batch sizes or more.
     """
     sizes = np.array(sorted(frames), dtype=float)
     logs = [np.sort(np.log(np.array(frames[int(size)], dtype=float))) for size in sizes]
@@ -92,7 +87,7 @@ def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
     groups: dict[tuple[int, int], list[Record]] = {}
     for record in records:
         groups.setdefault((record.request.num_envs, record.request.horizon), []).append(record)
-    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= LEAST_SIZES}
+    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
     if enough:
         return [_law(group, place, confidence) for place, group in enough.items()]
     return [_law(records, next(iter(groups)) if len(groups) == 1 else None, confidence)]
@@ -115,18 +110,20 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     points = [_point(size, group, confidence) for size, group in _by_batch(records).items()]
     whole = _whole(records)
     ranks = Ranks.of(records[0].request)
-    line = fit(whole, confidence) if len(whole) >= LEAST_SIZES else None
+    line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
     notes = batch_notes(records, points, place, ranks)
     used, error = False, None
+    noise = steps = frames = (None, None)
     if line is not None:
-        missed = [point for point in points if point.batch_size in whole and _is_missed(point, line)]
+        fitted = [point for point in points if point.batch_size in whole]
+        missed = [point for point in fitted if _is_missed(point, line)]
         contradicted = [
             point
             for point in points
             if point.frames_to_target.lower_bound
             and line.at(point.batch_size) * (1.0 + affine.ERROR_LIMIT) < point.frames_to_target.value
         ]
-        error = max(_error(point, line) for point in points if point.batch_size in whole)
+        error = max(_error(point, line) for point in fitted)
         used = not missed and not contradicted
         if missed:
             notes.append(
@@ -138,18 +135,15 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
                 f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
                 f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
             )
-
-    def bounds(draws_of: Callable[[affine.Line], NDArray[np.float64]]) -> tuple[float | None, float | None]:
-        return affine.interval(draws_of(line), confidence) if line is not None and len(line.draws) else (None, None)
-
-    noise = bounds(lambda line: line.ratio_draws)
-    steps, frames = bounds(lambda line: line.draws[:, 1]), bounds(lambda line: line.draws[:, 0])
-    if line is not None and not len(line.draws):
-        notes.append("one seed per batch size: no interval")
-    elif line is not None and min(map(len, whole.values())) < learning_cost.LEAST_SEEDS:
-        notes.append(
-            f"fewer than {learning_cost.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow"
-        )
+        if len(line.draws):
+            drawn = (line.ratio_draws, line.draws[:, 1], line.draws[:, 0])
+            noise, steps, frames = (affine.interval(values, confidence) for values in drawn)
+            if min(map(len, whole.values())) < learning_cost.LEAST_SEEDS:
+                notes.append(
+                    f"fewer than {learning_cost.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow"
+                )
+        else:
+            notes.append("one seed per batch size: no interval")
     law = BatchLaw(
         arm=records[0].request.arm,
         num_envs=place[0] if place else None,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envknee.record.read import load_records, without_skipped
-from envknee.record.schema import Record
+from envknee.record.schema import Failure, Record
+from envknee.record.status import BROKE
 from envknee.study import space
 from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
@@ -28,17 +29,15 @@ from envknee.verdict import (
     remedies,
     rules,
     scaling,
-    scaling_partner,
     spending,
     throughput,
 )
-from envknee.verdict.broken import broken
 from envknee.verdict.csv import records_csv
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Ranks
 
 
@@ -67,7 +66,7 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         remedies=remedies.analyse(records, study.arms, limits, study.decide),
         rules=rules.analyse(records, [limit for arm in arms for limit in arm.learning]),
         drill=study.task.inject.warning if study.task.inject else None,
-        broken=broken(records),
+        broken=_broken(records),
     )
 
 
@@ -85,8 +84,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     if not records:
         notes.append("no trial of this arm is finished")
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    if missing := scaling_partner.what_to_add(arm, study.arms):
-        notes.append(missing)
+    notes += scaling.what_to_add(arm, study.arms)
     return ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
@@ -104,6 +102,26 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         batch=batch.analyse(records, settings),
         notes=notes,
     )
+
+
+def _broken(records: Sequence[Record]) -> list[Broken]:
+    """Return the first failure for each arm and tensor, in the order of trial numbers."""
+    by_tensor: dict[tuple[str, str], tuple[Failure, list[Record]]] = {}
+    for record in sorted(records, key=lambda record: record.request.number):
+        failure = record.outcome.failure
+        if record.outcome.status in BROKE and failure is not None and failure.tensor is not None:
+            by_tensor.setdefault((record.request.arm, failure.tensor), (failure, []))[1].append(record)
+    return [
+        Broken(
+            arm=arm,
+            tensor=tensor,
+            trials=[record.request.number for record in trials],
+            reason=trials[0].outcome.reason or "",
+            dump=f"trials/{trials[0].request.number:04d}/{first.dump}" if first.dump else None,
+            hints=first.hints,
+        )
+        for (arm, tensor), (first, trials) in by_tensor.items()
+    ]
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Study
 from envknee.verdict import learning, levers, savings
 from envknee.verdict.advice import what_would_move_it
-from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.learning import BestPoint, LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
@@ -15,7 +15,7 @@ from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, Series, by_series
-from envknee.verdict.words.numbers import listed, shown_batch
+from envknee.verdict.words.numbers import listed
 
 
 def headline(
@@ -29,20 +29,20 @@ def headline(
 ) -> Headline | None:
     """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
     measured = [limit for limit in limits if limit.points]
-    if not measured:
+    if not measured or memory_limit is None:
         return None
     own = study.arms[measured[0].arm]
     ranks = Ranks.of(own)
     best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
-    best_fps = max(point.fps for limit in measured for point in limit.points)
+    best_fps = max(point.fps for point in best.points)
     # Without a threshold: the largest num_envs, unless FPS fell on the way there.
     wanted = best.threshold_num_envs or max(best.points, key=lambda point: (point.fps, point.num_envs)).num_envs
     num_envs = _within_memory(best, wanted, records, memory_limit, study)
     point = best.point(num_envs)
-    peak = _peak_gb(records, best.series, num_envs)
-    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    peak = largest_peak_gb(records, best.series, num_envs)
+    device_gb = memory_limit.device_memory_gb
     used = peak / device_gb if peak is not None and device_gb else None
-    binds = _binds(best, wanted, num_envs, learned, memory_limit, study)
+    binds = _binds(best, wanted, num_envs, learned, memory_limit)
     seconds = {(limit.series, point.num_envs): point.seconds_to_target for limit in learned for point in limit.points}
     soonest = learning.best_of(learned)
     of_series = next((law for law in laws if law.series == best.series), None)
@@ -99,31 +99,20 @@ def _saves(
 
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:
-    where = f"{best.num_envs:,} environments{ranks.each}, horizon {best.horizon}, {shown_batch(best.batch_size)}"
-    return f"{where} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
-
-
-def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
-    """Return the largest measured peak of any kind of trial at a point."""
-    peaks = [
-        record.memory_peak_gb
-        for record in measured_peaks(records)
-        if (record.request.num_envs, record.request.listed_horizon, record.request.listed_batch_size)
-        == (num_envs, series.horizon, series.batch_size)
-    ]
-    return max((peak for peak in peaks if peak is not None), default=None)
+    series = Series("", best.horizon, best.batch_size)
+    return f"{best.num_envs:,} environments{ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def _within_memory(
-    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit | None, study: Study
+    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit, study: Study
 ) -> int:
     """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
 
     If there is none, return the smallest measured one: a recommendation must be a point that ran.
     """
-    device_gb = memory_limit.device_memory_gb if memory_limit else None
+    device_gb = memory_limit.device_memory_gb
     for point in reversed(limit.points):
-        peak = _peak_gb(records, limit.series, point.num_envs)
+        peak = largest_peak_gb(records, limit.series, point.num_envs)
         fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs
@@ -131,12 +120,7 @@ def _within_memory(
 
 
 def _binds(
-    limit: ThroughputLimit,
-    wanted: int,
-    num_envs: int,
-    learned: Sequence[LearningLimit],
-    memory_limit: MemoryLimit | None,
-    study: Study,
+    limit: ThroughputLimit, wanted: int, num_envs: int, learned: Sequence[LearningLimit], memory_limit: MemoryLimit
 ) -> Binds:
     if num_envs < wanted:
         return "memory"
@@ -146,18 +130,18 @@ def _binds(
         return "learning"
     if limit.threshold_num_envs is not None:
         return "throughput"
-    if _next_does_not_fit(limit, wanted, memory_limit, study):
+    if _next_does_not_fit(limit, wanted, memory_limit):
         return "memory"
     if limit.state == "undecided" and limit.unsure is not None:
         return "none yet: measure more repeats"
     return "none yet: measure more environments"
 
 
-def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit | None, study: Study) -> bool:
+def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit) -> bool:
     """Tell whether twice `num_envs` failed, or is predicted to exceed the usable memory."""
     if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
         return True
-    wall = memory_limit.wall(limit.horizon, limit.batch_size) if memory_limit else None
+    wall = memory_limit.wall(limit.horizon, limit.batch_size)
     return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
 
 

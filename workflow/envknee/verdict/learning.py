@@ -2,11 +2,9 @@
 
 Input: records of learning trials. Output: one `LearningLimit` per (arm, horizon, batch_size). Pure.
 
-The cost of a point is the interquartile mean over its seeds (`learning_cost`). The expected running time is also given: the seconds of
-all its seeds over the number that reached the target. Doublings are decided by a log-normal model with one spread for all num_envs, in
-which a seed that spent its budget is censored (`rule.censored`). A seed that became NaN or diverged counts as censored at its whole budget.
-A doubling with a censored seed stays undecided below six seeds. A point that ran out of memory is infeasible and has no cost. If only
-some of its seeds did, they count as trials that did not reach the target, and the point comes behind all others.
+The cost of a point is the interquartile mean over its seeds (`learning_cost`). Doublings are decided by a log-normal model with one
+spread for all num_envs, in which a seed that spent its budget is censored (`rule.censored`), and one that became NaN or diverged is
+censored at its whole budget. A point that ran out of memory has no cost. If only some of its seeds did, it comes behind all others.
 """
 
 import math
@@ -78,14 +76,8 @@ def limit_of(
 ) -> LearningLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
-    Args:
-        series: arm, horizon and batch size
-        points: by ascending num_envs
-        seconds: seconds to the target by num_envs, of points with seeds
-        settings: delta and confidence
-        target_reward: if known
-        budget_s: if known, and the same for all runs
-        ranks: that trained together
+    `points` ascend by num_envs, and `seconds` has the seconds to the target of those with seeds. `budget_s` is None unless all runs
+    had the same.
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)

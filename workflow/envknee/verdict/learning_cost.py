@@ -14,7 +14,6 @@ from envknee.verdict.schema.learning import Cost, Saving
 LEAST_SEEDS = 3
 """With fewer seeds per point, savings are shown, but decide nothing."""
 
-
 RESAMPLES = 1000
 
 
@@ -46,13 +45,7 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the middle half along the last axis.
 
     A value across a quartile counts with its inner part, so that three seeds also have an interquartile mean. For a multiple of 4
-    values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition.
-
-    Args:
-        values: shape (..., seeds)
-
-    Returns:
-        shape (...)
+    values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition. Shape (..., seeds) becomes (...).
     """
     return np.sort(values, axis=-1) @ _middle_half(values.shape[-1])
 
@@ -73,7 +66,7 @@ def _resamples(seeds: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
 
 
-def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
+def level_of(costs: Seeds) -> doublings.Level:
     """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance."""
     values = costs.values
     log_value = -math.log(float(interquartile_mean(values)))
@@ -83,12 +76,12 @@ def level_of(num_envs: int, costs: Seeds) -> doublings.Level:
         means = values[_resamples(seeds)] @ _middle_half(seeds)
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
         variance = float(np.log(means).var()) * seeds / (seeds - 1)
-    return doublings.Level(num_envs, log_value, variance, seeds, at_most=bool(costs.censored))
+    return doublings.Level(log_value, variance, seeds, at_most=bool(costs.censored))
 
 
 def cost(costs: Seeds, confidence: float) -> Cost:
     """Return the interquartile mean of a point's seeds with its interval."""
-    level = level_of(0, costs)
+    level = level_of(costs)
     value = float(interquartile_mean(costs.values))
     lower = upper = None
     if level.variance is not None and not level.at_most:
@@ -108,7 +101,7 @@ def saving_of(doubling: Tested) -> Saving:
         num_envs=doubling.num_envs,
         doubled=2 * doubling.num_envs,
         seeds=contrast.repeats,
-        saving=share(contrast.log_gain),
+        saving=-doublings.expm1(-contrast.log_gain),
         decides=contrast.decides,
         saving_lower=share(doubling.lower),
         saving_upper=share(doubling.upper),

@@ -14,21 +14,21 @@ def that_ran(records: Sequence[Record]) -> list[Record]:
 
 def seconds_of(records: Sequence[Record]) -> Seeds:
     """Return the wall seconds to the target of the trials that ran, or lower bounds if they did not reach it."""
-    return _seeds((record.seconds_to_target, _floor_s(record)) for record in that_ran(records))
+    return seeds_of((record.seconds_to_target, _floor_s(record)) for record in that_ran(records))
 
 
 def gpu_seconds_of(records: Sequence[Record]) -> Seeds:
     """Return the same times the number of GPUs, of the trials that held any."""
     on_gpu = [record for record in that_ran(records) if gpus_of(record)]
-    return _seeds((record.gpu_seconds_to_target, gpus_of(record) * _floor_s(record)) for record in on_gpu)
+    return seeds_of((record.gpu_seconds_to_target, gpus_of(record) * _floor_s(record)) for record in on_gpu)
 
 
 def frames_of(records: Sequence[Record]) -> Seeds:
     """Return the frames to the target of the trials that ran, or lower bounds if they did not reach it."""
-    return _seeds((record.frames_to_target, max(record.frames, 1)) for record in that_ran(records))
+    return seeds_of((record.frames_to_target, max(record.frames, 1)) for record in that_ran(records))
 
 
-def _seeds(costs_and_floors: Iterable[tuple[float | None, float]]) -> Seeds:
+def seeds_of(costs_and_floors: Iterable[tuple[float | None, float]]) -> Seeds:
     """Split trials into costs of seeds that reached the target, and lower bounds of the others."""
     pairs = list(costs_and_floors)
     return Seeds(

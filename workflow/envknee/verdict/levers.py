@@ -13,19 +13,16 @@ from typing import Literal
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.study.rules import Kind
+from envknee.study.space import Point
 from envknee.verdict import learning_cost, learning_trials
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Lever
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.series import Series, by_series
+from envknee.verdict.series import Series, by_point
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.numbers import percent, span
 
 _Setting = Literal["longer horizon", "larger batch"]
-
-_Place = tuple[int, int, int | None]
-"""num_envs, horizon and batch size."""
 
 
 def analyse(
@@ -59,16 +56,16 @@ def in_words(levers: Sequence[Lever]) -> str:
 
 def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
     fps = {
-        place: doublings.Level.of(0, values)
-        for place, group in _places(records, "throughput").items()
+        point: doublings.Level.of(values)
+        for point, group in by_point(records, "throughput").items()
         if (values := measured_fps(group))
     }
     sooner = {
-        place: learning_cost.level_of(0, costs)
-        for place, group in _places(records, "learning").items()
+        point: learning_cost.level_of(costs)
+        for point, group in by_point(records, "learning").items()
         if (costs := learning_trials.seconds_of(group)).count and not costs.censored
     }
-    here = (num_envs, series.horizon, series.batch_size)
+    here = Point(num_envs, series.horizon, series.batch_size)
     more_fps = more_seconds = None
     words = []
     if pair := _neighbours(name, fps, here):
@@ -88,27 +85,21 @@ def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: 
     )
 
 
-def _places(records: Sequence[Record], kind: Kind) -> dict[_Place, list[Record]]:
-    return {
-        (num_envs, series.horizon, series.batch_size): group
-        for series, by_size in by_series(records, kind).items()
-        for num_envs, group in by_size.items()
-    }
+def _value(name: _Setting, point: Point) -> int | None:
+    """Return the setting that a lever changes."""
+    return point.horizon if name == "longer horizon" else point.batch_size
 
 
-def _neighbours(name: _Setting, places: Iterable[_Place], here: _Place) -> list[_Place] | None:
+def _neighbours(name: _Setting, points: Iterable[Point], here: Point) -> list[Point] | None:
     """Return the two largest settings at num_envs of `here`, or at the largest num_envs that has two; None if none has."""
-    varied, same = (1, 2) if name == "longer horizon" else (2, 1)
-    by_size: dict[int, list[_Place]] = {}
-    for place in places:
-        if place[same] == here[same] and place[varied] is not None:
-            by_size.setdefault(place[0], []).append(place)
-    pairs = {
-        size: sorted(group, key=lambda place: place[varied] or 0)[-2:]
-        for size, group in by_size.items()
-        if len(group) > 1
-    }
-    return pairs.get(here[0]) or (pairs[max(pairs)] if pairs else None)
+    other: _Setting = "larger batch" if name == "longer horizon" else "longer horizon"
+    by_size: dict[int, list[Point]] = {}
+    for point in points:
+        if _value(other, point) == _value(other, here) and _value(name, point) is not None:
+            by_size.setdefault(point.num_envs, []).append(point)
+    # Points that differ in one setting alone are sorted by it.
+    pairs = {size: sorted(group)[-2:] for size, group in by_size.items() if len(group) > 1}
+    return pairs.get(here.num_envs) or (pairs[max(pairs)] if pairs else None)
 
 
 def _judged(
@@ -116,16 +107,15 @@ def _judged(
 ) -> Literal["supported", "not supported", "not shown", "not measured"]:
     if fps is None and seconds is None:
         return "not measured"
-    better = [fps is not None and (fps.lower or 0.0) > 0.0, seconds is not None and (seconds.upper or 0.0) < 0.0]
-    worse = [fps is not None and (fps.upper or 0.0) < 0.0, seconds is not None and (seconds.lower or 0.0) > 0.0]
-    if any(worse):
+    of_fps, of_seconds = fps and fps.shown, seconds and seconds.shown
+    if of_fps == "less" or of_seconds == "more":
         return "not supported"
-    return "supported" if any(better) else "not shown"
+    return "supported" if of_fps == "more" or of_seconds == "less" else "not shown"
 
 
-def _worded(name: _Setting, pair: Sequence[_Place], change: Change, of: str) -> str:
-    sizes = " to ".join(f"{place[1 if name == 'longer horizon' else 2]:,}" for place in pair)
-    return f"{sizes} at {pair[0][0]:,} environments: {_shown(change, of)}"
+def _worded(name: _Setting, pair: Sequence[Point], change: Change, of: str) -> str:
+    sizes = " to ".join(f"{_value(name, point):,}" for point in pair)
+    return f"{sizes} at {pair[0].num_envs:,} environments: {_shown(change, of)}"
 
 
 def _shown(change: Change, of: str) -> str:

@@ -1,9 +1,6 @@
 """Differences between an arm's machines that may look like an effect of num_envs: hosts, commits, GPUs of the same name, drift.
 
-Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure.
-
-`verdict.hardware` names GPUs of different kinds, and CPUs if they are the device. This module is about machines that look alike, and
-covers seconds to the target as well as FPS.
+Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure. (`hardware` names different GPUs.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,8 +68,7 @@ def _ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
         return False
     from scipy.stats import rankdata  # takes 0.5 s, which most verdicts do not need
 
-    places = [rankdata([pair[side] for pair in order]) for side in (0, 1)]
-    return abs(float(np.corrcoef(places[0], places[1])[0, 1])) > ORDERED
+    return abs(float(np.corrcoef(rankdata(order, axis=0), rowvar=False)[0, 1])) > ORDERED
 
 
 def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
@@ -80,9 +76,8 @@ def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     first: dict[tuple[int, int], int] = {}
     for size, group in by_size.items():
         for record in group:
-            process = record.request.block
-            if process is not None:
-                first[process, size] = min(record.request.number, first.get((process, size), record.request.number))
+            if record.request.block is not None:
+                first.setdefault((record.request.block, size), record.request.number)
     smaller_first = [
         number < first[process, 2 * size] for (process, size), number in first.items() if (process, 2 * size) in first
     ]

@@ -76,8 +76,8 @@ def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, floa
     return 1.0, float(sample.num_envs), float(kept), batch
 
 
-def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = True) -> tuple[Fit | None, str]:
-    """Return the fitted model (with covariance if `with_noise`), or None and the reason."""
+def fit_peaks(samples: Sequence[Sample], world_size: int) -> tuple[Fit | None, str]:
+    """Return the fitted model, or None and the reason."""
     sizes = len({sample.num_envs for sample in samples})
     if sizes < 2:
         return None, f"{sizes} different num_envs measured, 2 are needed"
@@ -89,7 +89,7 @@ def fit_peaks(samples: Sequence[Sample], world_size: int, with_noise: bool = Tru
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
     evidence = _relative_over_absolute(design, peaks, columns)
-    fitted = functools.partial(_fitted, samples, world_size, design, peaks, columns, with_noise)
+    fitted = functools.partial(_fitted, samples, world_size, design, peaks, columns)
     fit = fitted(evidence > 0.0)
     # Repeats that agree say nothing about the deviation of points, so the evidence counts each point once.
     if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
@@ -103,7 +103,6 @@ def _fitted(
     design: NDArray[np.float64],
     peaks: NDArray[np.float64],
     columns: tuple[int, ...],
-    with_noise: bool,
     relative: bool,
 ) -> Fit:
     """Return the least squares model, by relative or absolute errors."""
@@ -114,7 +113,7 @@ def _fitted(
     values = _solve(design, peaks, columns, scales)
     errors = peaks - design @ values
     covariance, noise = None, 0.0
-    if with_noise and points > len(columns):
+    if points > len(columns):
         mean_scales = np.bincount(point_of_trial, scales) / repeats
         off_model = np.bincount(point_of_trial, errors / scales) / repeats
         between = float(np.square(off_model).sum()) / (points - len(columns))

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
-from envknee.verdict.memory_cards import on_cards
 from envknee.verdict.memory_fit import Fit, fit_peaks
-from envknee.verdict.memory_model import largest_fitting, memory_terms
+from envknee.verdict.memory_model import largest_fitting, memory_terms, on_cards
 from envknee.verdict.memory_sample import Room, Sample, all_series, sample_of
 from envknee.verdict.schema.memory import InfeasibleTrial, MemoryLimit, MemoryWall
-from envknee.verdict.series import ONE_GPU, Ranks
-from envknee.verdict.words.memory import at_point, memory_notes, memory_statement
+from envknee.verdict.series import ONE_GPU, Ranks, Series
+from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
 
 METHOD = (
@@ -52,11 +51,11 @@ def limit_of(
     *,
     ranks: Ranks = ONE_GPU,
     device_notes: Sequence[str] = (),
-    at: Callable[[int, int | None], str] = at_point,
+    at: Callable[[Series], str] = " at {}".format,
 ) -> MemoryLimit:
     """Return the limit of one arm from samples of every kind of trial. Works without records.
 
-    `at` returns horizon and batch size as words for the statement.
+    `at` returns ` at horizon 16, batch 128`, or what else follows "environments fit" in the statement.
     """
     measured = [sample for sample in samples if sample.whole]
     fit, why_not = fit_peaks(measured, ranks.world_size)
@@ -64,7 +63,7 @@ def limit_of(
     notes += device_notes
     if in_parts := sum(sample.fitted and sample.in_parts for sample in samples):
         notes.append(f"{counted(in_parts, 'trial')} learned in parts, to fit what there was: not in the model")
-    walls = _walls(samples, fit, room.memory_gb, settings)
+    walls = [_wall(series, samples, fit, room.memory_gb, settings) for series in all_series(samples)]
     if fit is not None:
         notes += memory_notes(fit, measured, walls)
     return MemoryLimit(
@@ -80,7 +79,7 @@ def limit_of(
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
-        cards=on_cards(fit, samples, settings) if room.on_gpu else [],
+        cards=on_cards(fit, samples, settings) if fit and room.on_gpu else [],
         infeasible=_infeasible(samples),
         method=METHOD,
         notes=notes,
@@ -88,30 +87,26 @@ def limit_of(
     )
 
 
-def _walls(samples: Sequence[Sample], fit: Fit | None, memory_gb: float | None, settings: Decide) -> list[MemoryWall]:
-    walls = []
-    for series in all_series(samples):
-        own = [sample for sample in samples if sample.series == series]
-        fitted = max((sample.num_envs for sample in own if sample.fitted), default=None)
-        failed = min((sample.num_envs for sample in own if sample.status in DID_NOT_FIT), default=None)
-        largest = lower = upper = beyond = None
-        if fit is not None and memory_gb is not None:
-            largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
-            beyond = None if largest is None else largest / fit.largest_num_envs
-        walls.append(
-            MemoryWall(
-                horizon=series.horizon,
-                batch_size=series.batch_size,
-                largest_num_envs=largest,
-                largest_num_envs_lower=lower,
-                largest_num_envs_upper=upper,
-                largest_fitted=fitted,
-                smallest_failed=failed,
-                extrapolation=beyond,
-                contradicted=largest is not None and failed is not None and failed <= largest,
-            )
-        )
-    return walls
+def _wall(
+    series: Series, samples: Sequence[Sample], fit: Fit | None, memory_gb: float | None, settings: Decide
+) -> MemoryWall:
+    own = [sample for sample in samples if sample.series == series]
+    failed = min((sample.num_envs for sample in own if sample.status in DID_NOT_FIT), default=None)
+    largest = lower = upper = beyond = None
+    if fit is not None and memory_gb is not None:
+        largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
+        beyond = None if largest is None else largest / fit.largest_num_envs
+    return MemoryWall(
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        largest_num_envs=largest,
+        largest_num_envs_lower=lower,
+        largest_num_envs_upper=upper,
+        largest_fitted=max((sample.num_envs for sample in own if sample.fitted), default=None),
+        smallest_failed=failed,
+        extrapolation=beyond,
+        contradicted=largest is not None and failed is not None and failed <= largest,
+    )
 
 
 def _infeasible(samples: Sequence[Sample]) -> list[InfeasibleTrial]:

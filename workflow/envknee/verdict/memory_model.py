@@ -10,30 +10,43 @@ from numpy.typing import NDArray
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
-from envknee.verdict.memory_sample import Sample, usual_mini_batches
-from envknee.verdict.schema.memory import TERMS, MemoryTerm
+from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
+from envknee.verdict.schema.memory import TERMS, CardPrediction, MemoryTerm
 from envknee.verdict.series import Series
 
 LARGEST_ENVS = 2.0**40
 """A limit above this number of environments counts as none."""
 
+CARDS_MIB = {
+    "8 GB (RTX 4060)": 8188,
+    "12 GB (RTX 4070)": 12282,
+    "16 GB (RTX 4080)": 16376,
+    "24 GB (RTX 4090)": 24564,
+    "32 GB (RTX 5090)": 32607,
+    "40 GB (A100)": 40960,
+    "48 GB (L40S)": 46068,
+    "80 GB (H100)": 81559,
+    "96 GB (H100 NVL)": 95830,
+    "141 GB (H200)": 143771,
+}
+"""Total memory of cards, as nvidia-smi reports it, in MiB."""
+
+GB_PER_MIB = 2**20 / 1e9
+
 
 class Prediction(NamedTuple):
-    """The model's prediction for one more trial, without an interval, which would take seconds instead of milliseconds."""
+    """The model's prediction for one more trial, without an interval."""
 
     peak_gb: float
     largest_num_envs: int | None
     """The largest num_envs that fits the whole memory at this horizon and batch size; None: no limit."""
-    trials: int
-    largest_error_gb: float
-    errs_visibly: bool
-    """See `Fit.errs_visibly`."""
+    fit: Fit
 
 
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
     """Return the prediction for a trial at `point` on a device of `memory_gb`; None without more trials than unknowns."""
     measured = [sample for sample in samples if sample.whole]
-    fit, _ = fit_peaks(measured, world_size, with_noise=False)
+    fit, _ = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
     here = Sample(
@@ -41,7 +54,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     )
     largest, _, _ = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0))
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
-    return Prediction(peak_gb, largest, len(measured), fit.largest_error_gb, fit.errs_visibly)
+    return Prediction(peak_gb, largest, fit)
 
 
 def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
@@ -113,6 +126,29 @@ def largest_fitting(
         min((size for size in lower if size is not None), default=None),
         None if None in upper else max((size for size in upper if size is not None), default=None),
     )
+
+
+def on_cards(fit: Fit, samples: Sequence[Sample], settings: Decide) -> list[CardPrediction]:
+    """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
+    predictions = []
+    for card, mebibytes in CARDS_MIB.items():
+        memory_gb = mebibytes * GB_PER_MIB
+        for series in all_series(samples):
+            largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
+            if largest is not None:
+                predictions.append(
+                    CardPrediction(
+                        card=card,
+                        memory_gb=memory_gb,
+                        horizon=series.horizon,
+                        batch_size=series.batch_size,
+                        largest_num_envs=largest,
+                        largest_num_envs_lower=lower,
+                        largest_num_envs_upper=upper,
+                        extrapolation=largest / fit.largest_num_envs,
+                    )
+                )
+    return predictions
 
 
 def _whole(num_envs: float) -> int:

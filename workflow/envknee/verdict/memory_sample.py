@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT, Status
 from envknee.study.off_policy import OFF_POLICY
-from envknee.verdict.series import Series
+from envknee.verdict.series import Series, series_of
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,16 @@ def counted_peak_gb(record: Record) -> float | None:
 def measured_peaks(records: Sequence[Record]) -> list[Record]:
     """Return the records with `Sample.fitted`."""
     return [record for record in records if sample_of(record).fitted]
+
+
+def largest_peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
+    """Return the largest measured peak at a point, or None."""
+    peaks = [
+        record.memory_peak_gb or 0.0
+        for record in measured_peaks(records)
+        if (series_of(record), record.request.num_envs) == (series, num_envs)
+    ]
+    return max(peaks, default=None)
 
 
 def all_series(samples: Sequence[Sample]) -> list[Series]:

@@ -24,11 +24,9 @@ LAW_DEGREES = 8
 
 
 def assumed_cv(num_envs: float, half_saturation: float | None) -> float:
-    """Return the coefficient of variation of FPS between processes on a GPU.
+    """Return the coefficient of variation of FPS between processes on a GPU, with `num_envs` per rank.
 
-    Args:
-        num_envs: per rank
-        half_saturation: t0 / c of the law t0 + c N, in environments; None without a law: all of the time then counts as fixed
+    `half_saturation` is t0 / c of the law t0 + c N, in environments; None without a law: all of the time then counts as fixed.
     """
     fixed = 1.0 if half_saturation is None else half_saturation / (half_saturation + num_envs)
     return math.hypot(FIXED_CV * fixed, LEAST_CV)

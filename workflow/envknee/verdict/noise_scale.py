@@ -13,6 +13,7 @@ is given for parts of a training.
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from scipy.special import stdtrit
 
 from envknee.record.schema import GradientSquares, Record
 from envknee.study.model import Decide
+from envknee.study.space import Point
 from envknee.verdict.schema.noise_scale import NoiseScale, PointNoise
 
 LEAST_SAMPLES = 3
@@ -28,26 +30,18 @@ LEAST_SAMPLES = 3
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
     """Return the noise scale at every point with several ranks."""
-    by_point: dict[tuple[int, int, int | None], list[GradientSquares]] = {}
+    by_point: dict[Point, list[GradientSquares]] = {}
     for record in records:
         request = record.request
         if request.kind == "learning" and record.gradients is not None:
-            point = (request.num_envs, request.horizon, request.batch_size)
+            point = Point(request.num_envs, request.horizon, request.batch_size)
             by_point.setdefault(point, []).append(record.gradients)
-    scales = []
-    for (num_envs, horizon, batch_size), squares in sorted(
-        by_point.items(), key=lambda item: (*item[0][:2], item[0][2] or 0)
-    ):
-        scale = noise_scale(squares, settings.confidence)
-        assert scale is not None, "a point is there because a trial told its gradients"
-        scales.append(PointNoise(num_envs=num_envs, horizon=horizon, batch_size=batch_size, scale=scale))
-    return scales
+    order = sorted(by_point, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))
+    return [PointNoise(**asdict(point), scale=noise_scale(by_point[point], settings.confidence)) for point in order]
 
 
-def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale | None:
-    """Return the noise scale over samples with the same batch sizes, one of each trial or iteration; None without samples."""
-    if not squares:
-        return None
+def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:
+    """Return the noise scale over samples with the same batch sizes, one of each trial or iteration; at least one sample."""
     small = np.array([square.rank_batch for square in squares], dtype=float)
     large = np.array([square.batch for square in squares], dtype=float)
     own, shared = (np.array([getattr(square, name) for square in squares]) for name in ("rank_mean", "shared"))
@@ -69,10 +63,7 @@ def _fieller(
     With means m, their covariances c and t^2, these are the r with a r^2 - 2 b r + d <= 0, where a = m_signal^2 - t^2 c_signal,
     b = m_noise m_signal - t^2 c_both and d = m_noise^2 - t^2 c_noise. If a <= 0, the signal may be 0 and r has no upper end.
 
-    Args:
-        noise: estimates of tr(Sigma), shape (samples,)
-        signal: estimates of |G|^2 of the same samples, shape (samples,)
-        confidence: of the interval
+    `noise` and `signal` are estimates of tr(Sigma) and |G|^2 from the same samples, shape (samples,).
     """
     samples = len(noise)
     t = float(stdtrit(samples - 1, (1.0 + confidence) / 2))

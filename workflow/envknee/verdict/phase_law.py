@@ -25,7 +25,7 @@ from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks, Series, by_series
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.phases import LEAST_SIZES, phase_notes, phase_statement
+from envknee.verdict.words.phases import phase_notes, phase_statement
 
 RESOLUTION_S = 1e-6
 """Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
@@ -66,12 +66,17 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
     }
     if not resolved:
         return None
-    seconds = {num_envs: [_seconds(record) for record in records] for num_envs, records in resolved.items()}
+    seconds: dict[int, list[Mapping[Phase, float]]] = {
+        num_envs: [
+            {phase: spread.median for phase, spread in record.phases_s.items()} for record in records if record.phases_s
+        ]
+        for num_envs, records in resolved.items()
+    }
     ranks = Ranks.of(next(iter(resolved.values()))[0].request)
     points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in resolved.items()]
     laws: list[PhaseLaw] = []
     asymptote = None
-    if len(points) >= LEAST_SIZES:
+    if len(points) >= affine.LEAST_SIZES:
         lines, errors = fit(seconds, confidence)
         laws = laws_of(lines, errors, confidence)
         slope = sum(law.s_per_env for law in laws)
@@ -93,11 +98,6 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
         notes=phase_notes(by_size, points, laws),
         statement=phase_statement(points, laws, knee, wait, ranks),
     )
-
-
-def _seconds(record: Record) -> dict[Phase, float]:
-    assert record.phases_s is not None
-    return {phase: spread.median for phase, spread in record.phases_s.items()}
 
 
 def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:

@@ -25,12 +25,8 @@ PUBLISHED_HALF = 664.0
 def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:
     """Return the chance that a plateau is shown, if the last doubling truly gains nothing; 0 with too few repeats to decide.
 
-    Args:
-        repeats: repeats of each point
-        cv: coefficient of variation of FPS between processes, such as 0.05
-        delta: a doubling that gains less has stopped paying
-        confidence: of the decision
-        paired: whether each process measures both ends of the last doubling
+    `cv` is the coefficient of variation of FPS between processes, such as 0.05. `paired`: each process measures both ends of the last
+    doubling.
     """
     if repeats < LEAST_REPEATS:
         return 0.0
@@ -48,10 +44,7 @@ def enough_repeats(cv: float, delta: float, confidence: float, paired: bool = Fa
 def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str | None:
     """Return the power of a study's throughput trials in words; None without such trials.
 
-    Args:
-        study: the study
-        on_gpu: whether its trials run on GPUs
-        measured: coefficient of variation between processes in earlier studies on this machine (`noise.measured_cv`)
+    `measured` is the coefficient of variation between processes in earlier studies on this machine (`noise.measured_cv`).
     """
     sweep = study.throughput
     if sweep is None:
@@ -65,7 +58,7 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     else:
         cv, source = CPU_CV, "from published CPU studies"
     settings = study.decide
-    # The largest sizes end the last part of a repeat (`ask.blocks`).
+    # The largest sizes end the last part of a repeat (`ask.ask`).
     points = space.points_asked(sweep, study.world_sizes)
     paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
     repeats = sweep.all_repeats

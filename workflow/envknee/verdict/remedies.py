@@ -15,12 +15,11 @@ In simulated studies with 1% noise, one to three repeats and three or four sizes
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any
 
 from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
-from envknee.verdict.arm_differences import differences, is_same_task, one_setting
-from envknee.verdict.memory_sample import measured_peaks
+from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
@@ -44,18 +43,23 @@ def analyse(
     name = settings.baseline
     if name is None or name not in limits:
         return None
-    series = _fastest(records, name)
-    if series is None:
+    fps_of = {
+        series: {size: values for size, group in by_size.items() if (values := measured_fps(group))}
+        for series, by_size in by_series(records, "throughput").items()
+    }
+    best = {own: max(map(max, by_size.values())) for own, by_size in fps_of.items() if own.arm == name and by_size}
+    if not best:
         return None
+    series = max(best, key=lambda series: best[series])
     limit = limits[name]
     wall = limit.wall(series.horizon, series.batch_size)
     others = [arm for arm in arms if arm != name and arm in limits]
-    remedies = [_remedy(arm, arms, records, limits, series, settings) for arm in others]
+    remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     notes = [
         f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
         for remedy in remedies
-        if len({one_setting(difference) for difference in remedy.differs_in}) > 1
+        if len({_one_setting(difference) for difference in remedy.differs_in}) > 1
     ]
     if limit.quantity == "resident set of the process":
         notes.append(
@@ -76,20 +80,11 @@ def analyse(
     )
 
 
-def _fastest(records: Sequence[Record], arm: str) -> Series | None:
-    """Return the series of an arm with the largest FPS."""
-    best = {
-        series: max((max(values) for group in by_size.values() if (values := measured_fps(group))), default=0.0)
-        for series, by_size in by_series(records, "throughput").items()
-        if series.arm == arm
-    }
-    return max(best, key=lambda series: best[series]) if any(best.values()) else None
-
-
 def _remedy(
     arm: str,
     arms: Mapping[str, Arm],
     records: Sequence[Record],
+    fps_of: Mapping[Series, Mapping[int, Sequence[float]]],
     limits: Mapping[str, MemoryLimit],
     series: Series,
     settings: Decide,
@@ -101,23 +96,20 @@ def _remedy(
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
         more, less = shown_at(own, other, series), shown_at(other, own, series)
-    grouped = by_series(records, "throughput")
     places = (series._replace(arm=arm), series)
-    timed, base = (
-        {size: values for size, group in grouped.get(place, {}).items() if (values := measured_fps(group))}
-        for place in places
-    )
+    timed, base = (fps_of.get(place, {}) for place in places)
     common = max(set(timed) & set(base), default=None)
     fps, peaks = None, [None, None]
     if common is not None:
-        before, after = (doublings.Level.of(common, values[common]) for values in (base, timed))
+        before, after = (doublings.Level.of(values[common]) for values in (base, timed))
         fps = Change.between(before, after, settings.confidence)
-        peaks = [_peak_gb(records, place, common) for place in places]
+        timed_records = [record for record in records if record.request.kind == "throughput"]
+        peaks = [largest_peak_gb(timed_records, place, common) for place in places]
     differing = differences(arms[arm], arms[series.arm])
     remedy = Remedy(
         arm=arm,
         differs_in=[f"{name}: {plain(value)}" for name, value in differing.items()],
-        same_task=is_same_task(list(differing)),
+        same_task=not any(name == "presets" or name.startswith(("env.", "agent.")) for name in differing),
         largest_num_envs=walls[0].largest_num_envs if walls[0] else None,
         fits=fits,
         extrapolated=any(wall is not None and (wall.extrapolation or 0.0) > FAR_BEYOND for wall in walls),
@@ -126,8 +118,8 @@ def _remedy(
         peak_gb=peaks[0],
         baseline_peak_gb=peaks[1],
         shown_at=more or less,
-        room="more" if more else "less" if less else _shown(fits),
-        speed=_shown(fps),
+        room="more" if more else "less" if less else fits.shown if fits else "not measured",
+        speed=fps.shown if fps else "not measured",
         statement="",
     )
     return remedy.model_copy(update={"statement": remedy_statement(remedy, walls[1])})
@@ -175,15 +167,20 @@ def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None
     return min((size for size in failed if least <= size <= most), default=None)
 
 
-def _peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
-    group = by_series(measured_peaks(records), "throughput").get(series, {}).get(num_envs, [])
-    return max((record.memory_peak_gb for record in group if record.memory_peak_gb is not None), default=None)
+def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:
+    """Return the settings in which an arm differs from the baseline: name -> the arm's value; None for a missing override."""
+    own, other = _settings(arm), _settings(baseline)
+    return {name: own.get(name) for name in {**other, **own} if own.get(name) != other.get(name)}
 
 
-def _shown(change: Change | None) -> Literal["more", "less", "not shown", "not measured"]:
-    """Return whether the interval of a change shows more or less."""
-    if change is None:
-        return "not measured"
-    if change.lower is not None and change.lower > 0.0:
-        return "more"
-    return "less" if change.upper is not None and change.upper < 0.0 else "not shown"
+def _settings(arm: Arm) -> dict[str, Any]:
+    """Return all settings of an arm by dotted name."""
+    plain = dict(arm)
+    overrides, memory = plain.pop("overrides"), plain.pop("memory")
+    return {**plain, **{f"memory.{name}": value for name, value in dict(memory).items()}, **overrides}
+
+
+def _one_setting(difference: str) -> str:
+    """Return the setting of a difference. Width and height are one setting."""
+    name = difference.partition(":")[0]
+    return name.rpartition(".")[0] if name.endswith((".width", ".height")) else name

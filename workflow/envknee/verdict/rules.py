@@ -12,7 +12,7 @@ from statistics import median
 
 from envknee.record.schema import Record
 from envknee.verdict.learning_trials import that_ran
-from envknee.verdict.schema.learning import Cost, LearningLimit, LearningPoint
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.schema.rules import Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series
 from envknee.verdict.words.rules import rule_statement, rules_statement
@@ -51,7 +51,7 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
         seconds_per_frame_ratio=seconds_per_frame,
         statement="",
     )
-    return rule.model_copy(update={"statement": rule_statement(rule)})
+    return rule.model_copy(update={"statement": rule_statement(rule, soonest, later)})
 
 
 def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:
@@ -101,10 +101,10 @@ def _as_soon(soonest: RulePoint | None, points: Sequence[RulePoint]) -> tuple[in
     end = soonest.seconds_to_target.interval_upper if soonest and soonest.seconds_to_target else None
     if soonest is None or end is None:
         return None, None
-    sizes = [p.num_envs for p in points if p.seconds_to_target and _least_s(p.seconds_to_target) <= end]
+    least_s = {
+        point.num_envs: cost.value if cost.lower_bound else cost.interval_lower or 0.0
+        for point in points
+        if (cost := point.seconds_to_target)
+    }
+    sizes = [size for size, seconds in least_s.items() if seconds <= end]
     return min(sizes), max(sizes)
-
-
-def _least_s(cost: Cost) -> float:
-    """Return a lower bound of a cost; 0 if unknown."""
-    return cost.value if cost.lower_bound else cost.interval_lower or 0.0

@@ -60,15 +60,14 @@ def _saving(
     settings: Decide,
 ) -> Saving:
     first = by_size[num_envs][0]
+    gpus = learning_trials.gpus_of(first)
+    chosen, compared = (learning_cost.level_of(learning_trials.seconds_of(by_size[n])) for n in (num_envs, other))
     # On the CPU, the hours are the machine's.
-    devices = learning_trials.gpus_of(first) or 1
-    costs = [learning_trials.seconds_of(by_size[size]) for size in (num_envs, other)]
-    chosen, compared = (learning_cost.level_of(size, cost) for size, cost in zip((num_envs, other), costs, strict=True))
-    hours, against_hours = (math.exp(-level.log_value) * devices / HOUR_S for level in (chosen, compared))
+    hours, against_hours = (math.exp(-level.log_value) * (gpus or 1) / HOUR_S for level in (chosen, compared))
     _, *ends_of_ratio = doublings.difference(chosen, compared, settings.confidence)
     upper, lower = (None if end is None or compared.at_most else -doublings.expm1(end) for end in ends_of_ratio)
     saved = 1.0 - hours / against_hours
-    device = "GPU" if learning_trials.gpus_of(first) else "CPU"
+    device = "GPU" if gpus else "CPU"
     seeds = min(chosen.repeats, compared.repeats)
     ranks = Ranks.of(first.request)
     why = " (the most FPS of these trials)" if against == "largest FPS" else ""

@@ -13,28 +13,25 @@ compared on each machine, and the machines are combined (`rule.contrasts`): on o
 logarithms, for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without
 failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py). Where no machine
 has both sides, all are compared as if one had.
-
-`batch_size` counts all ranks. With a fixed one, each rank's mini-batch is 1/k of one rank's, and an iteration has k times as many
-optimizer steps, each with an exchange of gradients. The library's own batch grows with the ranks: each rank computes as much as one rank
-alone, and the whole batch is k times as large.
 """
 
 import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Arm, Decide
+from envknee.study.space import Point
 from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
-from envknee.verdict.scaling_partner import partner_of, what_to_add
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
-from envknee.verdict.series import Ranks, Series, by_series, slowest_and_fastest
+from envknee.verdict.series import Ranks, Series, by_point, slowest_and_fastest
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import listed, percent, shown_batch, span
+from envknee.verdict.words.numbers import listed, percent, span
 
 
 class Efficiency(NamedTuple):
@@ -73,13 +70,40 @@ def efficiency(
     return Efficiency(math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width))
 
 
+def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
+    """Return the arm that differs from `arm` only in its ranks and has one, or None.
+
+    GPUs are not compared with the CPU. `gpus: auto` may be either, and only its records tell; an arm with `gpus: 1` has priority.
+    """
+
+    def without_ranks(name: str) -> Arm:
+        return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1, "nodes": 1})
+
+    one_rank = (0, "auto") if arms[arm].gpus == 0 else (1, "auto")
+    partners = [
+        other
+        for other in arms
+        if arms[other].world_size == 1 and arms[other].gpus in one_rank and without_ranks(other) == without_ranks(arm)
+    ]
+    return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
+
+
+def what_to_add(arm: str, arms: Mapping[str, Arm]) -> list[str]:
+    """Return the change to the study that adds an arm's partner, if it needs one."""
+    if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
+        return []
+    alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
+    more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
+    return [f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"]
+
+
 class _Side(NamedTuple):
-    """Records of one of the two arms, by point (horizon, batch_size, num_envs)."""
+    """Records of one of the two arms, by point."""
 
     ranks: Ranks
-    points: Mapping[tuple[int, int | None, int], Sequence[Record]]
+    points: Mapping[Point, Sequence[Record]]
 
-    def timed(self, point: tuple[int, int | None, int]) -> list[Record]:
+    def timed(self, point: Point) -> list[Record]:
         return [record for record in self.points.get(point, ()) if measured_fps([record])]
 
     @property
@@ -89,22 +113,14 @@ class _Side(NamedTuple):
         return {r.outcome.environment.device.name for r in timed if r.outcome.environment is not None}
 
 
-def _side(arm: str, records: Sequence[Record], ranks: Ranks) -> _Side:
-    grouped = by_series([record for record in records if record.request.arm == arm], "throughput")
-    return _Side(
-        ranks,
-        {
-            (series.horizon, series.batch_size, num_envs): records_of
-            for series, by_size in grouped.items()
-            for num_envs, records_of in by_size.items()
-        },
-    )
+def _side(arm: str | None, records: Sequence[Record], ranks: Ranks) -> _Side:
+    return _Side(ranks, by_point([record for record in records if record.request.arm == arm], "throughput"))
 
 
 def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several = _side(arm, records, ranks)
-    alone = _side(partner or "", records, ranks.alone)
+    alone = _side(partner, records, ranks.alone)
     # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
     alike = not alone.devices or not several.devices or alone.devices == several.devices
     points = [
@@ -112,8 +128,7 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         for point in several.points
         if alike and several.timed(point) and alone.timed(point)
     ]
-    missing = what_to_add(arm, arms)
-    notes = [missing] if missing else []
+    notes = what_to_add(arm, arms)
     if partner is not None and alike:
         notes += _not_compared(alone, several)
     return Scaling(
@@ -129,13 +144,8 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
 
 
 def _point(
-    point: tuple[int, int | None, int],
-    one_rank: Sequence[Record],
-    all_ranks: Sequence[Record],
-    ranks: Ranks,
-    confidence: float,
+    point: Point, one_rank: Sequence[Record], all_ranks: Sequence[Record], ranks: Ranks, confidence: float
 ) -> ScalingPoint:
-    horizon, batch_size, num_envs = point
     blocks = blocks_of_arms(one_rank, all_ranks)
     fps = [measured_fps(records) for records in (one_rank, all_ranks)]
     ratio = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
@@ -143,9 +153,7 @@ def _point(
     speedup = ratio.value * ranks.world_size
     sure = span(ratio.lower, ratio.upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
-        num_envs=num_envs,
-        horizon=horizon,
-        batch_size=batch_size,
+        **asdict(point),
         fps_one_rank=statistics.geometric_mean(repeats[0]),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
         speedup=speedup,
@@ -156,8 +164,8 @@ def _point(
         repeats_all_ranks=len(repeats[1]),
         slowest_rank_share=_slowest_share(all_ranks),
         statement=(
-            f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {num_envs:,} environments each, horizon {horizon},"
-            f" {shown_batch(batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"
+            f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {point.num_envs:,} environments each,"
+            f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"
         ),
     )
 
@@ -181,8 +189,8 @@ def _not_compared(alone: _Side, several: _Side) -> list[str]:
             if other.timed(point) and not side.timed(point):
                 statuses = {record.outcome.status for record in side.points.get(point, ())}
                 what = "not timed" if statuses.isdisjoint(DID_NOT_FIT) else "out of memory or refused"
-                horizon, batch_size, num_envs = point
-                reasons.setdefault((Series("", horizon, batch_size), f"{what} on {side.ranks}"), []).append(num_envs)
+                series = Series("", point.horizon, point.batch_size)
+                reasons.setdefault((series, f"{what} on {side.ranks}"), []).append(point.num_envs)
     return [
         f"not compared: {listed(sorted(sizes))} environments each at {series}: {why}"
         for (series, why), sizes in reasons.items()

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from envknee.record.schema import Frozen, Record, Request
 from envknee.study.model import Arm
 from envknee.study.rules import Kind
+from envknee.study.space import Point
 from envknee.verdict.words.numbers import shown_batch
 
 
@@ -98,13 +99,26 @@ class SeriesLimit(OfSeries):
     """The verdict in one sentence."""
 
 
+def series_of(record: Record) -> Series:
+    """Return the series of a trial."""
+    request = record.request
+    return Series(request.arm, request.listed_horizon, request.listed_batch_size)
+
+
 def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:
     """Return the records of one kind as series -> num_envs -> records by number, all in ascending order."""
     grouped: dict[Series, dict[int, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.request.number):
-        request = record.request
-        if request.kind == kind:
-            series = Series(request.arm, request.listed_horizon, request.listed_batch_size)
-            grouped.setdefault(series, {}).setdefault(request.num_envs, []).append(record)
+        if record.request.kind == kind:
+            grouped.setdefault(series_of(record), {}).setdefault(record.request.num_envs, []).append(record)
     order = sorted(grouped, key=lambda series: (series.arm, series.horizon, series.batch_size or 0))
     return {series: dict(sorted(grouped[series].items())) for series in order}
+
+
+def by_point(records: Iterable[Record], kind: Kind) -> dict[Point, list[Record]]:
+    """Return the records of one arm and kind as point -> records by number, in the order of `by_series`."""
+    return {
+        Point(num_envs, series.horizon, series.batch_size): group
+        for series, by_size in by_series(records, kind).items()
+        for num_envs, group in by_size.items()
+    }

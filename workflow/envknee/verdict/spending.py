@@ -1,7 +1,6 @@
 """Resources of a study's trials: GPU-hours, energy and waiting in a queue, per arm and together. Pure.
 
-Input: records. Output: a `Spending` per arm, and one for all. Lost attempts
-are counted separately, at the trial that later had a result.
+Input: records. Output: a `Spending` per arm, and one for all. Lost attempts count separately, at the trial that later had a result.
 """
 
 import statistics

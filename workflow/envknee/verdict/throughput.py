@@ -10,20 +10,23 @@ With several ranks, num_envs is per rank, and FPS are of all ranks.
 """
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain, compress
 
+import numpy as np
+
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
+from envknee.study.space import rollout_size
 from envknee.verdict import disturbed
 from envknee.verdict.blocks import blocks_of
-from envknee.verdict.rule import doublings, union
+from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
-from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Measure, ThroughputLimit, ThroughputPoint
+from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Law, Measure, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
-from envknee.verdict.throughput_law import fit_law
 from envknee.verdict.words.throughput import throughput_notes, throughput_statement
 
 METHOD = (
@@ -79,10 +82,9 @@ def confirmed(
 def limit_of(
     series: Series,
     fps: Mapping[int, Sequence[float]],
-    failures: Mapping[int, Counter[str]],
+    statuses: Mapping[int, Counter[str]],
     settings: Decide,
     *,
-    not_counted: Mapping[str, int] | None = None,
     ranks: Ranks = ONE_GPU,
     measure: Measure = "fps_total",
     step: float = 0.0,
@@ -91,28 +93,22 @@ def limit_of(
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
-    Args:
-        series: arm, horizon and batch size
-        fps: num_envs -> one FPS per repeat that was timed to its end, by ascending num_envs
-        failures: num_envs -> number of repeats that ended as "oom" and "refused"
-        settings: delta and confidence
-        not_counted: other trials, by status
-        ranks: ranks that trained together; num_envs is per rank
-        measure: the kind of FPS
-        step: step to which every FPS is rounded
-        blocks: num_envs -> the block of each repeat: a `Process` or a machine; None: all ran on one machine
-        confirms: num_envs -> whether each repeat is confirmatory; None: none is
+    `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
+    rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
+    confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted.
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
     if confirms is not None:
         decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
-    not_counted = dict(sorted((not_counted or {}).items()))
+    failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
     infeasible = [
-        InfeasiblePoint(num_envs=num_envs, oom=failed["oom"], refused=failed["refused"])
-        for num_envs, failed in failures.items()
-        if failed.total() and num_envs not in fps
+        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"])
+        for n, ended in statuses.items()
+        if failed[n] and n not in fps
     ]
+    every = sum(statuses.values(), Counter[str]())
+    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
     return ThroughputLimit(
         **series._asdict(),
         world_size=ranks.world_size,
@@ -127,10 +123,7 @@ def limit_of(
         still_gains=None if decision.still_pays is None else doublings.expm1(decision.still_pays),
         more_repeats=decision.more_repeats,
         resumes_at=list(decision.resumes_at),
-        points=[
-            _point(n, values, own[n], failures.get(n, Counter()).total(), settings.confidence, step)
-            for n, values in fps.items()
-        ],
+        points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         not_counted=not_counted,
         gains=[_gain(doubling) for doubling in decision.doublings],
@@ -141,24 +134,47 @@ def limit_of(
     )
 
 
+def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
+    """Fit t_iter(N) = t0 + c N to the iteration times ranks x N x horizon / FPS; None with fewer than three num_envs."""
+    if len(fps) < affine.LEAST_SIZES:
+        return None
+    steps_per_env = world_size * horizon
+    line = affine.fit(
+        {n: [rollout_size(n, steps_per_env) / value for value in sorted(values)] for n, values in sorted(fps.items())},
+        confidence,
+    )
+    t0, slope = line.fixed, line.slope
+    points = {num_envs: statistics.geometric_mean(values) for num_envs, values in fps.items()}
+    error = max(abs(line.at(n) / (rollout_size(n, steps_per_env) / value) - 1.0) for n, value in points.items())
+    with np.errstate(divide="ignore"):
+        asymptotes = steps_per_env / line.draws[:, 1]
+    drawn = (line.draws[:, 0], line.draws[:, 1], asymptotes, line.ratio_draws)
+    bounds = [affine.interval(values, confidence) for values in drawn]
+    saturates = slope > 0.0
+    return Law(
+        t0_s=t0, t0_s_lower=bounds[0][0], t0_s_upper=bounds[0][1],
+        s_per_env=slope, s_per_env_lower=bounds[1][0], s_per_env_upper=bounds[1][1],
+        asymptote_fps=steps_per_env / slope if saturates else None,
+        asymptote_fps_lower=bounds[2][0], asymptote_fps_upper=bounds[2][1],
+        half_saturation_num_envs=t0 / slope if saturates else None,
+        half_saturation_num_envs_lower=bounds[3][0], half_saturation_num_envs_upper=bounds[3][1],
+        largest_relative_error=error, used=error <= affine.ERROR_LIMIT, num_envs=sorted(fps), trials=sum(map(len, fps.values())),
+    )  # fmt: skip
+
+
 def _limit(
     series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
     out, said = disturbed.disturbed(every), disturbed.note(every)
-    timed: dict[int, list[Record]] = {}
-    failures: dict[int, Counter[str]] = {}
-    not_counted: Counter[str] = Counter()
-    for num_envs, records in by_size.items():
-        kept = [record for record in records if record.request.number not in out]
-        statuses = Counter(record.outcome.status for record in kept)
-        failures[num_envs] = Counter({status: statuses[status] for status in DID_NOT_FIT})
-        not_counted.update({status: n for status, n in statuses.items() if status not in ("ok", *DID_NOT_FIT)})
-        if own := [record for record in kept if _is_timed(record, measure)]:
-            timed[num_envs] = own
+    kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
+    statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in kept.items()}
+    timed = {
+        size: own for size, group in kept.items() if (own := [record for record in group if _is_timed(record, measure)])
+    }
     limit = limit_of(
-        series, {size: measured_fps(group, measure) for size, group in timed.items()}, failures, settings,
-        not_counted=not_counted, ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
+        series, {size: measured_fps(group, measure) for size, group in timed.items()}, statuses, settings,
+        ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
     )  # fmt: skip
     return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
@@ -174,7 +190,7 @@ def _point(
     num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
 ) -> ThroughputPoint:
     """Return one point; `own` has one value for each process."""
-    level = doublings.Level.of(num_envs, own, step)
+    level = doublings.Level.of(own, step)
     lower = upper = None
     if level.variance is not None:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)

@@ -57,15 +57,7 @@ def bound(
 ) -> Bound:
     """Return the bound of the loss in one measure.
 
-    Args:
-        measure: its name
-        mean: mean of ln(B / A)
-        error: standard error of the mean; None if unknown
-        degrees: degrees of freedom of the error
-        pairs: number of pairs
-        more_is_better: whether a ratio below 1 is a loss
-        confidence: confidence of the bound
-        margin: accepted loss, as a share of A
+    `mean` is that of ln(B / A), with its standard `error` (None if unknown) and degrees of freedom. `margin` is a share of A.
     """
     sign = -1.0 if more_is_better else 1.0
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
@@ -93,14 +85,7 @@ def bound(
 
 
 def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, margin: float) -> Gate:
-    """Return the answer.
-
-    Args:
-        bounds: of every gating measure
-        losses: losses that are shown, a sentence each
-        same_machine: whether any machine ran both sides
-        margin: accepted loss
-    """
+    """Return the answer. `losses` are those that are shown, a sentence each; `same_machine` tells whether any ran both sides."""
     if losses:
         return Gate(answer="fail", bounds=list(bounds), reasons=list(losses))
     reasons = [] if same_machine else ["no machine ran both sides: what differs may be the machines'"]
@@ -119,6 +104,6 @@ def _power(error: float, degrees: float, confidence: float, limit: float) -> flo
 def _why(bound: Bound, margin: float) -> str:
     if bound.loss_upper is None:
         return f"{bound.measure}: one pair tells no noise"
-    power = "" if bound.power is None else f"; without any difference {bound.power:.0%} of such comparisons would pass"
+    power = f"; without any difference {bound.power:.0%} of such comparisons would pass"
     more = "" if bound.pairs_for_power is None else f", with {bound.pairs_for_power} pairs {ENOUGH:.0%}"
     return f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"

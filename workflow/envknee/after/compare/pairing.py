@@ -26,12 +26,6 @@ class Place(NamedTuple):
     horizon: int
     batch_size: int | None
 
-    @staticmethod
-    def of(record: Record) -> "Place":
-        """Return a trial's place."""
-        request = record.request
-        return Place(request.kind, request.num_envs, request.horizon, request.batch_size)
-
     def __str__(self) -> str:
         """Return `throughput, 64 environments, horizon 16, batch 128`."""
         return f"{self.kind}, {self.num_envs:,} environments, horizon {self.horizon}, {shown_batch(self.batch_size)}"
@@ -120,7 +114,9 @@ def paired(a: Sequence[Record], b: Sequence[Record]) -> Pairing:
 def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
     by_place: dict[Place, dict[int, Record]] = {}
     for record in sorted(records, key=lambda record: record.request.repeat):
-        by_place.setdefault(Place.of(record), {})[record.request.repeat] = record
+        request = record.request
+        place = Place(request.kind, request.num_envs, request.horizon, request.batch_size)
+        by_place.setdefault(place, {})[request.repeat] = record
     return by_place
 
 

@@ -1,14 +1,6 @@
 """A comparison in the terminal: ratios of FPS, memory and seconds, with intervals, and the phases that changed.
 
-Input: two folders of results, each with the name of an arm if it holds several. Without names, each common arm is compared. Output:
-tables in the terminal, and with --output a JSON file. The command is a gate (`gate`): exit 0 if a loss beyond the margin is excluded,
-3 if a loss is shown or fewer trials of B succeeded, 4 if neither is known.
-
-    python -m envknee.compare results/x results/y
-    python -m envknee.compare results/x:stock results/x:lean --margin 0.02
-    python -m envknee.compare results/x@1a2b3c4 results/x@5d6e7f8          trials of two commits, or of two images, in one study
-
-`envknee.after.compare.pairing` pairs the trials. Trials that only one side has are listed and left out.
+Input: two sides, as `sides` reads them. Output: tables in the terminal, and with --output a JSON file. The exit status is that of a gate.
 
 Trials that did not succeed (`record.status.SUCCESS`) have neither FPS nor seconds and frames to target. Leaving them out silently would
 favour the side that lost more of them, so the output lists the statuses at every such point. Fewer successes of B are a loss that is
@@ -29,8 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee.after.compare.ratios import Comparison, compare, interval, shortened
-from envknee.after.compare.sides import Given, sides
-from envknee.study.errors import run_command
+from envknee.after.compare.sides import Side, sides
 from envknee.study.files import canonical_json, write_atomically
 
 REGRESSION = 3
@@ -86,17 +77,14 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     for outcome in comparison.outcomes:
         if not outcome.fewer:  # the gate's reasons list the others
             say(f"outcomes at {outcome}")
-    if comparison.gate.answer == "fail":
-        for reason in comparison.gate.reasons:
+    for reason in comparison.gate.reasons:
+        if comparison.gate.answer == "fail":
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
-    elif comparison.gate.answer == "inconclusive":
-        for reason in comparison.gate.reasons:
+        else:
             say(f"inconclusive: {reason}")
-    else:
-        say(
-            f"passed: a loss of {comparison.margin:.0%} or more is excluded in "
-            + ", ".join(bound.measure for bound in comparison.gate.bounds)
-        )
+    if comparison.gate.answer == "pass":
+        gating = ", ".join(bound.measure for bound in comparison.gate.bounds)
+        say(f"passed: a loss of {comparison.margin:.0%} or more is excluded in {gating}")
 
 
 def main() -> int:
@@ -115,7 +103,7 @@ def main() -> int:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
     comparisons = [
         compare(a, b, arguments.confidence, arguments.margin)
-        for a, b in sides(Given.read(arguments.a), Given.read(arguments.b))
+        for a, b in sides(Side.read(arguments.a), Side.read(arguments.b))
     ]
     for comparison in comparisons:
         print_comparison(comparison, Console(markup=False, emoji=False))
@@ -125,7 +113,3 @@ def main() -> int:
         )
     answers = {comparison.gate.answer for comparison in comparisons}
     return REGRESSION if "fail" in answers else INCONCLUSIVE if "inconclusive" in answers else 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from scipy.special import stdtr
 
-from envknee.after.compare.gate import Gate, bound, gate
+from envknee.after.compare.gate import Bound, Gate, bound, gate
 from envknee.after.compare.pairing import (
     Outcomes,
     Pairing,
@@ -24,6 +24,7 @@ from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Frozen, Phase, Record
 from envknee.show.words import threshold_interval
 from envknee.study.errors import UserError
+from envknee.study.model import Memory
 from envknee.study.rules import Kind
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
@@ -56,7 +57,7 @@ MEASURES = (
     Measure("peak memory", counted_peak_gb, False, gates=True),
     Measure("start-up", lambda record: record.outcome.setup_s, False),
     Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
-    # The same on both sides if both learn equally well; then speed alone changes the seconds.
+    # Equal on both sides that learn equally well; then speed alone changes the seconds.
     Measure("frames to target", lambda record: record.frames_to_target, False, "learning"),
 )
 
@@ -123,23 +124,24 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
     whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
-    pairs = {measure.name: _logarithms(pairing, measure) for measure in MEASURES}
-    overall = [_ratio(measure, None, own, confidence) for measure in MEASURES if (own := pairs[measure.name])]
-    overall = _corrected(overall, confidence)
+    overall: list[Ratio] = []
     by_place: list[Ratio] = []
+    bounds: list[Bound] = []
     for measure in MEASURES:
-        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs[measure.name].items()]
+        if not (pairs := _logarithms(pairing, measure)):
+            continue
+        overall.append(_ratio(measure, None, pairs, confidence))
+        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs.items()]
         by_place += _corrected(of_places, confidence)
-    worse = [ratio for ratio in overall if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin]
-    bounds = []
-    for measure in MEASURES:
-        if measure.gates and (own := pairs[measure.name]):
-            pooled = stratified(list(own.values()))
-            count = sum(map(len, own.values()))
+        if measure.gates:
+            pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
             bounds.append(bound(measure.name, *pooled, count, measure.more_is_better, confidence, margin))
+    overall = _corrected(overall, confidence)
     ended = outcomes(whole)
     losses = [
-        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})" for ratio in worse
+        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})"
+        for ratio in overall
+        if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
     return Comparison(
         a=a.name,
@@ -259,18 +261,18 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
 
     It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
     """
-
-    def seconds(records: Sequence[Record]) -> dict[Phase, float]:
-        return {
-            phase: statistics.fmean(record.phases_s[phase].median for record in records if record.phases_s)
-            for phase in PHASES
-        }
-
     of_places: list[dict[Phase, float]] = []
     for place, pairs in pairing.pairs.items():
-        timed = [pair for pair in pairs if pair.succeeded and pair.a.phases_s and pair.b.phases_s]
+        timed = [
+            (pair.a.phases_s, pair.b.phases_s)
+            for pair in pairs
+            if pair.succeeded and pair.a.phases_s and pair.b.phases_s
+        ]
         if place.kind == "throughput" and timed:
-            of_a, of_b = seconds([pair.a for pair in timed]), seconds([pair.b for pair in timed])
+            of_a, of_b = (
+                {phase: statistics.fmean(phases_s[phase].median for phases_s in side) for phase in PHASES}
+                for side in zip(*timed, strict=True)
+            )
             of_places.append({phase: (of_b[phase] - of_a[phase]) / sum(of_a.values()) for phase in PHASES})
     if not of_places:
         return []
@@ -280,25 +282,10 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
 
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     """Return the differences of settings, hardware, versions and commits."""
-
-    def told(records: Sequence[Record]) -> dict[str, str]:
-        machines = [record.outcome.environment for record in records if record.outcome.environment]
-        on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
-        images = {machine.image.content_sha256.removeprefix("sha256:")[:12] for machine in machines if machine.image}
-        packages = sorted({name for machine in machines for name in machine.packages})
-        values = {
-            "host CPU": {f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus} or {"none"},
-            "commit": {(machine.git_commit or "unknown")[:10] for machine in machines},
-            "image": images or {"none"},
-            "driver": {machine.device.driver or "none" for machine in machines},
-            **{name: {machine.packages.get(name, "none") for machine in machines} for name in packages},
-        }
-        return {"hardware": "; ".join(hardware(records))} | _joined(values)
-
-    of_a, of_b = _asked(a) | told(a), _asked(b) | told(b)
+    of_a, of_b = _facts(a), _facts(b)
     if not ("target" in of_a and "target" in of_b):  # no learning trials are compared
-        for asked in (of_a, of_b):
-            asked.pop("target", None)
+        for facts in (of_a, of_b):
+            facts.pop("target", None)
     return [
         f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
         for name in dict.fromkeys([*of_a, *of_b])
@@ -306,25 +293,32 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     ]
 
 
-def _asked(records: Sequence[Record]) -> dict[str, str]:
-    """Return the settings of trials, by name: the task, the arm's keys, and the target."""
-    asked: dict[str, set[str]] = {}
-    for request in (record.request for record in records):
-        plain: dict[str, object] = {
-            "task": request.task_id,
-            **{name: getattr(request, name) for name in SETTINGS},
-            **{f"memory.{name}": value for name, value in request.memory},
-            **request.overrides,
-        }
-        if request.target_reward is not None:
-            plain["target"] = f"reward {request.target_reward:g} over {request.target_episodes} episodes"
-        for name, value in plain.items():
-            asked.setdefault(name, set()).add(str(value))
-    return _joined(asked)
-
-
-def _joined(values: Mapping[str, set[str]]) -> dict[str, str]:
-    return {name: ", ".join(sorted(own)) for name, own in values.items()}
+def _facts(records: Sequence[Record]) -> dict[str, str]:
+    """Return settings, target, hardware, versions and commits of trials, by name."""
+    requests = [record.request for record in records]
+    machines = [record.outcome.environment for record in records if record.outcome.environment]
+    on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
+    overridden = dict.fromkeys(name for request in requests for name in request.overrides)
+    packages = sorted({name for machine in machines for name in machine.packages})
+    targets = [
+        f"reward {request.target_reward:g} over {request.target_episodes} episodes"
+        for request in requests
+        if request.target_reward is not None
+    ]
+    values: dict[str, list[Any]] = {
+        "task": [request.task_id for request in requests],
+        **{name: [getattr(request, name) for request in requests] for name in SETTINGS},
+        **{f"memory.{name}": [getattr(request.memory, name) for request in requests] for name in Memory.model_fields},
+        **{name: [request.overrides[name] for request in requests if name in request.overrides] for name in overridden},
+        **({"target": targets} if targets else {}),
+        "hardware": ["; ".join(hardware(records))],
+        "host CPU": [f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus] or ["none"],
+        "commit": [(machine.git_commit or "unknown")[:10] for machine in machines],
+        "image": [m.image.content_sha256.removeprefix("sha256:")[:12] for m in machines if m.image] or ["none"],
+        "driver": [machine.device.driver or "none" for machine in machines],
+        **{name: [machine.packages.get(name, "none") for machine in machines] for name in packages},
+    }
+    return {name: ", ".join(sorted(set(map(str, own)))) for name, own in values.items()}
 
 
 def _threshold(verdict: ArmVerdict) -> str:

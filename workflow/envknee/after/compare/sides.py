@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envknee.record.read import without_skipped
@@ -20,32 +20,17 @@ SHORTEST_HASH = 4
 
 @dataclass(frozen=True)
 class Side:
-    """One arm of a study."""
+    """A study, or one arm of it."""
 
     name: str
     study: Study
     records: list[Record]
-    """Records of this arm."""
-    arm: str
-
-    @property
-    def verdict(self) -> ArmVerdict:
-        """The verdict on this side alone."""
-        return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
-
-
-@dataclass(frozen=True)
-class Given:
-    """A side as the user names it: `FOLDER`, then maybe `@BUILD` (a commit or an image), then maybe `:ARM`."""
-
-    text: str
-    study: Study
-    records: list[Record]
     arm: str | None
+    """None: every arm."""
 
     @staticmethod
-    def read(text: str) -> "Given":
-        """Read a side's study and records.
+    def read(text: str) -> "Side":
+        """Read what a user names: `FOLDER`, then maybe `@BUILD` (a commit or an image), then maybe `:ARM`.
 
         Raises:
             UserError: when the folder holds no study, no record, no such arm, or no trial of that commit or image.
@@ -58,35 +43,40 @@ class Given:
             arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
             raise UserError(f"{path} has no arm {arm!r}. Name one of them: {arms}")
         records = without_skipped(records)
-        return Given(text, study, _of_build(records, build, path) if build else records, arm or None)
+        return Side(text, study, _of_build(records, build, path) if build else records, arm or None)
 
+    @property
     def arms(self) -> list[str]:
-        """Return the named arm, or all arms with a finished trial."""
+        """The named arm, or all arms with a finished trial."""
         return [self.arm] if self.arm else sorted({record.request.arm for record in self.records})
 
-    def side(self, arm: str, several: bool) -> Side:
-        """Return one arm as a side, whose name includes the arm if there are `several`."""
+    @property
+    def verdict(self) -> ArmVerdict:
+        """The verdict on this side alone, which is one arm."""
+        return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
+
+    def of(self, arm: str, several: bool) -> "Side":
+        """Return one arm of this side. Its name includes the arm if there are `several`."""
         own = [record for record in self.records if record.request.arm == arm]
         if not own:
-            raise UserError(f"{self.text} holds no finished trial of arm {arm!r}. Run the sweep first")
-        return Side(f"{self.text}:{arm}" if several else self.text, self.study, own, arm)
+            raise UserError(f"{self.name} holds no finished trial of arm {arm!r}. Run the sweep first")
+        return replace(self, name=f"{self.name}:{arm}" if several else self.name, records=own, arm=arm)
 
 
-def sides(a: Given, b: Given) -> list[tuple[Side, Side]]:
-    """Return the pairs of sides to compare: the named arms, the only arms, or every common arm.
+def sides(a: Side, b: Side) -> list[tuple[Side, Side]]:
+    """Return the pairs of arms to compare: the named arms, the only arms, or every common arm.
 
     Raises:
         UserError: when it is not clear which arm is meant.
     """
-    of_a, of_b = a.arms(), b.arms()
-    if len(of_a) == len(of_b) == 1:
-        return [(a.side(of_a[0], False), b.side(of_b[0], False))]
-    common = sorted(set(of_a) & set(of_b))
-    if not common or a.text == b.text:
-        known = a if len(of_a) > 1 else b
-        names = ", ".join(f"{known.text}:{name}" for name in known.arms())
-        raise UserError(f"{known.text} has {len(known.arms())} arms. Name one of them: {names}")
-    return [(a.side(arm, a.arm is None), b.side(arm, b.arm is None)) for arm in common]
+    if len(a.arms) == len(b.arms) == 1:
+        return [(a.of(a.arms[0], False), b.of(b.arms[0], False))]
+    common = sorted(set(a.arms) & set(b.arms))
+    if not common or a.name == b.name:
+        known = a if len(a.arms) > 1 else b
+        names = ", ".join(f"{known.name}:{name}" for name in known.arms)
+        raise UserError(f"{known.name} has {len(known.arms)} arms. Name one of them: {names}")
+    return [(a.of(arm, a.arm is None), b.of(arm, b.arm is None)) for arm in common]
 
 
 def _builds(record: Record) -> list[str]:

@@ -1,11 +1,4 @@
-"""A verdict over a user's own measurements, from any simulator.
-
-envknee limits fps.csv                      the limit, or its best estimate, and a table
-envknee limits fps.csv --device-gb 80       also how many environments fit that memory
-envknee limits fps.csv --json               everything as JSON
-envknee limits fps.csv --plot fps.svg       also a figure
-envknee limits -                            from standard input
-"""
+"""A verdict over a user's own measurements, from any simulator: the command `envknee limits`."""
 
 import argparse
 import sys
@@ -17,7 +10,7 @@ from rich.console import Console
 from envknee.after.csv.table import COLUMNS, LARGEST, OUT_OF_MEMORY, Table, decode, parse
 from envknee.after.csv.terminal import print_table_verdict
 from envknee.after.csv.verdict import decide
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 
@@ -132,7 +125,3 @@ def main() -> None:
         print(canonical_json(verdict), end="")
     else:
         print_table_verdict(verdict, Console(markup=False, highlight=False, emoji=False))
-
-
-if __name__ == "__main__":
-    run_command(main)

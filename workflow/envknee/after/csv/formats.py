@@ -84,12 +84,9 @@ def as_csv(text: str, source: str) -> str:
 
 
 def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]) -> Understood:
-    """Return the columns of a header.
+    """Return the columns of a header, of those that are `known`. A column's own name has priority over its other names.
 
-    Args:
-        header: the headings in the file
-        first: the first row below, whose cells may name a unit that the heading does not
-        known: names of columns that are read; a column's own name has priority over its other names
+    `first` is the first row below the header, whose cells may name a unit that the heading does not.
     """
     names = [given.lower() for given in header]
     factors = [Decimal(1)] * len(names)

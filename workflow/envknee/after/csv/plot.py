@@ -42,10 +42,10 @@ def plot(verdict: TableVerdict, file: Path) -> None:
         if where is not None:
             what = "limit" if limit.threshold_num_envs else "estimate"
             axes.axvline(where, color=colour, linestyle="--", linewidth=1.0, label=f"{what}: {where:,}")
-    sizes_axis(axes, [point.num_envs for series in verdict.series for point in series.throughput.points] or [1], [])
+    sizes = [point.num_envs for series in verdict.series for point in series.throughput.points]
+    sizes_axis(axes, sizes or [1], "Environments (num_envs)")
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-    axes.set_xlabel("Environments (num_envs)")
     axes.set_ylabel("Frames per second")
     title = "\n".join(textwrap.fill(_finding(series), 75) for series in verdict.series[:MOST_IN_TITLE])
     axes.set_title(title or verdict.source, color=INK, fontsize=11, loc="left")

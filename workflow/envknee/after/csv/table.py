@@ -159,17 +159,14 @@ def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
     # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
     plain = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     reader = csv.reader(plain, strict=True)
-    while True:
-        try:
-            cells = [cell.strip() for cell in next(reader)]
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise UserError(
-                f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
-            ) from error
-        if any(cells):
-            yield reader.line_num, cells
+    try:
+        for row in reader:
+            if any(cells := [cell.strip() for cell in row]):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise UserError(
+            f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
+        ) from error
 
 
 def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -3,6 +3,8 @@
 Input: a `TableVerdict`. Output: text, without colours when piped.
 """
 
+from collections.abc import Mapping, Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +15,7 @@ from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
 from envknee.verdict.schema.throughput import Gain, Law, ThroughputLimit, ThroughputPoint
-from envknee.verdict.words.numbers import counted, percent
+from envknee.verdict.words.numbers import counted, percent, span
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -51,25 +53,27 @@ def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str
     return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
 
 
-def _table(*columns: str) -> Table:
+def _table(rows: Mapping[int, Sequence[str]], *columns: str) -> Table:
+    """Return a table of rows by num_envs. A shorter row has its cells in the last columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
+    for column in ("envs", "FPS", *columns):
         table.add_column(column, justify="right")
     table.add_column("", overflow="fold")
+    for size, cells in sorted(rows.items()):
+        table.add_row(f"{size:,}", *[""] * (len(columns) + 2 - len(cells)), *cells)
     return table
 
 
 def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Table:
     """Return a table of the points and doublings of an estimate, with the assumed noise."""
     repeated = any(len(point.fps_repeats) > 1 for point in series.throughput.points)
-    table = _table("envs", "FPS", *["repeats"] * repeated, "a doubling gains", f"{confidence:.0%} interval")
     steps = {step.num_envs: step for step in estimate.steps}
     rows: dict[int, list[str]] = {point.num_envs: ["out of memory"] for point in series.throughput.infeasible}
     for point in series.throughput.points:
         size, step = point.num_envs, steps.get(point.num_envs)
         cells = ["", ""]
         if step is not None:
-            cells = [_signed(step.gain), f"{_signed(step.gain_lower)} to {_signed(step.gain_upper)}"]
+            cells = [_signed(step.gain), span(step.gain_lower, step.gain_upper, _signed)]
         marks = [
             "estimate" if size == estimate.num_envs else "",
             f"to {step.to_num_envs:,}" if step is not None and step.to_num_envs != 2 * size else "",
@@ -79,26 +83,19 @@ def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Tabl
         ]
         repeats = [str(len(point.fps_repeats))] * repeated
         rows[size] = [_fps(point.fps), *repeats, *cells, ", ".join(filter(None, marks))]
-    for size, cells in sorted(rows.items()):
-        table.add_row(f"{size:,}", *[""] * (len(table.columns) - 1 - len(cells)), *cells)
-    return table
+    return _table(rows, *["repeats"] * repeated, "a doubling gains", f"{confidence:.0%} interval")
 
 
 def _points(series: SeriesVerdict, confidence: float) -> Table:
-    table = _table("envs", "FPS", f"{confidence:.0%} interval", "repeats", "2N gains", "at most")
     limit = series.throughput
     gains = {gain.num_envs: gain for gain in limit.gains}
-    rows = {point.num_envs: ["", "", f"{point.oom}", "", "", "out of memory"] for point in limit.infeasible}
+    rows = {point.num_envs: [f"{point.oom}", "", "", "out of memory"] for point in limit.infeasible}
     rows |= {point.num_envs: _point(point, gains.get(point.num_envs), limit) for point in limit.points}
-    for size, cells in sorted(rows.items()):
-        table.add_row(f"{size:,}", *cells)
-    return table
+    return _table(rows, f"{confidence:.0%} interval", "repeats", "2N gains", "at most")
 
 
 def _point(point: ThroughputPoint, gain: Gain | None, limit: ThroughputLimit) -> list[str]:
-    lower, upper = point.fps_lower, point.fps_upper
-    interval = "" if lower is None or upper is None else f"{_fps(lower)} to {_fps(upper)}"
-    cells = [_fps(point.fps), interval, str(len(point.fps_repeats))]
+    cells = [_fps(point.fps), span(point.fps_lower, point.fps_upper, _fps), str(len(point.fps_repeats))]
     failed = f"{point.failed} more out of memory" if point.failed else ""
     if gain is None:
         return [*cells, "", "", failed]

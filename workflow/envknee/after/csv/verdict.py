@@ -18,6 +18,7 @@ from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
 from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.learning_trials import seeds_of
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
@@ -73,14 +74,10 @@ class TableVerdict(Frozen):
 def decide(
     table: Table, source: str, settings: Decide, device_gb: float | None = None, cv: float | None = None
 ) -> TableVerdict:
-    """Return the verdict over a table.
+    """Return the verdict over a table, which is called `source`.
 
-    Args:
-        table: the measurements
-        source: the table's name, for the reader
-        settings: delta, confidence and the share of memory to keep free
-        device_gb: memory of the GPU, GB (1e9 bytes); None if unknown
-        cv: coefficient of variation of FPS to assume without repeats; None: that of published records (`verdict.noise`)
+    `device_gb` is the GPU's memory, GB (1e9 bytes); None if unknown. `cv` is the coefficient of variation of FPS to assume without repeats;
+    None: that of published records (`verdict.noise`).
     """
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
@@ -199,12 +196,10 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
     if not learned:
         return None
-    seconds = {}
-    for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs):
-        ends = [(row.seconds_to_target, row.budget_s) for row in of_size]
-        reached = tuple(target_s for target_s, _ in ends if target_s is not None)
-        censored = tuple(budget_s for target_s, budget_s in ends if target_s is None and budget_s is not None)
-        seconds[num_envs] = Seeds(reached, censored)
+    seconds = {
+        num_envs: seeds_of((row.seconds_to_target, row.budget_s or 0.0) for row in of_size)
+        for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs)
+    }
     failed = Counter(row.num_envs for row in rows if row.fps is None)
     points = [
         learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
@@ -230,8 +225,8 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         for row in table.rows
     ]
 
-    def at(horizon: int, batch_size: int | None) -> str:
-        label = _label(Series(source, horizon, batch_size), table.columns)
+    def at(series: Series) -> str:
+        label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
     room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")

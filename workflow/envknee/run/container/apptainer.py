@@ -1,7 +1,5 @@
 """The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
 
-For `runtime: docker` see docker.py, which shares functions with this module.
-
 Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
 
     python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
@@ -19,8 +17,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
-
-from pydantic import ValidationError
 
 from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
@@ -75,7 +71,7 @@ def describe(sif: Path) -> Image:
         known = json.loads(kept.read_text(encoding="utf-8"))
         if known["of"] == key:
             return Image.model_validate(known["image"])
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+    except (OSError, ValueError, KeyError, TypeError):
         pass  # not kept yet, or by another version
     content = content_sha256(sif)
     labels = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))["data"]["attributes"].get("labels") or {}
@@ -113,11 +109,7 @@ def lock_sha256() -> str:
 
 
 def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
-    """Make sure that an image holds the packages that this checkout pins. Pure.
-
-    Raises:
-        UserError: when it was made from other lock files; ends with `build`, how to make a new image.
-    """
+    """Raise a UserError if an image was made from other lock files than this checkout's; it ends with `build`, how to make one."""
     built_from, expected = image.labels.get("org.envknee.lock-sha256", "no label"), lock_sha256()
     if built_from != expected:
         commit = image.labels.get("org.envknee.git-commit", "unknown")
@@ -128,12 +120,9 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
 
 
 def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
-    """Make sure that this process, with the environment `variables`, runs in the study's runtime. Pure.
+    """Raise a UserError if this process, with the environment `variables`, does not run in the study's runtime. Pure.
 
     `in_docker` says whether it runs in a container of Docker or Podman, which may also be the host.
-
-    Raises:
-        UserError: when it does not.
     """
     inside = variables.get("APPTAINER_CONTAINER")
     remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"

@@ -1,7 +1,4 @@
-"""How a trial's command enters its study's image, with the variables and files that it needs.
-
-Input: the image that the workflow gives to the launcher, a request and a command. Output: the command line around it.
-"""
+"""The command line around a trial's command that enters its study's image, with the variables and files that it needs."""
 
 import os
 import subprocess
@@ -9,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envknee.machine.environment import IMAGE
-from envknee.machine.git_state import as_told
+from envknee.machine.environment import IMAGE, commit_for_inside
 from envknee.record.schema import Image, Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
@@ -67,8 +63,7 @@ def shown(named: str) -> Path:
         UserError: when the file lies in a folder of keys, settings or devices.
     """
     file = _showable(named)
-    is_wide = len(file.parent.parts) <= 2 or Path.home().resolve().is_relative_to(file.parent)
-    return file.parent if file.suffix in USD and not is_wide else file
+    return file.parent if file.suffix in USD and not _is_wide(file.parent) else file
 
 
 def shown_folder(named: str) -> Path:
@@ -78,12 +73,17 @@ def shown_folder(named: str) -> Path:
         UserError: when it holds keys, settings, devices or many users' files.
     """
     folder = _showable(named)
-    if len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder):
+    if _is_wide(folder):
         raise UserError(
             f"task.asset_root: {named} ({folder}) holds much more than a robot's files, and images get to read only those. Put"
             " them into a folder of their own"
         )
     return folder
+
+
+def _is_wide(folder: Path) -> bool:
+    """Tell whether a folder holds the home folder or many users' files."""
+    return len(folder.parts) <= 2 or Path.home().resolve().is_relative_to(folder)
 
 
 def _showable(named: str) -> Path:
@@ -120,7 +120,7 @@ def command_line(
         readable.append(shown_folder(request.asset_root))
     for name in ("kernels", "cache", "tmp"):
         (scratch / name).mkdir()
-    inside = as_told() | {
+    inside = commit_for_inside() | {
         "PYTHONPATH": str(PACKAGE.resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",

@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import canvas, cost_mark, in_words, key, legend, line_key, size_ticks, thousands
-from envknee.show.figures.style import GREY, Look, dashes_at, look_at, wrapped
+from envknee.show.figures import canvas
+from envknee.show.figures.style import GREY, Dashes, Look, dashes_at, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
 
@@ -20,10 +20,10 @@ def draw_batch(evidence: Evidence) -> Figure:
     verdict = evidence.verdict
     laws = [law for arm in verdict.arms for law in arm.batch]
     if not laws:
-        return in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
+        return canvas.in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
     several = len(verdict.arms) > 1
     looks = [look_at(place, _name(law, verdict, several)) for place, law in enumerate(laws)]
-    figure, (upper, lower) = canvas(
+    figure, (upper, lower) = canvas.panels(
         _title(laws, several), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
     )
     sizes = sorted({point.batch_size for law in laws for point in law.points})
@@ -33,7 +33,7 @@ def draw_batch(evidence: Evidence) -> Figure:
         for axes, per_step in ((upper, True), (lower, False)):
             for point in law.points:
                 unit = point.batch_size if per_step else 1
-                cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
+                canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
             _curve(axes, law, look, dashes_at(place), (left, right), per_step)
             _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
@@ -41,15 +41,15 @@ def draw_batch(evidence: Evidence) -> Figure:
         axes.set_yscale("log")
         axes.set_xlim(left, right)
         _numbers(axes)
-    size_ticks(lower, sizes, math.log2(right / left) / 11)
+    canvas.size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
     keys = [
-        line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
+        canvas.line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
         for place, look in enumerate(looks)
     ]
-    legend(upper, [*keys, *_explained(laws, verdict)])
+    canvas.legend(upper, [*keys, *_explained(laws, verdict)])
     return figure
 
 
@@ -60,17 +60,13 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
     )
     if law.state != "fitted":
         noise = "too few batch sizes"
-    elif law.b_noise is None:
-        noise = "B_noise beyond what was run"
     else:
-        noise = f"B_noise {thousands(float(f'{law.b_noise:.3g}'))}"
-        if law.b_noise_lower is not None:
-            end = "∞" if law.b_noise_upper is None else thousands(float(f"{law.b_noise_upper:.3g}"))
-            noise += f" ({thousands(float(f'{law.b_noise_lower:.3g}'))} to {end})"
-    return "\n".join(
-        [f"{wrapped(law.arm)}:"] * several
-        + [where, noise + ("" if law.used or law.state != "fitted" else "\nnot used")]
-    )
+        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {canvas.three_digits(law.b_noise)}"
+        if law.b_noise is not None and law.b_noise_lower is not None:
+            end = "∞" if law.b_noise_upper is None else canvas.three_digits(law.b_noise_upper)
+            noise += f" ({canvas.three_digits(law.b_noise_lower)} to {end})"
+        noise += "" if law.used else "\nnot used"
+    return "\n".join([f"{wrapped(law.arm)}:"] * several + [where, noise])
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
@@ -81,22 +77,13 @@ def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float
     return min([low, *near]) / 1.4, max([high, *near]) * 1.4
 
 
-def _curve(
-    axes: Axes,
-    law: BatchLaw,
-    look: Look,
-    dashes: tuple[float, tuple[float, ...]],
-    ends: tuple[float, float],
-    per_step: bool,
-) -> None:
+def _curve(axes: Axes, law: BatchLaw, look: Look, dashes: Dashes, ends: tuple[float, float], per_step: bool) -> None:
     if law.s_min is None or law.e_min_frames is None:
         return
     dense = [ends[0] * (ends[1] / ends[0]) ** (step / 100) for step in range(101)]
-    frames = [law.e_min_frames + law.s_min * size for size in dense]
-    values = [value / size if per_step else value for value, size in zip(frames, dense, strict=True)]
-    axes.plot(
-        dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=0.9 if law.used else 0.4, zorder=2
-    )
+    values = [(law.e_min_frames + law.s_min * size) / (size if per_step else 1) for size in dense]
+    alpha = 0.9 if law.used else 0.4
+    axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=alpha, zorder=2)
 
 
 def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:
@@ -122,7 +109,7 @@ def _numbers(axes: Axes) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(5))
     else:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -130,15 +117,15 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
     keys = []
     points = [point for law in laws for point in law.points]
     if any(point.frames_to_target.interval_lower is not None for point in points):
-        keys.append(key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
+        keys.append(canvas.key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
     if any(law.s_min is not None for law in laws):
-        keys.append(line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
+        keys.append(canvas.line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
     if any(law.b_noise is not None and law.used for law in laws):
-        keys.append(line_key("B_noise", linestyle=(0, (4, 3))))
+        keys.append(canvas.line_key("B_noise", linestyle=(0, (4, 3))))
         if any(law.b_noise_lower is not None for law in laws):
-            keys.append(line_key("its interval", width=4.0, alpha=0.6))
+            keys.append(canvas.line_key("its interval", width=4.0, alpha=0.6))
     if any(point.frames_to_target.lower_bound for point in points):
-        keys.append(key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
+        keys.append(canvas.key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
     return keys
 
 

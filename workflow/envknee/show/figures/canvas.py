@@ -3,7 +3,7 @@
 import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -25,7 +25,7 @@ from envknee.verdict.series import Series
 WIDTH_IN = 9.8
 
 
-def canvas(
+def panels(
     title: str,
     verdict: Verdict,
     height: float,
@@ -61,21 +61,13 @@ def canvas(
             len(ratios), columns, sharex="col" if share else False, sharey=False if gaps else "row", squeeze=False,
             height_ratios=ratios,
         )  # fmt: skip
+        top, wspace, hspace = above + 0.42 + 0.16 * more, 0.14, 0.12
+        if gaps:  # Matplotlib's unit is the mean size of a panel without the gaps
+            wspace = columns * gaps[0] / (WIDTH_IN - 1.05 - 2.65 - (columns - 1) * gaps[0])
+            hspace = len(ratios) * gaps[1] / (height - top - below - (len(ratios) - 1) * gaps[1])
         figure.subplots_adjust(
-            left=left,
-            right=1 - 2.65 / WIDTH_IN,
-            top=1 - (above + 0.42 + 0.16 * more) / height,
-            bottom=below / height,
-            hspace=0.12 if share else 0.28,
-            wspace=0.14,
+            left, below / height, right=1 - 2.65 / WIDTH_IN, top=1 - top / height, wspace=wspace, hspace=hspace
         )
-        if gaps:
-            within = WIDTH_IN - 1.05 - 2.65, height - above - 0.42 - 0.16 * more - below
-            figure.subplots_adjust(
-                # Matplotlib's unit is the mean size of a panel without the gaps.
-                wspace=columns * gaps[0] / (within[0] - (columns - 1) * gaps[0]),
-                hspace=len(ratios) * gaps[1] / (within[1] - (len(ratios) - 1) * gaps[1]),
-            )
         return figure, list(grid.flat)
 
 
@@ -98,7 +90,7 @@ def by_arm(said: Mapping[str, str]) -> str:
 def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to draw."""
     lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
-    figure, (axes,) = canvas(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
+    figure, (axes,) = panels(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
     axes.set_axis_off()
     figure.set_label(NOTHING)
     axes.text(0.0, 0.6, "\n".join(lines), fontsize=11, color=INK, va="center", transform=axes.transAxes)
@@ -131,10 +123,11 @@ def _saved(figure: Figure, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def sizes_axis(axes: Axes, sizes: Sequence[int], failed: Sequence[int]) -> None:
+def sizes_axis(axes: Axes, sizes: Iterable[int], label: str) -> None:
     """Make the x axis logarithmic, with the measured num_envs as ticks, as far as they do not touch."""
+    axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    every = sorted({*sizes, *failed})
+    every = sorted(set(sizes))
     least, most = every[0], every[-1]
     size_ticks(axes, every, math.log2(max(most, 2) / least) / 12)
     axes.set_xlim(least / 2**0.4, most * 2**0.4)
@@ -163,12 +156,13 @@ def num_envs_label(verdict: Verdict) -> str:
     return f"Environments {where} (num_envs)"
 
 
-def readable(values: Sequence[float], bounds: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis that shows every value, and as much of the intervals as leaves the values readable."""
+def readable(values: Sequence[float], bounds: Iterable[float | None]) -> tuple[float, float]:
+    """Return the ends of an axis that shows every value, and as much of the known bounds of intervals as leaves the values readable."""
     lowest, highest = min(values), max(values)
     span = highest - lowest
     room = 0.15 * span
-    lower, upper = min([lowest, *bounds]), max([highest, *bounds])
+    every = [*values, *(bound for bound in bounds if bound is not None)]
+    lower, upper = min(every), max(every)
     return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
 
 
@@ -185,6 +179,11 @@ def thousands(value: float, _: object = None) -> str:
     if abs(value) >= 1e4:
         return f"{value / 1e3:g}k"
     return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+
+
+def three_digits(value: float) -> str:
+    """Return a number rounded to three digits, as `thousands` does."""
+    return thousands(float(f"{value:.3g}"))
 
 
 def key(marker: str, colour: str, label: str, hollow: bool = False, size: float = 6.0) -> Line2D:
@@ -211,6 +210,15 @@ def interval_bar(
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
         axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
+
+
+def value_mark(
+    axes: Axes, x: float, value: float, ends: tuple[float | None, float | None], look: Look, hollow: bool
+) -> None:
+    """Draw a value with its interval."""
+    interval_bar(axes, x, *ends, look.colour)
+    face = "white" if hollow else look.colour
+    axes.plot(x, value, look.marker, color=look.colour, markersize=6, zorder=4, markerfacecolor=face)
 
 
 def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
@@ -241,9 +249,10 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
 
 
-def cost_line(axes: Axes, costs: Sequence[tuple[float, Cost | None]], look: Look) -> None:
-    """Draw costs against num_envs: a line through the known ones, and a mark at each."""
-    known = [(x, cost) for x, cost in costs if cost is not None]
+def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], series: Series, looks: dict[Series, Look]) -> None:
+    """Draw the costs of a series against num_envs: a line through the known ones, and a mark at each."""
+    look, dodge = looks[series], dodge_of(series, looks)
+    known = [(num_envs * dodge, cost) for num_envs, cost in costs if cost is not None]
     line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
     axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
     for x, cost in known:

@@ -9,9 +9,9 @@ from matplotlib.ticker import FuncFormatter
 from envknee.record.build import reward_averages
 from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import canvas, in_words, key, legend, line_key, note, thousands
+from envknee.show.figures import canvas
 from envknee.show.figures.style import COLOURS, GREY, INK, STATUS_MARKERS, dashes_at
-from envknee.show.words import STATUS_WORDS
+from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.words.numbers import shown_batch
@@ -36,16 +36,12 @@ def draw_learning(evidence: Evidence) -> Figure:
     unseen = sum(not curve.reward for curve in curves)
     curves = [curve for curve in curves if curve.reward]
     if not curves:
-        why = (
-            f"None of {unseen} learning trials finished enough episodes for a mean."
-            if unseen
-            else "No learning trial has run yet."
-        )
-        return in_words("Learning", why, verdict)
+        why = f"None of {unseen} learning trials finished enough episodes for a mean."
+        return canvas.in_words("Learning", why if unseen else "No learning trial has run yet.", verdict)
     points = sorted({_point(curve.record) for curve in curves}, key=lambda point: (*point[:3], point[3] or 0))
     several = len({arm for arm, *_ in points}) > 1
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}
-    figure, (by_frames, by_time) = canvas(_learning_title(verdict), verdict, height=5.0, columns=2)
+    figure, (by_frames, by_time) = canvas.panels(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
     dashes = {point: dashes_at(place) for place, point in enumerate(points)}
     targets = sorted({c.record.request.target_reward for c in curves if c.record.request.target_reward is not None})
@@ -61,7 +57,7 @@ def draw_learning(evidence: Evidence) -> Figure:
         for target in targets:
             axes.axhline(target, color=INK, linewidth=1.0, linestyle=TARGET_DASHES)
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+        axes.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
     episodes = sorted({curve.record.request.target_episodes or 1 for curve in curves})
     by_frames.set_ylabel(f"Mean episode reward\n(over at least {' or '.join(map(str, episodes))} episodes)")
     by_frames.set_xlabel("Frames, all environments together")
@@ -72,13 +68,15 @@ def draw_learning(evidence: Evidence) -> Figure:
         arm, num_envs, horizon, batch_size = point
         label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
         label = f"{arm}:\n{label}" if several else label
-        keys.append(line_key(label, colours[point], 2, linestyle=dashes[point]))
-    keys += [line_key(f"target {target:g}", INK, linestyle=TARGET_DASHES) for target in targets]
+        keys.append(canvas.line_key(label, colours[point], 2, linestyle=dashes[point]))
+    keys += [canvas.line_key(f"target {target:g}", INK, linestyle=TARGET_DASHES) for target in targets]
     statuses = sorted({curve.record.outcome.status for curve in curves})
-    keys += [key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses]
+    keys += [
+        canvas.key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses
+    ]
     if unseen:
-        keys.append(note(f"not shown: {unseen} that finished\ntoo few episodes"))
-    legend(by_time, keys)
+        keys.append(canvas.note(f"not shown: {unseen} that finished\ntoo few episodes"))
+    canvas.legend(by_time, keys)
     return figure
 
 
@@ -95,11 +93,8 @@ def _point(record: Record) -> tuple[str, int, int, int | None]:
 
 
 def _learning_title(verdict: Verdict) -> str:
-    limits = [limit for arm in verdict.arms for limit in arm.learning]
-    reached = sum(point.reached for limit in limits for point in limit.points)
-    seeds = sum(point.trials for limit in limits for point in limit.points)
     bests = [(arm.ranks, best) for arm in verdict.arms if (best := best_of(arm.learning)) is not None]
-    title = f"{reached} of {seeds} trials reached the target"
+    title = f"{reached(limit for arm in verdict.arms for limit in arm.learning)} reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
         seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"

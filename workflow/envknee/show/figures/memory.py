@@ -9,25 +9,14 @@ from matplotlib.figure import Figure
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    by_arm,
-    canvas,
-    densely,
-    dodge_of,
-    in_words,
-    key,
-    line_key,
-    num_envs_label,
-    series_legend,
-    sizes_axis,
-)
-from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of, series_of
+from envknee.show.figures import canvas
+from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
-from envknee.verdict.series import Series
+from envknee.verdict.series import Series, series_of
 from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import times
 
@@ -39,39 +28,41 @@ def draw_memory(evidence: Evidence) -> Figure:
     failed = [record for record in records if record.outcome.status in DID_NOT_FIT]
     if not measured:
         why = "No trial lived long enough to measure its memory." if failed else "No trial is finished."
-        return in_words("Memory", why, verdict)
+        return canvas.in_words("Memory", why, verdict)
     looks = looks_of(verdict)
-    figure, (axes,) = canvas(_memory_title(verdict), verdict, height=5.4)
+    figure, (axes,) = canvas.panels(_memory_title(verdict), verdict, height=5.4)
     peaks = [(record, record.memory_peak_gb) for record in measured if record.memory_peak_gb is not None]
-    sizes = sorted({record.request.num_envs for record in measured})
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     limits = list(limit_of.values())
+
+    def place_of(record: Record) -> float:
+        return record.request.num_envs * canvas.dodge_of(series_of(record), looks, 0.05)
+
     for record, peak_gb in peaks:
         look = looks[series_of(record)]
-        x = record.request.num_envs * dodge_of(series_of(record), looks, 0.05)
-        axes.plot(x, peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0)
+        axes.plot(
+            place_of(record), peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0
+        )
     for series, look in looks.items():
         _memory_model(axes, limit_of.get(series.arm), series, look, measured)
     top = _device_limits(axes, limits, max(peak_gb for _, peak_gb in peaks))
     axes.set_ylim(0, top)
     _card_lines(axes, limits, top)
     for record in failed:
-        look = looks[series_of(record)]
-        marker = STATUS_MARKERS[record.outcome.status]
-        axes.plot(
-            record.request.num_envs * dodge_of(series_of(record), looks, 0.05), 0.96 * top, marker, color=look.colour, markersize=8,
-            markeredgewidth=1.5 if marker == "_" else 0,
-        )  # fmt: skip
-    sizes_axis(axes, sizes, sorted({record.request.num_envs for record in failed}))
-    axes.set_xlabel(num_envs_label(verdict))
+        marker, colour = STATUS_MARKERS[record.outcome.status], looks[series_of(record)].colour
+        width = 1.5 if marker == "_" else 0
+        axes.plot(place_of(record), 0.96 * top, marker, color=colour, markersize=8, markeredgewidth=width)
+    sizes = [record.request.num_envs for record in (*measured, *failed)]
+    canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(sorted({limit.quantity for limit in limits}))}")
     errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
     known = f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
-    keys = [key("o", GREY, "one trial"), line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
+    keys = [canvas.key("o", GREY, "one trial"), canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
     keys += [
-        key(STATUS_MARKERS[status], GREY, STATUS_WORDS[status]) for status in sorted({r.outcome.status for r in failed})
+        canvas.key(STATUS_MARKERS[status], GREY, STATUS_WORDS[status])
+        for status in sorted({r.outcome.status for r in failed})
     ]
-    series_legend(axes, looks, keys)
+    canvas.series_legend(axes, looks, keys)
     return figure
 
 
@@ -86,9 +77,9 @@ def _memory_model(
     batch = batch_transitions(1, series.horizon, series.batch_size, mini_batches, limit.world_size)
     model = [
         limit.peak_gb(size, series.horizon, batch if series.batch_size else batch * size) or 0.0
-        for size in densely(sizes)
+        for size in canvas.densely(sizes)
     ]
-    axes.plot(densely(sizes), model, color=look.colour, linewidth=1.4)
+    axes.plot(canvas.densely(sizes), model, color=look.colour, linewidth=1.4)
 
 
 def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
@@ -159,4 +150,4 @@ def _memory_title(verdict: Verdict) -> str:
     if len(verdict.arms) > MOST_IN_TITLE:
         failed = sum(bool(arm.memory and arm.memory.infeasible) for arm in verdict.arms)
         return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
-    return by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})

@@ -10,8 +10,7 @@ from matplotlib.ticker import FuncFormatter
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
-from envknee.show.figures import labels
-from envknee.show.figures.canvas import canvas, in_words, interval_bar, key, legend, line_key, note, thousands, up_arrow
+from envknee.show.figures import canvas, labels
 from envknee.show.figures.style import GREY, INK, Look, look_at, wrapped
 from envknee.verdict.learning_trials import seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost
@@ -53,9 +52,9 @@ def draw_pareto(evidence: Evidence) -> Figure:
     if not points:
         any_ran = any(record.request.kind == "learning" for record in records)
         why = "No learning trial lived long enough to tell." if any_ran else "No learning trial has run yet."
-        return in_words("Time to target against memory", why, verdict)
+        return canvas.in_words("Time to target against memory", why, verdict)
     front = pareto_front([point.place for point in points if not point.cost.lower_bound])
-    figure, (axes,) = canvas(_title(points, front), verdict, height=5.6)
+    figure, (axes,) = canvas.panels(_title(points, front), verdict, height=5.6)
     looks = {arm.arm: look_at(place, arm.arm) for place, arm in enumerate(verdict.arms)}
     _scales(axes, points)
     steps = _steps(front, axes.get_xlim()[1])
@@ -67,7 +66,7 @@ def draw_pareto(evidence: Evidence) -> Figure:
     ranks = ", of the fullest rank" if any(arm.world_size > 1 for arm in verdict.arms) else ""
     axes.set_xlabel(f"Peak memory (GB){ranks}")
     axes.set_ylabel("Wall seconds of training to the target")
-    legend(axes, _keys(points, looks, verdict.confidence, unlabelled))
+    canvas.legend(axes, _keys(points, looks, verdict.confidence, unlabelled))
     return figure
 
 
@@ -117,7 +116,7 @@ def _scales(axes: Axes, points: Sequence[_Point]) -> None:
         else:
             limit(0.0, high * 1.22)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(thousands))
+        axis.set_major_formatter(FuncFormatter(canvas.thousands))
 
 
 def _steps(front: Sequence[Place], right: float) -> list[Place]:
@@ -128,10 +127,10 @@ def _steps(front: Sequence[Place], right: float) -> list[Place]:
 
 def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
     for spent_s in point.spent_s:
-        up_arrow(axes, point.memory_gb, spent_s, look.colour)
+        canvas.up_arrow(axes, point.memory_gb, spent_s, look.colour)
     if point.cost.lower_bound:
         return
-    interval_bar(axes, point.memory_gb, *_interval(axes, point), look.colour, alpha=0.55)
+    canvas.interval_bar(axes, point.memory_gb, *_interval(axes, point), look.colour, alpha=0.55)
     axes.plot(
         *point.place, look.marker, color=look.colour, markersize=7, zorder=4, markeredgewidth=1.2,
         markerfacecolor=look.colour if on_front else "white",
@@ -141,7 +140,7 @@ def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
 def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, None]:
     """Return the part of a point's interval inside the panel."""
     lower, upper = point.cost.interval_lower, point.cost.interval_upper
-    if point.cost.lower_bound or lower is None or upper is None:
+    if lower is None or upper is None:
         return None, None
     low, high = axes.get_ylim()
     return max(lower, low), min(upper, high)
@@ -189,20 +188,20 @@ def _label(axes: Axes, points: Sequence[_Point], front: Sequence[Place], steps: 
 
 
 def _keys(points: Sequence[_Point], looks: dict[str, Look], confidence: float, unlabelled: int) -> list[Line2D]:
-    keys = [key(look.marker, look.colour, wrapped(f"arm {look.label}")) for look in looks.values()]
+    keys = [canvas.key(look.marker, look.colour, wrapped(f"arm {look.label}")) for look in looks.values()]
     keys += [
-        line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
-        key("o", GREY, "beaten in both", hollow=True),
-        note("labels: num_envs/horizon/batch\n(lib: the library's own)"),
+        canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
+        canvas.key("o", GREY, "beaten in both", hollow=True),
+        canvas.note("labels: num_envs/horizon/batch\n(lib: the library's own)"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
-        keys.append(line_key(f"{confidence:.0%} interval over seeds", width=1.3))
+        keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
     if any(point.spent_s for point in points):
-        keys.append(key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
+        keys.append(canvas.key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
     if any(point.without_memory for point in points):
-        keys.append(note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
+        keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
     if unlabelled:
-        keys.append(note(f"no room for {unlabelled} more labels:\nthey are in the table of trials"))
+        keys.append(canvas.note(f"no room for {unlabelled} more labels:\nthey are in the table of trials"))
     return keys
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from envknee.record.schema import PHASES
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import by_arm, canvas, in_words, legend, line_key, note, num_envs_label, thousands
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
@@ -29,10 +29,10 @@ def draw_phases(evidence: Evidence) -> Figure:
     verdict = evidence.verdict
     series = _fastest_first(verdict)
     if not series:
-        return in_words("Phases", "No throughput trial tells its phases.", verdict)
+        return canvas.in_words("Phases", "No throughput trial tells its phases.", verdict)
     shown = series[:LARGEST]
     looks = looks_of(verdict)
-    figure, grid = canvas(
+    figure, grid = canvas.panels(
         _title(verdict), verdict, height=2.0 + 2.4 * len(shown), ratios=(1.0,) * len(shown), columns=2, share=False,
         gaps=(0.86, 0.72),
     )  # fmt: skip
@@ -46,7 +46,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         left.set_ylabel("Microseconds per frame")
         right.set_ylabel("Share of an iteration")
     for axes in grid[-2:]:
-        axes.set_xlabel(num_envs_label(verdict))
+        axes.set_xlabel(canvas.num_envs_label(verdict))
     keys: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0.5, label=phase)
         for phase in reversed(PHASES)
@@ -54,12 +54,12 @@ def draw_phases(evidence: Evidence) -> Figure:
         for colour, hatch in [PHASE_LOOKS[phase]]
     ]
     if any(_floor(laws) is not None for laws in shown):
-        keys.append(line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=(0, (4, 3))))
+        keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=(0, (4, 3))))
     if any(_is_cut(laws) for laws in shown):
-        keys.append(note("numbers above: bars cut off,\nand how high they are"))
+        keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
     if len(series) > len(shown):
-        keys.append(note(f"not shown: {len(series) - len(shown)} slower series"))
-    legend(grid[1], keys)
+        keys.append(canvas.note(f"not shown: {len(series) - len(shown)} slower series"))
+    canvas.legend(grid[1], keys)
     return figure
 
 
@@ -83,7 +83,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
     for place, height in enumerate(heights):
         if height > top:
             axes.annotate(
-                thousands(float(f"{height:.3g}")), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                canvas.three_digits(height), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
                 textcoords="offset points", ha="center", va="bottom", fontsize=6.5, color=GREY,
             )  # fmt: skip
     floor = _floor(laws)
@@ -117,7 +117,6 @@ def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
         axes.bar(places, values, 0.78, below, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5, zorder=2)
         below = [start + value for start, value in zip(below, values, strict=True)]
     axes.grid(axis="x", visible=False)
-    axes.set_ylim(0.0, 1.06 * max(below))
     axes.set_xlim(-0.6, max(len(places) - 0.4, 2.6))
     every = math.ceil(len(places) / 5)
     ticks = places[(len(places) - 1) % every :: every]
@@ -138,4 +137,4 @@ def _title(verdict: Verdict) -> str:
         share = first.law(first.sets_the_knee).share_of_slope or 0.0
         return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
 
-    return by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})

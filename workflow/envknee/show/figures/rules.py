@@ -3,17 +3,7 @@
 from matplotlib.figure import Figure
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    canvas,
-    cost_line,
-    costs_axis,
-    dodge_of,
-    in_words,
-    key,
-    num_envs_label,
-    series_legend,
-    sizes_axis,
-)
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, looks_of
 from envknee.verdict.series import Series
 
@@ -23,16 +13,16 @@ def draw_rules(evidence: Evidence) -> Figure:
     verdict = evidence.verdict
     rules = [rule for rule in verdict.rules.rules if any(p.seeds for p in rule.points)] if verdict.rules else []
     if not rules or verdict.rules is None:
-        return in_words("Rules", "No learning trial of an arm under a rule ran.", verdict)
+        return canvas.in_words("Rules", "No learning trial of an arm under a rule ran.", verdict)
     every = [Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for rule in rules]
     looks = looks_of(verdict, every)
-    figure, (seconds, frames, speeds) = canvas(
+    figure, (seconds, frames, speeds) = canvas.panels(
         verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
     )
     for rule, series in zip(rules, every, strict=True):
-        look, dodge = looks[series], dodge_of(series, looks)
-        cost_line(seconds, [(point.num_envs * dodge, point.seconds_to_target) for point in rule.points], look)
-        cost_line(frames, [(point.num_envs * dodge, point.frames_to_target) for point in rule.points], look)
+        look, dodge = looks[series], canvas.dodge_of(series, looks)
+        canvas.cost_line(seconds, [(p.num_envs, p.seconds_to_target) for p in rule.points], series, looks)
+        canvas.cost_line(frames, [(p.num_envs, p.frames_to_target) for p in rule.points], series, looks)
         speed = [
             (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
         ]
@@ -43,13 +33,12 @@ def draw_rules(evidence: Evidence) -> Figure:
     seconds.set_ylabel("Wall seconds\nto the target")
     frames.set_ylabel("Frames\nto the target")
     speeds.set_ylabel("Seconds per\nmillion frames")
-    sizes = sorted({point.num_envs for rule in rules for point in rule.points if point.seeds})
+    sizes = {point.num_envs for rule in rules for point in rule.points if point.seeds}
+    canvas.sizes_axis(speeds, sizes, canvas.num_envs_label(verdict))  # the panels share it
     for axes in (seconds, frames, speeds):
-        sizes_axis(axes, sizes, [])
-        costs_axis(axes)
-    speeds.set_xlabel(num_envs_label(verdict))
-    keys = [key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
+        canvas.costs_axis(axes)
+    keys = [canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
     if any(point.seeds > point.reached for rule in rules for point in rule.points):
-        keys.append(key("^", GREY, "some seeds did not reach\nit: more than this", hollow=True))
-    series_legend(seconds, looks, keys)
+        keys.append(canvas.key("^", GREY, "some seeds did not reach\nit: more than this", hollow=True))
+    canvas.series_legend(seconds, looks, keys)
     return figure

@@ -4,18 +4,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    by_arm,
-    canvas,
-    dodge_of,
-    in_words,
-    interval_bar,
-    key,
-    num_envs_label,
-    readable,
-    series_legend,
-    sizes_axis,
-)
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, INK, looks_of
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import Verdict
@@ -30,39 +19,31 @@ def draw_scaling(evidence: Evidence) -> Figure:
         why = "\n".join(
             "; ".join([f"{scaling.arm}: {scaling.statement}", *scaling.notes]) + "." for scaling in verdict.scaling
         )
-        return in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
+        return canvas.in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
     looks = looks_of(verdict, lines)
-    figure, (axes,) = canvas(_scaling_title(verdict), verdict, height=5.0)
+    figure, (axes,) = canvas.panels(_scaling_title(verdict), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
-        look, dodge = looks[series], dodge_of(series, looks, 0.05)
+        look, dodge = looks[series], canvas.dodge_of(series, looks, 0.05)
         sizes = [point.num_envs * dodge for point in line]
         axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
         for x, point in zip(sizes, line, strict=True):
-            interval_bar(axes, x, point.efficiency_lower, point.efficiency_upper, look.colour)
-            axes.plot(
-                x, point.efficiency, look.marker, color=look.colour, markersize=6, zorder=4,
-                markerfacecolor="white" if point.efficiency_lower is None else look.colour,
-            )  # fmt: skip
+            ends = point.efficiency_lower, point.efficiency_upper
+            canvas.value_mark(axes, x, point.efficiency, ends, look, hollow=point.efficiency_lower is None)
     whole = axes.axhline(
         1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label="100%: k ranks give\nk times one rank's FPS"
     )
-    axes.set_ylim(
-        *readable(
-            [0.8, 1.2, *(point.efficiency for point in points)],
-            [b for point in points for b in (point.efficiency_lower, point.efficiency_upper) if b is not None],
-        )
-    )
-    sizes_axis(axes, sorted({point.num_envs for point in points}), [])
-    axes.set_xlabel(num_envs_label(verdict))
+    bounds = [bound for point in points for bound in (point.efficiency_lower, point.efficiency_upper)]
+    axes.set_ylim(*canvas.readable([0.8, 1.2, *(point.efficiency for point in points)], bounds))
+    canvas.sizes_axis(axes, [point.num_envs for point in points], canvas.num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     keys = [whole]
     if any(point.efficiency_lower is not None for point in points):
-        keys.append(key("o", GREY, f"{verdict.confidence:.0%} interval"))
+        keys.append(canvas.key("o", GREY, f"{verdict.confidence:.0%} interval"))
     if any(point.efficiency_lower is None for point in points):
-        keys.append(key("o", GREY, "one repeat: no interval", hollow=True))
-    series_legend(axes, looks, keys)
+        keys.append(canvas.key("o", GREY, "one repeat: no interval", hollow=True))
+    canvas.series_legend(axes, looks, keys)
     return figure
 
 
@@ -86,4 +67,4 @@ def _scaling_title(verdict: Verdict) -> str:
         return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
 
     arms = {arm.arm: arm for arm in verdict.arms}
-    return by_arm({scaling.arm: of(scaling) for scaling in verdict.scaling})
+    return canvas.by_arm({scaling.arm: of(scaling) for scaling in verdict.scaling})

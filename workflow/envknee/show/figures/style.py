@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from envknee.record.schema import Phase, Record
+from envknee.record.schema import Phase
 from envknee.show.words import shared_series
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
@@ -16,7 +16,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 """Marks of series. None is the cross of trials that ran out of memory."""
 
-DASHES: tuple[tuple[float, tuple[float, ...]], ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
+Dashes = tuple[float, tuple[float, ...]]
+DASHES: tuple[Dashes, ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
 """Solid, dashed, dotted: for more lines than colours."""
 
 STATUS_MARKERS = {
@@ -91,9 +92,8 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[S
             return str(series)
         return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
 
-    every = dict.fromkeys([*timed, *others])
-    looks = {series: look_at(place, label(series)) for place, series in enumerate(every)}
-    return {series: look for series, look in looks.items() if shown is None or series in shown}
+    every = enumerate(dict.fromkeys([*timed, *others]))
+    return {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}
 
 
 def look_at(place: int, label: str) -> Look:
@@ -101,7 +101,7 @@ def look_at(place: int, label: str) -> Look:
     return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
 
 
-def dashes_at(place: int) -> tuple[float, tuple[float, ...]]:
+def dashes_at(place: int) -> Dashes:
     """Return the dashes of the line at a place in the legend: dashed once all colours were solid."""
     return DASHES[place // len(COLOURS) % len(DASHES)]
 
@@ -109,8 +109,3 @@ def dashes_at(place: int) -> tuple[float, tuple[float, ...]]:
 def wrapped(text: str) -> str:
     """Return text in lines that fit beside the panels, such as the long name of an arm."""
     return "\n".join(textwrap.wrap(text, 26))
-
-
-def series_of(record: Record) -> Series:
-    """Return the series that a trial belongs to."""
-    return Series(record.request.arm, record.request.listed_horizon, record.request.listed_batch_size)

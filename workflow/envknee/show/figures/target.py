@@ -1,29 +1,19 @@
 """Cost of reaching the target against num_envs, seed by seed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    canvas,
-    cost_line,
-    costs_axis,
-    dodge_of,
-    in_words,
-    key,
-    line_key,
-    num_envs_label,
-    series_legend,
-    sizes_axis,
-)
-from envknee.show.figures.style import GREY, Look, looks_of, series_of
+from envknee.show.figures import canvas
+from envknee.show.figures.style import GREY, Look, looks_of
+from envknee.show.words import reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit, LearningPoint
-from envknee.verdict.series import Series
+from envknee.verdict.schema.learning import BestPoint, LearningLimit
+from envknee.verdict.series import Series, series_of
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""
@@ -34,17 +24,19 @@ def draw_target(evidence: Evidence) -> Figure:
     verdict, records, _ = evidence
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
-        return in_words("Cost of the target", "No learning trial ran.", verdict)
+        return canvas.in_words("Cost of the target", "No learning trial ran.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
-    sizes = sorted({point.num_envs for limit in limits for point in limit.points if point.seeds})
+    sizes = {point.num_envs for limit in limits for point in limit.points if point.seeds}
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0
-    figure, (left, right) = canvas(
+    figure, (left, right) = canvas.panels(
         _title(limits), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
     )
     on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
-    _panel(left, limits, looks, lambda point: point.seconds_to_target)
-    _panel(right, limits, looks, lambda point: point.gpu_seconds_to_target if on_gpu else point.frames_to_target)
+    for limit in limits:
+        canvas.cost_line(left, [(p.num_envs, p.seconds_to_target) for p in limit.points], limit.series, looks)
+        costs = [(p.num_envs, p.gpu_seconds_to_target if on_gpu else p.frames_to_target) for p in limit.points]
+        canvas.cost_line(right, costs, limit.series, looks)
     for record in that_ran(records):
         _seed(left, record, looks, 1.0)
         if on_gpu:
@@ -52,36 +44,23 @@ def draw_target(evidence: Evidence) -> Figure:
     left.set_ylabel("Wall seconds of training to the target")
     right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
     for axes in (left, right):
-        sizes_axis(axes, sizes, [])
+        canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
         axes.tick_params(axis="x", labelrotation=45 if rotates else 0)
-        axes.set_xlabel(num_envs_label(verdict))
-        costs_axis(axes)
-    for limit in limits:
-        if limit.threshold_num_envs is not None:
-            for axes in (left, right):
+        canvas.costs_axis(axes)
+        for limit in limits:
+            if limit.threshold_num_envs is not None:
                 colour = looks[limit.series].colour
                 axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
     keys = [
-        key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
-        key("o", GREY, "one seed", size=3.2),
+        canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
+        canvas.key("o", GREY, "one seed", size=3.2),
     ]
     if any(point.seeds > point.reached for limit in limits for point in limit.points):
-        keys.append(key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
+        keys.append(canvas.key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
     if any(limit.threshold_num_envs is not None for limit in limits):
-        keys.append(line_key("doubling stops saving", width=1.3, linestyle=DASHES))
-    series_legend(right, looks, keys)
+        keys.append(canvas.line_key("doubling stops saving", width=1.3, linestyle=DASHES))
+    canvas.series_legend(right, looks, keys)
     return figure
-
-
-def _panel(
-    axes: Axes,
-    limits: Sequence[LearningLimit],
-    looks: dict[Series, Look],
-    cost_of: Callable[[LearningPoint], Cost | None],
-) -> None:
-    for limit in limits:
-        look, dodge = looks[limit.series], dodge_of(limit.series, looks)
-        cost_line(axes, [(point.num_envs * dodge, cost_of(point)) for point in limit.points], look)
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
@@ -90,7 +69,7 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
     if record.request.kind != "learning" or series not in looks:
         return
     seconds = seconds_of([record])
-    x = record.request.num_envs * dodge_of(series, looks)
+    x = record.request.num_envs * canvas.dodge_of(series, looks)
     for value in seconds.reached:
         axes.plot(x, value * devices, looks[series].marker, color=looks[series].colour, markersize=3.2, alpha=0.55)
     for value in seconds.censored:
@@ -106,16 +85,14 @@ def _overlap(one: BestPoint, other: BestPoint) -> bool:
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:
-    seeds = sum(point.trials for limit in limits for point in limit.points)
-    reached = sum(point.reached for limit in limits for point in limit.points)
-    arms = {limit.arm for limit in limits}
+    arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
     def of(limit: LearningLimit) -> str:
-        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len({own.series[1:] for own in limits}) > 1)
+        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
     best = best_of(limits)
-    soonest = f"No point reached the target with every seed ({reached} of {seeds} trials did)"
+    soonest = f"No point reached the target with every seed ({reached(limits)} did)"
     if best is not None:
         limit = next(limit for limit in limits if limit.best == best)
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
@@ -135,4 +112,4 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     said = "No limit is decided" if any(limit.savings for limit in limits) else "No doubling was measured"
     if thresholds:
         said = f"Doubling saves less than {limits[0].delta:.0%} of the time from {', '.join(thresholds)} on"
-    return f"{soonest}\n{said}; {reached} of {seeds} trials got there"
+    return f"{soonest}\n{said}; {reached(limits)} got there"

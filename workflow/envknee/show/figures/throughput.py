@@ -9,25 +9,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from envknee.show.evidence import Evidence
-from envknee.show.figures.canvas import (
-    by_arm,
-    canvas,
-    densely,
-    dodge_of,
-    in_words,
-    interval_bar,
-    key,
-    legend,
-    line_key,
-    note,
-    num_envs_label,
-    readable,
-    series_legend,
-    sizes_axis,
-    thousands,
-)
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
-from envknee.show.words import shared_series
+from envknee.show.words import recommended, shared_series
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
@@ -44,29 +28,26 @@ def draw_throughput(evidence: Evidence) -> Figure:
     limits = [limit for arm in verdict.arms for limit in arm.throughput if limit.points or limit.infeasible]
     if not any(limit.points for limit in limits):
         failed = sum(point.oom + point.refused for limit in limits for point in limit.infeasible)
-        why = (
-            f"All {failed} trials ran out of memory or were refused." if failed else "No throughput trial has run yet."
-        )
-        return in_words("Throughput", why, verdict)
+        why = f"All {failed} trials ran out of memory or were refused."
+        return canvas.in_words("Throughput", why if failed else "No throughput trial has run yet.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
     if any(limit.gains for limit in limits):
-        figure, (upper, lower) = canvas(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+        figure, (upper, lower) = canvas.panels(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
         _gains_panel(lower, limits, looks, verdict)
     else:
-        figure, (upper,) = canvas(_throughput_title(verdict), verdict, height=5.0)
-    sizes = sorted({point.num_envs for limit in limits for point in limit.points})
+        figure, (upper,) = canvas.panels(_throughput_title(verdict), verdict, height=5.0)
+    sizes = [point.num_envs for limit in limits for point in (*limit.points, *limit.infeasible)]
     fps = [value for limit in limits for point in limit.points for value in point.fps_repeats]
     thresholds = _thresholds(limits, looks)
     _fps_axis(upper, min(fps), max(fps), len(thresholds))
     for limit in limits:
-        _fps_line(upper, limit, looks[limit.series], dodge_of(limit.series, looks))
+        _fps_line(upper, limit, looks[limit.series], canvas.dodge_of(limit.series, looks))
     _threshold_lines(figure.axes, thresholds)
-    sizes_axis(figure.axes[-1], sizes, sorted({point.num_envs for limit in limits for point in limit.infeasible}))
+    canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
-    upper.yaxis.set_major_formatter(FuncFormatter(thousands))
-    figure.axes[-1].set_xlabel(num_envs_label(verdict))
-    series_legend(upper, looks, _throughput_keys(limits))
+    upper.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    canvas.series_legend(upper, looks, _throughput_keys(limits))
     return figure
 
 
@@ -92,7 +73,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
             [point.num_envs] * len(point.fps_repeats), point.fps_repeats, look.marker, color=look.colour, markersize=3.2,
             alpha=0.55, markeredgewidth=0,
         )  # fmt: skip
-        interval_bar(axes, point.num_envs, point.fps_lower, point.fps_upper, look.colour)
+        canvas.interval_bar(axes, point.num_envs, point.fps_lower, point.fps_upper, look.colour)
     axes.plot(sizes, fps, color=look.colour, linewidth=1.8)
     axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
     for point in limit.infeasible:
@@ -101,7 +82,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
             clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     if limit.law is not None:
-        dense, transitions = densely(sizes), limit.world_size * limit.horizon
+        dense, transitions = canvas.densely(sizes), limit.world_size * limit.horizon
         law = [size * transitions / (limit.law.t0_s + limit.law.s_per_env * size) for size in dense]
         axes.plot(
             dense, law, color=look.colour, linewidth=0.9, linestyle=(0, (3, 2)), alpha=0.8 if limit.law.used else 0.4
@@ -135,67 +116,56 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
 def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
     """Draw the gain of each doubling at its smaller num_envs, and delta; a filled mark is shown to be below delta."""
     for limit in limits:
-        look, dodge = looks[limit.series], dodge_of(limit.series, looks)
+        look, dodge = looks[limit.series], canvas.dodge_of(limit.series, looks)
         for gain in limit.gains:
-            x = gain.num_envs * dodge
-            interval_bar(axes, x, gain.gain_lower, gain.gain_upper, look.colour)
-            axes.plot(
-                x, gain.gain, look.marker, color=look.colour, markersize=6, zorder=4,
-                markerfacecolor=look.colour if gain.shown_below_delta else "white",
-            )  # fmt: skip
+            ends = gain.gain_lower, gain.gain_upper
+            canvas.value_mark(axes, gain.num_envs * dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta)
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-    axes.annotate(
-        f"cut-off {verdict.delta:.0%}",
-        (1.005, verdict.delta),
-        xycoords=("axes fraction", "data"),
-        va="center",
-        fontsize=9,
-    )
+    cut_off = f"cut-off {verdict.delta:.0%}"
+    axes.annotate(cut_off, (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     gains = [gain for limit in limits for gain in limit.gains]
-    bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper) if bound is not None]
-    axes.set_ylim(*readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
-    shown = key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
-    legend(axes, [shown, key("o", GREY, "not shown", hollow=True)])
+    bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper)]
+    axes.set_ylim(*canvas.readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
+    shown = canvas.key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
+    canvas.legend(axes, [shown, canvas.key("o", GREY, "not shown", hollow=True)])
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
     if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
-        keys = [key("o", GREY, "one repeat per point:\nno interval, no threshold")]
+        keys = [canvas.key("o", GREY, "one repeat per point:\nno interval, no threshold")]
     else:
         keys = [
-            key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
-            key("o", GREY, "one repeat", size=3.2),
+            canvas.key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
+            canvas.key("o", GREY, "one repeat", size=3.2),
         ]
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
         ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
-        keys.append(line_key(f"law {ranks}N·T / (t₀ + c·N)", linestyle=(0, (3, 2))))
+        keys.append(canvas.line_key(f"law {ranks}N·T / (t₀ + c·N)", linestyle=(0, (3, 2))))
         unused = [law.largest_relative_error for law in laws if not law.used]
         if unused:
-            keys.append(note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
+            keys.append(canvas.note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
     if any(limit.infeasible for limit in limits):
-        keys.append(key(STATUS_MARKERS["oom"], GREY, "did not fit the memory"))
+        keys.append(canvas.key(STATUS_MARKERS["oom"], GREY, "did not fit the memory"))
     return keys
 
 
 def _throughput_title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
         """Return what the arm's limit gives, with horizon and batch size if arms differ in them."""
-        headline = arm.headline
-        if headline is None:
+        headline, limit = arm.headline, recommended(arm)
+        if headline is None or limit is None:
             return "nothing measured"
-        series = Series(arm.arm, headline.horizon, headline.batch_size)
-        limit = next(limit for limit in arm.throughput if limit.series == series)
         of_each = f"environments{arm.ranks.each}"
         said = (
             _finding(limit, of_each) if limit.gains else f"{headline.fps:,.0f} FPS with {headline.num_envs:,} {of_each}"
         )
-        return said if shared_series(verdict) else f"{said} ({series})"
+        return said if shared_series(verdict) else f"{said} ({limit.series})"
 
-    return by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
 
 
 def _finding(limit: ThroughputLimit, of_each: str) -> str:

@@ -11,21 +11,16 @@ from dataclasses import dataclass, field
 from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
 
-OUT_OF_MEMORY = re.compile(
-    "|".join(
-        [
-            *map(re.escape, TEXTS),
-            r"OutOfMemoryError",
-            r"RESOURCE_EXHAUSTED",
-            r"ERROR_OUT_OF_DEVICE_MEMORY",
-            r"PxgCudaDeviceMemoryAllocator",
-            r"\bMemoryError\b",
-            r"std::bad_alloc",
-        ]
-    ),
-    re.IGNORECASE,
+OUT_OF_MEMORY = (
+    *map(re.escape, TEXTS),
+    r"OutOfMemoryError",
+    r"RESOURCE_EXHAUSTED",
+    r"ERROR_OUT_OF_DEVICE_MEMORY",
+    r"PxgCudaDeviceMemoryAllocator",
+    r"\bMemoryError\b",
+    r"std::bad_alloc",
 )
-"""Messages of PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, Python and C++."""
+"""Patterns of messages of PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, Python and C++."""
 
 NOT_A_NUMBER = re.compile(
     r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|contains?|became) (?:nan|inf)"
@@ -57,8 +52,7 @@ class Output:
     @staticmethod
     def matching(oom: Sequence[str], invalid: Mapping[str, str]) -> "Output":
         """Return an empty output that also recognizes a study's own patterns."""
-        patterns = "|".join([OUT_OF_MEMORY.pattern, *oom])
-        return Output(re.compile(patterns, re.IGNORECASE), validity.patterns(invalid))
+        return Output(re.compile("|".join([*OUT_OF_MEMORY, *oom]), re.IGNORECASE), validity.patterns(invalid))
 
     def take(self, line: str) -> None:
         """Add a line."""

@@ -33,10 +33,7 @@ def iterations(request: Request) -> int:
 def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     """Return the value of each placeholder that has one: those of a batch and of a scaling rule may have none. Pure.
 
-    Args:
-        request: the trial's request
-        run_dir: the folder that the command runs in
-        gpus: the number of GPUs; 0 on a CPU
+    The command runs in `run_dir`, with `gpus` GPUs (0 on a CPU).
     """
     rollout = space.rollout_size(request.num_envs, request.horizon)
     placeholders = {

@@ -49,12 +49,10 @@ class Builder:
                 self._note(event)
                 continue
             whole += self.close()
-            self._open = LogRow(
-                event.unix_time_s, float(self._count + 1) if event.step is None else event.step, self._newest
-            )
             self._count += 1
-            self._newest = {}
-            self._open.episodes, self._episodes = self._episodes, []
+            step = float(self._count) if event.step is None else event.step
+            self._open = LogRow(event.unix_time_s, step, self._newest, self._episodes)
+            self._newest, self._episodes = {}, []
             self._note(event)
             if event.is_whole:
                 whole += self.close()
@@ -69,11 +67,8 @@ class Builder:
 
     def is_complete(self) -> bool:
         """Whether the open row has all values of the row before. Some programs write the rest only with the next row."""
-        return (
-            self._open is not None
-            and self._closed is not None
-            and self._open.values.keys() >= self._closed.values.keys()
-        )
+        newest, before = self._open, self._closed
+        return newest is not None and before is not None and newest.values.keys() >= before.values.keys()
 
     def figure(self, entry: LogRow, name: Told) -> float | None:
         """Return a row's value of a figure, by the first of its log names that the row has; None without one."""
@@ -115,13 +110,9 @@ class Builder:
 
 
 def transitions(rows: Rows, steps: float, rollout: int, num_envs_total: int) -> float:
-    """Return the number of transitions in `steps` of the log.
+    """Return the number of transitions in `steps` of the log, whose unit is `rows.step`.
 
-    Args:
-        rows: has the unit of the log's steps
-        steps: in the log's unit
-        rollout: transitions per iteration on all GPUs together
-        num_envs_total: environments on all GPUs
+    `rollout` is the transitions per iteration, and `num_envs_total` the environments, on all GPUs together.
     """
     return steps * {"iterations": rollout, "frames": 1, "env_steps": num_envs_total}[rows.step]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from envknee.study.command import Rows
 
@@ -29,26 +29,6 @@ class Event:
     begins_row: bool = False
 
 
-class Source(Protocol):
-    """A log that is read while it grows."""
-
-    seen: set[str]
-    """All names that the log has had, for messages."""
-
-    def poll(self, now_unix_s: float) -> Iterator[Event]:
-        """Yield the new events."""
-        ...
-
-
-def of(rows: Rows, run_dir: Path) -> Source:
-    """Return the log that a study names."""
-    if rows.source == "tensorboard":
-        return TensorBoard(run_dir, rows.path)
-    if rows.source == "regex":
-        return Printed([re.compile(pattern) for pattern in rows.patterns])
-    return Lines(run_dir, rows)
-
-
 @dataclass
 class TensorBoard:
     """TensorBoard's event files; each event has the wall time of its writing."""
@@ -56,6 +36,7 @@ class TensorBoard:
     run_dir: Path
     pattern: str
     seen: set[str] = field(default_factory=set)
+    """Here and below: all names that the log has had, for messages."""
     _loaders: dict[Path, Any] = field(default_factory=dict)
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
@@ -74,11 +55,9 @@ class TensorBoard:
 
 
 def _scalar(value: Any) -> float | None:
-    """Return the number in a summary's value; None for text, images and histograms."""
+    """Return the number in a summary's value, a tensor as the loader migrates them all; None for text, images and histograms."""
     from tensorboard.util import tensor_util
 
-    if value.WhichOneof("value") == "simple_value":
-        return value.simple_value
     if value.WhichOneof("value") != "tensor" or value.metadata.plugin_data.plugin_name not in ("scalars", ""):
         return None
     array = tensor_util.make_ndarray(value.tensor)
@@ -157,6 +136,19 @@ class Printed:
                     yield Event(
                         time_s, values, values.pop("step", None), len(self.patterns) == 1, begins_row=number == 0
                     )
+
+
+Source = TensorBoard | Lines | Printed
+"""A log that is read while it grows."""
+
+
+def of(rows: Rows, run_dir: Path) -> Source:
+    """Return the log that a study names."""
+    if rows.source == "tensorboard":
+        return TensorBoard(run_dir, rows.path)
+    if rows.source == "regex":
+        return Printed([re.compile(pattern) for pattern in rows.patterns])
+    return Lines(run_dir, rows)
 
 
 def _flat(parsed: Any, before: str = "") -> dict[str, float | None]:

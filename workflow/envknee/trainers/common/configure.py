@@ -71,13 +71,8 @@ def use_rule(
 ) -> None:
     """Set the learning rate and the epochs of a request's scaling rule, if it has one.
 
-    Args:
-        request: the trial's request
-        agent: the trainer's configuration, overrides included
-        overrides: the study's overrides of the agent
-        learning_rate: the field with the learning rate
-        epochs: the field with the number of passes over a rollout
-        adapts: returns the override that turns an adaptive learning rate off; None if the rate does not adapt
+    `agent` is the trainer's configuration, with the study's `overrides` applied, and `learning_rate` and `epochs` (passes over a
+    rollout) name its fields. `adapts` returns the override that turns an adaptive learning rate off; None if the rate does not adapt.
 
     Raises:
         UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
@@ -101,12 +96,7 @@ def use_rule(
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:
     """Refuse options that a request's trainer lacks, rather than ignore them.
 
-    For the keys of `memory:`, `envknee.study.remedies` says which trainers lack them.
-
-    Args:
-        request: the trial's request
-        reasons: why the trainer lacks `ranks` or `lean`, for those that it lacks
-        on_cpu: whether the trial runs without a GPU
+    `reasons` says why it lacks `ranks` or `lean`, if it does, and `envknee.study.remedies` which trainers lack which keys of `memory:`.
 
     Raises:
         UserError: names the trainer, the requested option, and an alternative.

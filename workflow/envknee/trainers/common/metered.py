@@ -20,11 +20,7 @@ UNREACHABLE = 1_000_000_000
 
 
 def start(config: TrialConfig, meter: Meter) -> Any:
-    """Start the simulation of a trial; begin the meter's stages `environment` and `learner`.
-
-    Returns:
-        A `MeteredEnv`, which a library's wrapper takes like Isaac Lab's own environment.
-    """
+    """Start the simulation of a trial, a `MeteredEnv`; begin the meter's stages `environment` and `learner`."""
     meter.begin("environment")
     simulation = tasks.start(config.task_id, config.env, meter)
     if meter.request.deterministic:
@@ -67,11 +63,7 @@ class MeteredEnv(gymnasium.Wrapper):
 
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
     """Return the parameters and running statistics of modules, by `MODULE.NAME`."""
-    return {
-        f"{name}.{key}": value
-        for name, module in modules.items()
-        for key, value in module.state_dict(keep_vars=True).items()
-    }
+    return dict(torch.nn.ModuleDict(modules).state_dict(keep_vars=True))
 
 
 @contextmanager

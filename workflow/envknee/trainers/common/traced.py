@@ -33,18 +33,11 @@ class OfImages(torch.nn.Module):
 
 
 def save_policy(
-    networks: torch.nn.Module,
-    means: Callable[[torch.Tensor], torch.Tensor],
-    observations: torch.Tensor,
-    path: Path,
+    networks: torch.nn.Module, means: Callable[[torch.Tensor], torch.Tensor], observations: torch.Tensor, path: Path
 ) -> None:
     """Write a policy for the CPU. This moves its networks to the CPU, so training cannot go on.
 
-    Args:
-        networks: all modules that `means` calls
-        means: mean actions [n, num_actions] from observations [n, ...]
-        observations: an example
-        path: the file to write
+    `means` calls `networks`, and returns mean actions [n, num_actions] for observations [n, ...] such as the given ones.
     """
     example = observations.cpu()
     with torch.no_grad():

@@ -1,8 +1,7 @@
 """Trains with Stable-Baselines3's PPO and Isaac Lab's wrapper for it; a callback and wrapped methods measure it.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: stable-baselines3 2.9.2. `train` follows the steps of
-`isaaclab train --rl_library sb3` (Isaac Lab 3.0.0). The library keeps its rollout in NumPy arrays on the host. Copies between host and
-device during collection count as the phase `storage`.
+Upstream: stable-baselines3 2.9.2. `train` follows the steps of `isaaclab train --rl_library sb3` (Isaac Lab 3.0.0). The library keeps its
+rollout in NumPy arrays on the host. Copies between host and device during collection count as the phase `storage`.
 """
 
 import copy

@@ -1,7 +1,5 @@
 """`strategy: async2`: one device collects a rollout while another learns from the rollout before.
 
-Input: a `Learner` and `Rollouts`. Output: rows and stop signals through the meter.
-
 Both sides synchronize after each rollout. So the acting weights are never older than `sync_every` updates, and the same request
 collects the same data. The learner runs in the background thread: simulation, Warp's streams and the meter stay in the main thread, as in
 every other trial.

@@ -1,6 +1,6 @@
 """`strategy: ray`: collectors in processes of Ray, each with its own simulation, for one learner.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1 (collectors/distributed/ray.py), Ray 2.60.0.
+Upstream: TorchRL 0.14.1 (collectors/distributed/ray.py), Ray 2.60.0.
 
 TorchRL's `RayCollector` starts the collectors (`RemoteCollector`) and gathers their rollouts synchronously. Two of its features are not
 used:

@@ -43,27 +43,19 @@ class RemoteCollector(Collector):
         worker_idx: int,
         **_fixed: Any,
     ) -> None:
-        """Start the simulation.
+        """Start the simulation of `request` (JSON) with `rollouts.make_environment`, in collector `worker_idx` (0, 1, ...).
 
-        Args:
-            create_env_fn: `rollouts.make_environment`
-            request: the trial's request as JSON
-            trial: the path of the trial's folder
-            worker_idx: the collector's number, 0, 1, ...
-            _fixed: other arguments of `RayCollector` (frames, devices, exploration), ignored because the request decides them
+        `trial` is the path of the trial's folder. Other arguments of `RayCollector` (frames, devices, exploration) are ignored, because
+        the request decides them.
         """
         die_with_parent()
         parsed = Request.model_validate_json(request)
         device = "cuda:0" if os.environ.get("CUDA_VISIBLE_DEVICES") and torch.cuda.is_available() else "cpu"
         environment.use(device)
         self._number = worker_idx
+        ranks = Ranks(worker_idx, parsed.world_size)
         self.meter = Meter(
-            parsed,
-            TrialFolder(Path(trial)),
-            device,
-            environment.gpu_of(device),
-            ranks=Ranks(worker_idx, parsed.world_size),
-            writes=False,
+            parsed, TrialFolder(Path(trial)), device, environment.gpu_of(device), ranks=ranks, writes=False
         )
         self.meter.begin("configuration")
         config = load(parsed.trainer).resolve(parsed, device, worker_idx)
@@ -137,8 +129,4 @@ class RemoteCollector(Collector):
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Load the learner's parameters and buffers, by their names in `Learner.learned`."""
-        for name, network in {"actor": self._actor, "critic": self._critic}.items():
-            prefix = f"{name}."
-            network.load_state_dict(
-                {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
-            )
+        torch.nn.ModuleDict({"actor": self._actor, "critic": self._critic}).load_state_dict(weights)

@@ -1,7 +1,6 @@
 """Trains with TorchRL's PPO: its Collector, LazyTensorStorage and clipped loss, on Isaac Lab's TorchRL wrapper.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: TorchRL 0.14.1. `train` follows the steps of `train_ppo` of
-Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py).
+Upstream: TorchRL 0.14.1. `train` follows the steps of `train_ppo` of Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py).
 
 The wrapper is Isaac Lab's `IsaacLabTorchRLWrapper`. TorchRL's `IsaacLabWrapper` does not recognize a direct environment inside another
 Gymnasium wrapper (such as `MeteredEnv`), and does not copy the buffers of rewards and episode ends that Isaac Lab overwrites at every

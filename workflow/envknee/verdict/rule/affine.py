@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+LEAST_SIZES = 3
+"""Fewest different x that a line is fitted to: two parameters would fit any two points."""
+
 ERROR_LIMIT = 0.10
 """A line with a larger relative error at any point is shown, but not used."""
 
@@ -63,9 +66,7 @@ def fit(measured: Mapping[float, Sequence[float]], confidence: float) -> Line:
     Lines through equally many measurements at the same x draw the residuals of the same trials. So draws of several phases of the same
     iterations belong together, row by row.
 
-    Args:
-        measured: x -> measurements above 0; at least three in all, at two different x
-        confidence: of the intervals from these draws
+    `measured` maps x to measurements above 0: at least three in all, at two different x.
     """
     pairs = [(x, value) for x, values in measured.items() for value in values]
     sizes, times = np.array([x for x, _ in pairs], dtype=float), np.array([value for _, value in pairs])
@@ -102,14 +103,9 @@ def divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[n
 
 
 def solve(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (fixed, slope), both at least 0, of every row of `times`, minimizing squared relative errors.
+    """Return (fixed, slope), both at least 0, of every row of `times`, minimizing squared relative errors: shape (fits, 2).
 
-    Args:
-        sizes: x, shape (trials,)
-        times: measurements, shape (fits, trials), above 0
-
-    Returns:
-        shape (fits, 2)
+    `sizes` are x, shape (trials,); `times` are measurements above 0, shape (fits, trials).
     """
     return _weighted(1.0 / times, sizes / times, np.ones_like(times))
 
@@ -121,12 +117,7 @@ def _draws(errors: NDArray[np.float64], confidence: float) -> NDArray[np.float64
     time covered 88 to 92% instead of 95% (8 to 12 trials); with it, 94 to 95%. Their mean is not subtracted: after a robust fit it comes
     from outliers, and would shift every draw (with one straggler, intervals of the law covered 79 to 83%).
 
-    Args:
-        errors: shape (trials,), of more than two trials
-        confidence: of the intervals from these draws
-
-    Returns:
-        shape (RESAMPLES, trials)
+    `errors` has shape (trials,), of more than two trials; the draws have shape (RESAMPLES, trials).
     """
     trials = len(errors)
     # A fixed seed: the same records give the same verdict, byte for byte.
@@ -140,16 +131,10 @@ def _robust(
     start: NDArray[np.float64] | None = None,
     scale: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return (fixed, slope), both at least 0, of every row of `times`: Huber's estimate on logarithms, reweighted steps.
+    """Return what `solve` does from the same arrays, by Huber's estimate on logarithms, in reweighted steps.
 
-    Args:
-        sizes: x, shape (trials,)
-        times: measurements, shape (fits, trials), above 0
-        start: a (fixed, slope) to start from, shape (1, 2); None: the least squares of relative errors
-        scale: standard deviation of the errors of the logarithm, shape (1, 1); None: estimated for each row
-
-    Returns:
-        shape (fits, 2)
+    They start at `start`, a (fixed, slope) of shape (1, 2), or at `solve`'s. `scale` is the standard deviation of the errors of the
+    logarithm, shape (1, 1), or estimated for each row.
     """
     estimate = solve(sizes, times) if start is None else start
     for _ in range(HUBER_STEPS if start is None else RESAMPLED_STEPS):

@@ -8,9 +8,8 @@ of freedom instead of two. If Bartlett's test says that spreads differ, each dou
 model is fitted by maximum likelihood (an accelerated failure time model; Newton's method on Olsen 1978's parameters, with a single
 maximum). For k num_envs and n seeds, its variance is multiplied by n / (n - k); its degrees of freedom are the arrived seeds minus k.
 
-Why not a library: SciPy's `CensoredData` fits one sample, and its `logrank` gives no interval; several num_envs with one spread are a
-regression. lifelines' `LogNormalAFTFitter` is that model, and gives the same means and variances to seven digits
-(tests/unit/test_limits_rule.py). But it takes 0.5 s per fit instead of 0.5 ms, 1.8 s to import, and five more packages.
+Why not a library: SciPy fits one sample, and several num_envs with one spread are a regression. lifelines' `LogNormalAFTFitter` gives
+the same means and variances to seven digits (tests/unit/test_limits_rule.py), in 0.5 s instead of 0.5 ms, with five more packages.
 
 A doubling with a censored seed at either end stays undecided below `LEAST_WITH_CENSORED` seeds, or below `LEAST_ARRIVED` that arrived.
 """
@@ -39,64 +38,55 @@ Arrivals = tuple[Sequence[float], Sequence[float]]
 
 def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
     """Return the gain of each doubling, by ascending num_envs."""
-    sizes = sorted(seeds)
-    pairs = [(size, 2 * size) for size in sizes if 2 * size in seeds]
-    known = {size: seeds[size] for size in sizes if seeds[size][0]}
-    noise = _Noise(known)
+    known = [size for size in sorted(seeds) if seeds[size][0]]
+    logs, bounds = ({size: [math.log(value) for value in seeds[size][side]] for size in known} for side in (0, 1))
+    free = sum(map(len, logs.values())) - len(known)
+    means, covariance, unequal = _model(logs, bounds, free)
     gains = []
-    for smaller, larger in pairs:
+    for smaller, larger in ((size, 2 * size) for size in sorted(seeds) if 2 * size in seeds):
         ends = (seeds[smaller], seeds[larger])
         repeats = min(len(arrived) + len(censored) for arrived, censored in ends)
-        if smaller not in known or larger not in known:
-            logs = [statistics.fmean(math.log(value) for value in (*end[0], *end[1])) for end in ends]
-            gains.append(Contrast(smaller, logs[0] - logs[1], None, math.nan, repeats, decides=False))
-            continue
-        enough = all(
+        decides = all(
             not censored or (len(arrived) + len(censored) >= LEAST_WITH_CENSORED and len(arrived) >= LEAST_ARRIVED)
             for arrived, censored in ends
         )
-        gains.append(noise.contrast(smaller, larger, repeats, enough))
+        if smaller not in logs or larger not in logs:
+            both = [statistics.fmean(math.log(value) for value in (*end[0], *end[1])) for end in ends]
+            gains.append(Contrast(smaller, both[0] - both[1], None, math.nan, repeats, decides=False))
+        elif unequal:
+            # Less is better for costs, so the larger end comes first.
+            levels = [Level.of([math.exp(-log) for log in logs[size]]) for size in (smaller, larger)]
+            gains.append(of_levels(smaller, levels[0], levels[1]))
+        else:
+            variance, degrees = None, math.nan
+            if covariance is not None:
+                i, j = known.index(smaller), known.index(larger)
+                c = covariance
+                variance, degrees = max(float(c[i, i] + c[j, j] - 2.0 * c[i, j]), 0.0), float(free)
+            log_gain = means[smaller] - means[larger]
+            gains.append(Contrast(smaller, log_gain, variance, degrees, repeats, decides=decides))
     return gains
 
 
-class _Noise:
-    """The model of all num_envs with an arrived seed."""
+def _model(
+    logs: Mapping[int, Sequence[float]], bounds: Mapping[int, Sequence[float]], free: int
+) -> tuple[dict[int, float], NDArray[np.float64] | None, bool]:
+    """Return means by num_envs, their covariance (None if unknown), and whether spreads differ, from num_envs with an arrived seed."""
+    means = {size: statistics.fmean(own) for size, own in logs.items()}
+    if free < 1:
+        return means, None, False
+    if any(bounds.values()):
+        return *_fit(logs, bounds), False
+    squares = sum((log - means[size]) ** 2 for size, own in logs.items() for log in own)
+    covariance = np.diag([squares / free / len(own) for own in logs.values()])
+    several = [own for own in logs.values() if len(set(own)) > 1]
+    if len(several) < 2:
+        return means, covariance, False
+    from scipy.stats import bartlett  # takes 0.5 s, which other verdicts do not need
 
-    def __init__(self, seeds: Mapping[int, Arrivals]) -> None:
-        self.sizes = sorted(seeds)
-        self.logs = {size: [math.log(value) for value in seeds[size][0]] for size in self.sizes}
-        self.bounds = {size: [math.log(value) for value in seeds[size][1]] for size in self.sizes}
-        self.free = sum(map(len, self.logs.values())) - len(self.sizes)
-        self.means = {size: statistics.fmean(logs) for size, logs in self.logs.items()}
-        self.unequal = False
-        self.covariance: NDArray[np.float64] | None = None
-        if self.free < 1:
-            return
-        if any(self.bounds.values()):
-            self.means, self.covariance = _fit(self.logs, self.bounds)
-            return
-        squares = sum((log - self.means[size]) ** 2 for size, logs in self.logs.items() for log in logs)
-        self.covariance = np.diag([squares / self.free / len(self.logs[size]) for size in self.sizes])
-        several = [logs for logs in self.logs.values() if len(set(logs)) > 1]
-        if len(several) > 1:
-            from scipy.stats import bartlett  # takes 0.5 s, which other verdicts do not need
-
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self.unequal = float(bartlett(*several).pvalue) <= UNEQUAL
-
-    def contrast(self, smaller: int, larger: int, repeats: int, decides: bool) -> Contrast:
-        if self.unequal:
-            # Less is better for costs, so the larger end comes first.
-            levels = [Level.of(smaller, [math.exp(-log) for log in self.logs[size]]) for size in (smaller, larger)]
-            return of_levels(levels[0], levels[1])
-        log_gain = self.means[smaller] - self.means[larger]
-        if self.covariance is None:
-            return Contrast(smaller, log_gain, None, math.nan, repeats, decides=decides)
-        i, j = self.sizes.index(smaller), self.sizes.index(larger)
-        c = self.covariance
-        variance = max(float(c[i, i] + c[j, j] - 2.0 * c[i, j]), 0.0)
-        return Contrast(smaller, log_gain, variance, float(self.free), repeats, decides=decides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return means, covariance, float(bartlett(*several).pvalue) <= UNEQUAL
 
 
 def _fit(

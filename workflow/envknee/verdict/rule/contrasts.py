@@ -67,12 +67,12 @@ class Contrast:
     """Whether a decision is allowed; too many censored seeds forbid it."""
 
 
-def of_levels(smaller: Level, larger: Level) -> Contrast:
+def of_levels(num_envs: int, smaller: Level, larger: Level) -> Contrast:
     """Return the contrast of two levels without blocks: Welch's t."""
     noise = welch(smaller, larger)
     variance, degrees = noise if noise else (None, math.nan)
     return Contrast(
-        smaller.num_envs, larger.log_value - smaller.log_value, variance, degrees, min(smaller.repeats, larger.repeats)
+        num_envs, larger.log_value - smaller.log_value, variance, degrees, min(smaller.repeats, larger.repeats)
     )
 
 
@@ -184,8 +184,8 @@ def _within_machines(num_envs: int, smaller: Blocks, larger: Blocks, step: float
         return Contrast(num_envs, means[1] - means[0], None, math.nan, fewest, blocks=0)
     ends = [[end[block] for block in common] for end in (smaller, larger)]
     if len(common) == 1:
-        levels = [Level.of(num_envs, [math.exp(log) for log in end[0]], step) for end in ends]
-        return of_levels(levels[0], levels[1])
+        levels = [Level.of([math.exp(log) for log in end[0]], step) for end in ends]
+        return of_levels(num_envs, levels[0], levels[1])
     gains = [statistics.fmean(b) - statistics.fmean(a) for a, b in zip(*ends, strict=True)]
     weights = [_weight(a, b) for a, b in zip(*ends, strict=True)]
     whole = sum(weights)

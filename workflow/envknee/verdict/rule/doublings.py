@@ -19,7 +19,6 @@ LARGEST_LOG = 700.0
 class Level:
     """The measurements at one num_envs."""
 
-    num_envs: int
     log_value: float
     """Natural logarithm of a quantity of which more is better (FPS, or one over a cost)."""
     variance: float | None
@@ -29,14 +28,11 @@ class Level:
     """True where `log_value` is only an upper bound, because some repeats are censored."""
 
     @classmethod
-    def of(cls, num_envs: int, repeats: Sequence[float], step: float = 0.0) -> "Level":
+    def of(cls, repeats: Sequence[float], step: float = 0.0) -> "Level":
         """Return the level of uncensored repeats, each above 0: the logarithm of their geometric mean.
 
-        Args:
-            num_envs: that they were measured at
-            repeats: the values
-            step: to a multiple of which all values are rounded. Repeats that differ by less than it may all be rounded the
-                same way, so that their mean is off by as much as each: its variance is at least step^2 / 12, whatever their number.
+        All are rounded to a multiple of `step`. Repeats that differ by less than it may all be rounded the same way, so that their
+        mean is off by as much as each: its variance is at least step^2 / 12, whatever their number.
         """
         logs = [math.log(value) for value in repeats]
         mean = statistics.fmean(logs)
@@ -44,7 +40,7 @@ class Level:
         variance = (
             max(squares / (len(logs) - 1) / len(logs), (step / math.exp(mean)) ** 2 / 12) if len(logs) > 1 else None
         )
-        return cls(num_envs, mean, variance, len(logs))
+        return cls(mean, variance, len(logs))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

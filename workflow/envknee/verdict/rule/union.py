@@ -91,14 +91,11 @@ def decide(
     confidence: float,
     least_repeats: int = LEAST_REPEATS,
 ) -> Decision:
-    """Decide a series.
+    """Decide a series, from one contrast per doubling, by ascending num_envs.
 
-    Args:
-        contrasts: one per doubling, by num_envs, ascending
-        sizes: every num_envs measured
-        log_limit: the gain, as the logarithm of a ratio, below which doubling has stopped paying
-        confidence: of each interval, of each one-sided bound, and of the decision as a whole
-        least_repeats: a doubling with fewer repeats at either end is shown, but decides nothing
+    Doubling has stopped paying where it gains less than `log_limit`, the logarithm of a ratio. A doubling with fewer than
+    `least_repeats` at either end is shown, but decides nothing. `confidence` is that of each interval, of each one-sided bound, and of
+    the decision as a whole. `sizes` has every num_envs measured.
     """
     alpha = 1.0 - confidence
     planned = [contrast.variance is not None and contrast.repeats >= least_repeats for contrast in contrasts]
@@ -143,7 +140,7 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
 
     The repeats that stop a search understate the gain: their intervals covered 50 to 74% at the doubling found.
     """
-    by_size = {contrast.num_envs: contrast for contrast in fresh if contrast.variance is not None}
+    by_size = {contrast.num_envs: contrast for contrast in fresh}
 
     def told(doubling: Tested) -> Tested:
         contrast = by_size.get(doubling.num_envs)

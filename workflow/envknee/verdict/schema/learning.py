@@ -59,7 +59,7 @@ class Saving(Frozen):
     doubled: int
     seeds: int
     """Seeds of the end with fewer."""
-    saving: float | None
+    saving: float
     """By the model of `rule.censored`, in which every seed counts."""
     decides: bool
     """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""

@@ -14,6 +14,13 @@ class Change(Frozen):
     lower: float | None
     upper: float | None
 
+    @property
+    def shown(self) -> Literal["more", "less", "not shown"]:
+        """What the interval shows."""
+        if self.lower is not None and self.lower > 0.0:
+            return "more"
+        return "less" if self.upper is not None and self.upper < 0.0 else "not shown"
+
     @classmethod
     def between(cls, before: doublings.Level, after: doublings.Level, confidence: float) -> "Change":
         """Return the change from one level to another, with Welch's interval."""

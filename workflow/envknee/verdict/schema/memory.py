@@ -97,10 +97,7 @@ class MemoryLimit(Frozen):
     def peak_gb(self, num_envs: float, horizon: int, batch_transitions: float) -> float | None:
         """Return the model's peak of one rank in GB, or None if the model is not identifiable.
 
-        Args:
-            num_envs: per rank
-            horizon: environment steps
-            batch_transitions: the rank's, from `space.batch_transitions`
+        `batch_transitions` are the rank's, from `space.batch_transitions`.
         """
         if not self.identifiable:
             return None

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from envknee.record.schema import Record
 from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict import learning_cost
+from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent
-
-LEAST_SIZES = 3
-"""Two parameters would fit any two batch sizes."""
 
 
 def batch_notes(
@@ -74,7 +72,7 @@ def _interval(law: BatchLaw) -> str:
 def _what_to_measure(known: Sequence[int]) -> str:
     """Return what to measure for a law, beside `known` batch sizes."""
     measured = f"batch {listed(known)} alone" if known else "no batch size at which every seed reached the target"
-    more = LEAST_SIZES - len(known)
+    more = affine.LEAST_SIZES - len(known)
     sizes = [size for size in (4 * max(known), min(known) // 4) if size] if known else []
     such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
     return (

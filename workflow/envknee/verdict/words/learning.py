@@ -9,17 +9,20 @@ from envknee.verdict.rule.union import Decision
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Saving
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
+from envknee.verdict.words.states import what_would_decide
 
 
 def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
     """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in points if point.seeds]
-    few = [point.num_envs for point in ran if point.seeds < LEAST_SEEDS]
+    few = [point for point in ran if point.seeds < LEAST_SEEDS]
     if few:
-        seeds = " or ".join(str(count) for count in sorted({point.seeds for point in ran if point.seeds < LEAST_SEEDS}))
+        seeds = " or ".join(sorted({str(point.seeds) for point in few}))
         word = "seed" if seeds == "1" else "seeds"
-        notes.append(f"{seeds} {word} at {listed(few)}: too few to decide ({LEAST_SEEDS} at least)")
+        notes.append(
+            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_SEEDS} at least)"
+        )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
         parts = [f"{timeout} spent the budget first"] * bool(timeout)
@@ -75,12 +78,9 @@ def learning_statement(
         return (
             f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
         )
-    if not shown.decides:
-        why = "too few seeds reached the target to decide"
-    elif decision.more_repeats is None:
-        why = "over 200 seeds of each point would be needed to decide"
-    else:
-        why = f"about {counted(decision.more_repeats, 'more seed')} of each point would decide"
+    why = "too few seeds reached the target to decide"
+    if shown.decides:
+        why = what_would_decide(decision.more_repeats, "seed")
     ends = span(shown.saving_lower, shown.saving_upper)
     interval = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
@@ -91,8 +91,6 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     if not limit.savings:
         return []
     saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), limit.savings[-1])
-    if saving.saving is None:
-        return []
     most, bound = saving.saving_upper_one_sided, span(saving.saving_lower, saving.saving_upper)
     if limit.state == "reached" and most is not None:
         bound = f"at most {percent(most)}" if most >= 0.0 else f"at least {percent(-most)}"
@@ -107,8 +105,6 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     return [f"doubling {saving.num_envs:,} {said} ({evidence}; pays from {limit.delta:.0%} saved)"]
 
 
-def _saves(saving: float | None, most: str = "", least: str = "") -> str:
+def _saves(saving: float, most: str = "", least: str = "") -> str:
     """Return `saves 12%`, or `takes 15% more`; with `at most` or `at least` before the number."""
-    if saving is None:
-        return "saves an unknown share"
     return f"saves {most}{percent(saving)}" if saving >= 0.0 else f"takes {least}{percent(-saving)} more"

@@ -6,8 +6,8 @@ from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.schema.memory import MemoryWall
-from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, shown_batch, times
+from envknee.verdict.series import Ranks, Series
+from envknee.verdict.words.numbers import ends, listed, times
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
@@ -44,7 +44,7 @@ def memory_statement(
     room: Room,
     ranks: Ranks,
     settings: Decide,
-    at: Callable[[int, int | None], str],
+    at: Callable[[Series], str],
 ) -> str:
     """Return the memory limit in one sentence."""
     failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
@@ -58,7 +58,7 @@ def memory_statement(
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
-    where = at(tightest.horizon, tightest.batch_size)
+    where = at(Series("", tightest.horizon, tightest.batch_size))
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
@@ -70,18 +70,7 @@ def memory_statement(
     if safe is None:
         why = "" if fit.errs_visibly else f" ({fit.no_interval})"
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
-    return (
-        f"{verb} {safe:,} environments{ranks.each} fit {share}{where}"
-        f" (estimate {estimate:,}, {settings.confidence:.0%} interval {wall_ends(tightest)}){measured}"
+    interval = (
+        f"{settings.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
     )
-
-
-def wall_ends(wall: MemoryWall) -> str:
-    """Return `8,058 to 9,390`, or `8,058 to open`, of a wall with an interval."""
-    upper = "open" if wall.largest_num_envs_upper is None else f"{wall.largest_num_envs_upper:,}"
-    return f"{wall.largest_num_envs_lower:,} to {upper}"
-
-
-def at_point(horizon: int, batch_size: int | None) -> str:
-    """Return ` at horizon 16, batch 128`, for use after "environments fit"."""
-    return f" at horizon {horizon}, {shown_batch(batch_size)}"
+    return f"{verb} {safe:,} environments{ranks.each} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"

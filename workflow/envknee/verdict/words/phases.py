@@ -8,9 +8,6 @@ from envknee.verdict.schema.phases import PhaseLaw, PhasePoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed
 
-LEAST_SIZES = 3
-"""Two parameters would fit any two points."""
-
 
 def phase_notes(
     by_size: Mapping[int, Sequence[Record]], points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]
@@ -45,7 +42,7 @@ def phase_statement(
     """Return the phase that sets the knee, in one sentence."""
     if not laws:
         sizes = listed(point.num_envs for point in points)
-        return f"{_measured(points[-1], ranks)}; a law needs {LEAST_SIZES} different num_envs, and phases are known at {sizes}"
+        return f"{_measured(points[-1], ranks)}; a law needs {affine.LEAST_SIZES} different num_envs, and phases are known at {sizes}"
     if knee is None:
         why = "no law is close enough to say which phase sets the knee"
         if not any(law.s_per_env for law in laws):

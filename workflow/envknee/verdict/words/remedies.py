@@ -1,13 +1,13 @@
 """Remedies in sentences. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from envknee.verdict.schema.levers import Change
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedy
 from envknee.verdict.series import Series
-from envknee.verdict.words.memory import FAR_BEYOND, wall_ends
+from envknee.verdict.words.memory import FAR_BEYOND
+from envknee.verdict.words.numbers import ends
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
@@ -16,11 +16,13 @@ def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
     if remedy.fits is not None and base is not None:
         far = ", far beyond what was measured" if remedy.extrapolated else ""
         sizes = f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,}"
-        parts = [f"{sizes} environments fit ({factor(remedy.fits)}{far})"]
+        interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:,.2f}")
+        parts = [f"{sizes} environments fit ({1 + remedy.fits.value:,.2f} times, {interval}{far})"]
     if remedy.shown_at is not None:
         parts.append(trials_show(remedy))
     if remedy.fps is not None:
-        parts.append(f"{change(remedy.fps)} FPS at {remedy.at_num_envs:,} environments")
+        interval = ends(remedy.fps.lower, remedy.fps.upper, "{:+.0%}".format)
+        parts.append(f"{remedy.fps.value:+.0%} ({interval}) FPS at {remedy.at_num_envs:,} environments")
     else:
         parts.append("no num_envs was timed with both")
     if remedy.peak_gb is not None and remedy.baseline_peak_gb is not None:
@@ -33,23 +35,6 @@ def trials_show(remedy: Remedy) -> str:
     if remedy.room == "more":
         return f"{remedy.shown_at:,} fit where the baseline ran out of memory"
     return f"ran out of memory with {remedy.shown_at:,}, which fit the baseline"
-
-
-def factor(fits: Change) -> str:
-    """Return `5.1 times, 4.2 to 6.1`."""
-    return f"{1 + fits.value:,.2f} times, {_ends(fits, lambda value: f'{1 + value:,.2f}')}"
-
-
-def change(fps: Change) -> str:
-    """Return `+12% (+5% to +20%)`."""
-    return f"{fps.value:+.0%} ({_ends(fps, lambda value: f'{value:+.0%}')})"
-
-
-def _ends(change: Change, shown: Callable[[float], str]) -> str:
-    if change.lower is None and change.upper is None:
-        return "no interval"
-    lower, upper = ("open" if end is None else shown(end) for end in (change.lower, change.upper))
-    return f"{lower} to {upper}"
 
 
 def plain(value: Any) -> str:
@@ -70,8 +55,8 @@ def remedies_advice(
             " measured, and what fits beyond is extrapolated."
         )
     else:
-        ends = "no interval" if wall.largest_num_envs_lower is None else wall_ends(wall)
-        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({ends}) at {series}."
+        interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
+        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
     sentences = [first[:1].upper() + first[1:]]
     helping = [remedy for remedy in remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from envknee.verdict.schema.rules import RuleLimit
+from envknee.verdict.schema.rules import RuleLimit, RulePoint
 from envknee.verdict.words.numbers import span
 
 
-def rule_statement(rule: RuleLimit) -> str:
-    """Return the limit of a rule in a sentence or two."""
-    soonest = next((point for point in rule.points if point.num_envs == rule.soonest_num_envs), None)
+def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint | None) -> str:
+    """Return the limit of a rule in a sentence or two; `later` is the next size that ran."""
     if soonest is None or soonest.seconds_to_target is None:
         reached = sum(point.reached for point in rule.points)
         seeds = sum(point.seeds for point in rule.points)
@@ -19,7 +18,6 @@ def rule_statement(rule: RuleLimit) -> str:
     start = f"{rule.scaled_from}: soonest at {soonest.num_envs:,} environments in {cost.value:,.1f} s{interval}"
     if rule.soonest_lowest is not None and rule.soonest_lowest != rule.soonest_highest:
         start += f"; {rule.soonest_lowest:,} to {rule.soonest_highest:,} are not shown to be slower"
-    later = next((point for point in rule.points if point.num_envs > soonest.num_envs and point.seeds), None)
     if later is None:
         return f"{start}. No larger size ran: no limit seen"
     if later.reached < later.seeds:

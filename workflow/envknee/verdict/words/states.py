@@ -20,6 +20,13 @@ def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
     return f"undecided up to {limit.largest_num_envs:,} {of_each}" + (f" ({wanted})" if wanted else "")
 
 
+def what_would_decide(more: int | None, word: str) -> str:
+    """Return how many more repeats (or seeds, by `word`) would decide."""
+    if more is None:
+        return f"over 200 {word}s of each point would be needed to decide"
+    return f"about {counted(more, f'more {word}')} of each point would decide"
+
+
 def what_decides(limit: ThroughputLimit | LearningLimit) -> str:
     """Return `3 more repeats`, or what else an undecided limit lacks; "" without a doubling."""
     is_learning = isinstance(limit, LearningLimit)

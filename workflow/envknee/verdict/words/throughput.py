@@ -8,7 +8,8 @@ from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import counted, listed, percent, span
+from envknee.verdict.words.numbers import listed, percent, span
+from envknee.verdict.words.states import what_would_decide
 
 
 def throughput_notes(
@@ -21,9 +22,8 @@ def throughput_notes(
 ) -> list[str]:
     """Return notes on the verdict, a sentence each."""
     notes = []
-    single = [num_envs for num_envs, values in fps.items() if len(values) == 1]
     few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
-    if single and len(single) == len(fps):
+    if fps and all(len(values) == 1 for values in fps.values()):
         notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
     elif few:
         notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
@@ -87,7 +87,10 @@ def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision,
     last = f"the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,}, gains {gain}"
     if decision.still_pays is not None:
         return f"still pays at {2 * shown.num_envs:,} environments{ranks.each}: {last} (at least {_share(decision.still_pays)}, {evidence})"
-    return f"undecided up to {largest}: {last} ({bound}{evidence}); {what_would_decide(decision.more_repeats, bool(shown.contrast.blocks))}"
+    wanted = "measure both ends of each doubling on the same machine"
+    if shown.contrast.blocks:
+        wanted = what_would_decide(decision.more_repeats, "repeat")
+    return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
 
 
 def gain_evidence(limit: ThroughputLimit) -> list[str]:
@@ -103,15 +106,6 @@ def gain_evidence(limit: ThroughputLimit) -> list[str]:
         bound = span(gain.gain_lower, gain.gain_upper)
     evidence = f"{bound}, {repeats(gain.repeats)}" if bound else repeats(gain.repeats)
     return [f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({evidence}; cut-off {limit.delta:.0%})"]
-
-
-def what_would_decide(more_repeats: int | None, same_machine: bool = True) -> str:
-    """Return how many more repeats would decide, or what else would."""
-    if not same_machine:
-        return "measure both ends of each doubling on the same machine"
-    if more_repeats is None:
-        return "over 200 repeats of each point would be needed to decide"
-    return f"about {counted(more_repeats, 'more repeat')} of each point would decide"
 
 
 def repeats(count: int) -> str:

@@ -6,6 +6,8 @@ never run, and the verdict says nothing about them.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
 from envknee.ask.search import Tried, fresh, law, next_step, rule_of
@@ -26,7 +28,7 @@ def choose(question: Question) -> Choice:
     predict = law if question.slot.kind == "throughput" else None
     asked = [request for request in question.requests if request.skip is None]
     ends: list[str] = []
-    waiting: tuple[Point, int] | None = None
+    waiting: Choice | None = None
     focus: int | None = None
     for (horizon, batch_size), series in _by_series(question.points).items():
         of_series = _asked_of((horizon, batch_size), asked)
@@ -37,31 +39,25 @@ def choose(question: Question) -> Choice:
                 _note(tried[request.num_envs], request, records.get(request.number))
         step = next_step(sizes, tried, rule, focus, predict and predict(horizon, sweep.adaptive.delta))
         focus = step.focus or focus
-        if predict is not None and (size := fresh(step, tried, sweep.adaptive.confirm)) is not None:
-            again = tried[size].asked + tried[size].confirming
-            return Choice(Point(size, horizon, batch_size), again, None, confirms=True)
-        if step.num_envs is None:
+        confirm = fresh(step, tried, sweep.adaptive.confirm) if predict is not None else None
+        size = step.num_envs if confirm is None else confirm
+        if size is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
             continue
-        chosen = Point(step.num_envs, horizon, batch_size)
-        repeat = tried[step.num_envs].asked + tried[step.num_envs].confirming
+        repeat = tried[size].asked + tried[size].confirming
+        choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=confirm is not None)
         if not step.waits:
-            return Choice(chosen, repeat, None)
-        waiting = waiting or (chosen, repeat)
-    if waiting is not None:
-        return Choice(*waiting, None)
-    probe = _probe(question, asked)
-    if probe is not None:
+            return choice
+        waiting = waiting or choice
+    if waiting is None and (probe := _probe(question, asked)) is not None:
         return Choice(probe, 0, None)
-    return Choice(min(question.points), 0, "; ".join(ends))
+    return waiting or Choice(min(question.points), 0, "; ".join(ends))
 
 
 def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Point]]:
     """Return (horizon, batch_size) -> its points by num_envs, all in ascending order."""
-    series: dict[tuple[int, int | None], list[Point]] = {}
-    for point in sorted(points, key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs)):
-        series.setdefault((point.horizon, point.batch_size), []).append(point)
-    return series
+    ordered = sorted(points, key=lambda point: (point.horizon, point.batch_size or 0, point.num_envs))
+    return {series: list(own) for series, own in groupby(ordered, attrgetter("horizon", "batch_size"))}
 
 
 def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[Request]:
@@ -118,7 +114,5 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
         tried.fps += throughput.measured_fps([record])
     else:
         seeds = learning_trials.seconds_of([record])
-        tried.reached_s += seeds.reached
-        tried.censored_s += seeds.censored
-        tried.arrived += [True] * len(seeds.reached) + [False] * len(seeds.censored)
+        tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
     tried.lost += tried.known == before
