@@ -76,7 +76,7 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     lines = [
         f"# {study.study}",
         "",
-        "Written by `envknee keep`; measured by `make sweep` with the study in study.json.",
+        "Written by `envknee keep`, from trials of the study in study.json.",
         "",
         f"* trials: {len(records)} of {len(space.plan(study))} ({', '.join(f'{n} {s}' for s, n in sorted(statuses.items()))})",
         f"* hardware: {'; '.join(hardware_of(verdict))}; {len({e.device.uuid or e.host for e in environments})} device(s)",

@@ -76,7 +76,7 @@ class Meter:
         self.trial = trial
         self.device = torch.device(device)
         self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb, before_gb)
-        self.timeline = Timeline(self.device, request.phases, request.horizon)
+        self.timeline = Timeline(self.device, request.phases)
         self.rows: list[Row] = []
         self.stage = "imports"
         """Current stage: one of `StartUp`, then rollout or learning. An out-of-memory outcome names it."""

@@ -27,9 +27,8 @@ PHASES_BETWEEN = frozenset({"inference", "storage"})
 ENV_STEP = "env_step"
 """Time of an environment step outside the fine phases: actions, rewards, resets. Counted as `other`."""
 
-SAMPLE_EVERY = 8
-"""One in so many environment steps is sampled, with what lies before it; in shorter rollouts one in half as many. The sampled steps
-shift by one each iteration."""
+SAMPLE_EVERY = 4
+"""One in so many environment steps is sampled, with what lies before it. The sampled steps shift by one each iteration."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,10 @@ class Timeline:
     check on the host's clock.
     """
 
-    def __init__(self, device: torch.device, switch: PhaseSwitch, horizon: int) -> None:
+    def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
         """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is sampled."""
         self._clock: Any = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
-        self._sample_every = SAMPLE_EVERY if horizon >= SAMPLE_EVERY else SAMPLE_EVERY // 2
         self._open = ["other"]
         self._marks: list[tuple[str, bool, Any]] = []
         """(the phase that begins, whether its step is sampled, stamp)"""
@@ -206,7 +204,7 @@ class Timeline:
     @property
     def _is_sampled(self) -> bool:
         """Whether the current or next environment step is sampled."""
-        return self._switch == "sampled" and self._step % self._sample_every == self._iteration % self._sample_every
+        return self._switch == "sampled" and self._step % SAMPLE_EVERY == self._iteration % SAMPLE_EVERY
 
     def _mark(self) -> None:
         self._marks.append((self._open[-1], self._is_sampled, self._clock.stamp()))

@@ -104,8 +104,7 @@ class Study(Strict):
     )
     phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
         default="sampled",
-        description="Resolve one environment step in eight (in four if the horizon is below 8), and what lies before it,"
-        " into phases; 'off': none.",
+        description="Resolve one environment step in four, and what lies before it, into phases; 'off': none.",
     )
     runtime: Runtime = newer(
         default="host",
