@@ -84,9 +84,8 @@ def phrases() -> dict[str, list[str]]:
             "About **424** transitions, the gradient noise scale (324 to 513; five seeds, two H100)",
             "Far larger ones (8,192 transitions, same GPUs) cost environment steps",
             # test_recorded_study compares both
-            "With an earlier version reward 4.5 came in **0.23 of the time** (0.21 to 0.25), 14.2 s instead of 62.1, "
-            "on [two H100, one per trial]",
-            "1.08 times the environment steps to that reward (1.03 to 1.13)",
+            "Reward 4.5 came in **0.18 of the time** (0.16 to 0.21), 10.2 s instead of 61.0, with [15 seeds on H100s]",
+            "The environment steps to that reward are not shown to differ: 1.03 times (0.96 to 1.10)",
             f"alternating with `isaaclab train` on an H200, trials reached {train:.2f}× its FPS",
             f"measuring takes {paid[0]:.1%} of a bare loop's FPS with 4,096 environments on an H200. "
             f"With 1,024 on an H100 it takes {paid[1]:.1%} ([more]",
@@ -228,17 +227,17 @@ NOT_MEASURED = {
         "5% of its memory kept free", "keeps 5% of the memory free", "with the largest size, 16,384",
         "a card of 24 GB holds 25.8 × 10⁹ bytes",
         # Said by hand; the machine decides.
-        "about 8 minutes on two", "about a minute of the 8", "frames: 3 minutes", "`undecided (10 more repeats)`",
+        "about 5 minutes on two", "about half a minute of the 5", "frames: 3 minutes", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "`stock-lean-h200`", "Apache-2.0", "SB3", "python3-venv",
     ],
     "docs/tutorial.md": [
-        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 8 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
+        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 5 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
         "H200", "`stock-lean-h200`", "Seconds to reward 4.5 against", "`over 16,384`", "`undecided (10 more repeats)`",
         "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "about 8 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
+        "H200", "about 5 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
         # docs/verdicts.md, test_limits_power
         "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",

@@ -16,7 +16,7 @@ HEADLINE = "cartpole-stock-lean-h200"
 
 @pytest.mark.parametrize(
     ("num_envs", "card", "where", "pairs"),
-    [(4096, "h200", "H200", 5), (1024, "h100", "H100", 3), (1024, "h200", "H200, on a busy host", 5)],
+    [(4096, "h200", "H200", 5), (1024, "h100", "H100", 5), (1024, "h200", "H200, on a busy host", 5)],
 )
 def test_the_docs_say_what_measuring_lean_frames_costs(num_envs: int, card: str, where: str, pairs: int):
     docs = words_of("docs/measuring.md")
@@ -32,13 +32,10 @@ def test_the_docs_say_what_measuring_lean_frames_costs(num_envs: int, card: str,
     )
     assert f"| {num_envs:,} | {where} | {pairs} | {words} | [`{name}`](../results-published/{name}) |" in docs
     assert (asked["num_envs"], asked["horizon"], asked["arm"]) == (num_envs, 32, "lean-warp")
-    assert (of_ratios.median >= 0.99) is (where in ("H200", "H100"))  # met there, and not beside neighbours
+    assert round(of_ratios.median, 2) == (0.96 if "busy" in where else 0.99)
     assert f"from {min(ratios):.3f} to {max(ratios):.3f}" in docs
     command = f"--horizon 32 --warmup {asked['warmup_iterations']} --iterations {asked['iterations']}"
-    if pairs == 5:
-        assert f'ARGS="--arm lean-warp --num-envs {num_envs} {command}"' in docs
-    else:
-        assert f"three pairs of {asked['iterations']} iterations" in docs
+    assert f'ARGS="--arm lean-warp --num-envs {num_envs} {command}"' in docs
     versions = environment["packages"]
     assert (
         f"(driver {environment['device']['driver']}, torch {versions['torch']}, Warp {versions['warp-lang']},"
