@@ -113,10 +113,10 @@ def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
     assert sentences[0].startswith(
         "More fit without changing the task: lean (64 fit where the baseline ran out of memory; "
     )
-    assert sentences[0].endswith(" times as many; FPS +20%)")
+    assert sentences[0].endswith(" times as many; FPS +20% at 32)")
     assert sentences[1].startswith("Still more fit with a changed task: 128-pixels (")
     assert ", one-camera (" in sentences[1] and sentences[1].endswith("; look whether it still learns")
-    assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50%), segments" in sentences[2]
+    assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50% at 32), segments" in sentences[2]
     assert advice.notes == []
 
 
@@ -143,10 +143,10 @@ def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_sho
         "On 8 GB baseline fits 33 environments (no interval) at horizon 16, library batch."
     )
     assert (
-        "lean (64 fit where the baseline ran out of memory; 5.00 times as many, no interval; FPS +20%)."
+        "lean (64 fit where the baseline ran out of memory; 5.00 times as many, no interval; FPS +20% at 16)."
         in advice.statement
     )
-    assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50%), " in advice.statement
+    assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50% at 16), " in advice.statement
     assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in remedies["lean"].statement
 
 

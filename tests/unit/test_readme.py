@@ -224,7 +224,7 @@ NOT_MEASURED = {
         "95% unless", "10% more FPS, or 25% less time to a target", "At most 5% of their verdicts name too small a size",
         "0 pass, 3 worse, 4 inconclusive", "`more_repeats: 10`",
         # The margin of the studies, a size of the one shown above, and what NVIDIA calls 24 GB (memory_model).
-        "5% of its memory kept free", "keeps 5% of the memory free", "with the largest size, 16,384",
+        "5% of its memory kept free", "keeps 5% of the memory free",
         "a card of 24 GB holds 25.8 × 10⁹ bytes",
         # Said by hand; the machine decides.
         "about 5 minutes on two", "about half a minute of the 5", "frames: 3 minutes", "`undecided (10 more repeats)`",

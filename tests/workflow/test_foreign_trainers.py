@@ -88,6 +88,7 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
         "workflow/rules/sweep.smk",
         "workflow/profiles/default/config.yaml",
         "workflow/schemas/study.schema.json",
+        "containers/requirements.lock",
     ):
         assert f"envknee/project/{name}" in names
     assert "envknee/trainers/command/presets/mjlab.yaml" in names

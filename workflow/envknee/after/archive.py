@@ -19,6 +19,7 @@ from typing import Any
 from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
 from envknee.record.schema import Record
 from envknee.show import report
+from envknee.study import project
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
@@ -26,7 +27,7 @@ from envknee.study.reach import reach_of
 from envknee.verdict.hardware import hardware
 from envknee.verdict.read import load_measured
 
-LOCKS = Path(__file__).parents[3] / "containers"
+LOCKS = project.ROOT / "containers"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of every member: the earliest that a zip file can hold."""
 

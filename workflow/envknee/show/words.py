@@ -10,6 +10,7 @@ from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
+from envknee.verdict.words.numbers import ends
 from envknee.verdict.words.remedies import trials_show
 
 STATUS_WORDS = {
@@ -183,12 +184,9 @@ def _cost(cost: Cost | None, decimals: int) -> str:
 def _ratio(remedy: Remedy) -> str:
     ratio = "not known"
     if remedy.fits is not None:
-        lower, upper = remedy.fits.lower, remedy.fits.upper
-        interval = " (no interval)" if upper is None else ""
-        if lower is not None:
-            interval = f" ({1 + lower:.2f} to {'open' if upper is None else f'{1 + upper:.2f}'})"
+        interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:.2f}")
         beyond = ", far beyond what was measured" if remedy.extrapolated else ""
-        ratio = f"{1 + remedy.fits.value:.2f}{interval}{beyond}"
+        ratio = f"{1 + remedy.fits.value:.2f} ({interval}){beyond}"
     return ratio if remedy.shown_at is None else f"{ratio}; {trials_show(remedy)}"
 
 

@@ -70,7 +70,7 @@ def check_database(store: Store) -> None:
     if revisions[0] in known:
         raise UserError(
             f"{named} has the schema of an earlier MLflow ({revisions[0]}; this one's is {known[0]}). Nothing was changed."
-            f" Stop what else uses it, make a backup, then run `mlflow db upgrade {store.shown}` and start again."
+            f" Stop what else uses it, make a backup, then run `mlflow db upgrade` with its URI, user included, and start again."
         )
     raise UserError(
         f"{named} has a schema that the installed MLflow does not know ({revisions[0]}; it knows up to {known[0]}): a newer"

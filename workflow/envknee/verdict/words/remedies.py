@@ -74,7 +74,7 @@ def remedies_advice(
 
 
 def _named(group: Sequence[Remedy]) -> str:
-    """Return remedies with the multiple of environments that fit, and with FPS if a change is shown."""
+    """Return remedies with the multiple of environments that fit, and with FPS at the largest common size if a change is shown."""
     words = []
     for remedy in group:
         parts = []
@@ -84,6 +84,6 @@ def _named(group: Sequence[Remedy]) -> str:
             unsure = ", no interval" if remedy.fits.lower is None and remedy.fits.upper is None else ""
             parts.append(f"{1 + remedy.fits.value:,.2f} times as many{unsure}")
         if remedy.fps is not None and remedy.speed in ("more", "less"):
-            parts.append(f"FPS {remedy.fps.value:+.0%}")
+            parts.append(f"FPS {remedy.fps.value:+.0%} at {remedy.at_num_envs:,}")
         words.append(f"{remedy.arm} ({'; '.join(parts)})" if parts else remedy.arm)
     return ", ".join(words)
