@@ -77,14 +77,15 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(
             apart(ours, exact) < max(1.25 * apart(usual_slope, exact), 3 * BFLOAT16)
             and apart(usual_slope, exact) < 0.15
         )
-    repeated = module.convolve(frames, sums, planes, first, is_flat=is_flat)
-    if not is_flat:
-        with torch.autocast("cuda", torch.bfloat16):
-            for layer in others:
-                repeated = layer(repeated)
     own = parameters[: 2 * fused]  # those of PyTorch's layers need not repeat themselves
-    for slope, again in zip(fused_slopes, torch.autograd.grad(repeated, own, given), strict=False):
-        assert torch.equal(slope, again)
+    for _ in range(20):  # where a kernel's loads overtook each other, one of three gradients differed
+        repeated = module.convolve(frames, sums, planes, first, is_flat=is_flat)
+        if not is_flat:
+            with torch.autocast("cuda", torch.bfloat16):
+                for layer in others:
+                    repeated = layer(repeated)
+        for slope, again in zip(fused_slopes, torch.autograd.grad(repeated, own, given), strict=False):
+            assert torch.equal(slope, again)
     if fused > 1:
         # Gradients took the place of activations.
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
