@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy
 from envknee.ask import ask
+from envknee.ask.enough import LOOKS
 from envknee.ask.observations import point_of
 from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record, Spread
@@ -177,6 +178,13 @@ def main() -> None:
             raise UserError(f"--repeats {arguments.repeats}: expected 2 or more, for a verdict needs two of a point")
         caption += f"\n{min(map(len, answers.values()))} repeats of each point or more are measured, the rest drawn"
         answers = with_drawn(answers, arguments.repeats, arguments.seed)
+    fewest = min(map(len, answers.values()))
+    if fewest < LOOKS[0]:
+        drawn = ", or draw the rest with --repeats 5" if arguments.kind == "throughput" else ""
+        raise UserError(
+            f"{study.study} has {fewest} repeats of a point, and sampler: adaptive decides nothing before {LOOKS[0]}. Measure more"
+            f" (more_repeats){drawn}"
+        )
     replays = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]
     grid = replays[0]
     table = Table(title=f"{study.study}: {arguments.kind}", caption=caption)

@@ -264,3 +264,12 @@ def test_a_column_names_its_arm_where_there_are_several(monkeypatch: pytest.Monk
     economy_replay.main()
     (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
     assert "lean" in heading
+
+
+def test_a_grid_with_too_few_repeats_is_told_to_be_drawn(monkeypatch: pytest.MonkeyPatch):
+    folder = Path(__file__).parents[2] / "results-published/cartpole-one-gpu-full"
+    monkeypatch.setattr("sys.argv", ["economy-replay", str(folder)])
+    with pytest.raises(
+        UserError, match="has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
+    ):
+        economy_replay.main()

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from envknee.machine import nvml
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 
 POLL_S = 0.5
 
@@ -218,7 +218,3 @@ def main() -> None:
     """Print how many trials can run side by side here."""
     argparse.ArgumentParser(description=main.__doc__).parse_args()
     print(max(1, len(visible_uuids())))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from envknee.record.build import build_record
 from envknee.record.schema import Cost, Outcome, Record, Request, Row
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder, number_of
@@ -103,7 +103,3 @@ def main() -> None:
     parser.add_argument("trial", type=Path, help="the folder of a trial, such as results/cartpole-cpu/trials/0007")
     trial = TrialFolder(parser.parse_args().trial)
     write_atomically(trial.record, canonical_json(rebuild_record(trial)))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -21,7 +21,7 @@ import yaml
 from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
 from envknee.study import presets, project
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
 from envknee.study.rules import STUDY_NAME
@@ -143,7 +143,3 @@ def main() -> int:
         return 0
     own_python_first()
     return subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False).returncode
-
-
-if __name__ == "__main__":
-    run_command(main)

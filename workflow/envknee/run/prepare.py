@@ -25,7 +25,7 @@ from envknee.record.schema import Request
 from envknee.run import launch
 from envknee.slurm import node
 from envknee.study import claim
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -144,7 +144,3 @@ def main() -> None:
     with claim.only_launcher_of(prepared):  # the preparation of a killed sweep may still run
         warm_up(study, folder, arguments.image)
     write_atomically(folder.resolved, yaml.safe_dump(resolved, sort_keys=True, allow_unicode=True))
-
-
-if __name__ == "__main__":
-    run_command(main)

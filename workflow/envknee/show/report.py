@@ -26,7 +26,7 @@ from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.trials import COLUMNS, Link, trial_rows
-from envknee.study.errors import UserError, printable, run_command
+from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.study.project import ROOT
@@ -158,7 +158,3 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
     print(write(StudyFolder(parser.parse_args().folder)))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -21,7 +21,7 @@ from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
 from envknee.study import space
-from envknee.study.errors import printable, run_command
+from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.learning import best_of
 from envknee.verdict.read import load_study
@@ -272,7 +272,3 @@ def main() -> None:
     else:
         show = print_summary if arguments.all else print_answer
         show(read_verdict(folder), folder, Console(markup=False, highlight=False, emoji=False))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium
 
 from envknee import tasks
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.tasks import assets, physics
 
 TRAINERS = ("rsl_rl", "skrl", "rl_games", "sb3")
@@ -126,7 +126,3 @@ def main() -> None:
     print(HEAD)
     print("\n".join(map(row, listed)), flush=True)
     os._exit(0)  # skips the shutdown of Isaac Lab and PyTorch, which may fail
-
-
-if __name__ == "__main__":
-    run_command(main)

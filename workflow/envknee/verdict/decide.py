@@ -15,7 +15,6 @@ from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Failure, Record
 from envknee.record.status import BROKE
 from envknee.study import space
-from envknee.study.errors import run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
@@ -137,7 +136,3 @@ def main() -> None:
     write_atomically(folder.verdict, canonical_json(decide(records, study)))
     write_atomically(folder.records_csv, records_csv(records))
     print(f"{folder.verdict}: {len(records)} of {len(space.plan(study))} trials")
-
-
-if __name__ == "__main__":
-    run_command(main)

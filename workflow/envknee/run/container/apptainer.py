@@ -20,7 +20,7 @@ from typing import cast
 
 from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
 from envknee.study.rules import Runtime
 
@@ -207,7 +207,3 @@ def main() -> None:
     arguments = parser.parse_args()
     require_apptainer()
     print(canonical_json(describe(arguments.image)), end="")
-
-
-if __name__ == "__main__":
-    run_command(main)

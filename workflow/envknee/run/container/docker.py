@@ -19,7 +19,7 @@ from typing import Literal
 
 from envknee.record.schema import Frozen, Image
 from envknee.run.container.apptainer import KEPT, mounts
-from envknee.study.errors import UserError, run_command
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 
 Program = Literal["docker", "podman"]
@@ -145,7 +145,3 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(arguments.file, canonical_json(pin(arguments.name)))
-
-
-if __name__ == "__main__":
-    run_command(main)

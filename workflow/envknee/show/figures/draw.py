@@ -12,7 +12,6 @@ from pathlib import Path
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import png_of, svg_of
-from envknee.study.errors import run_command
 from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
@@ -37,7 +36,3 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
     draw_all(StudyFolder(parser.parse_args().folder))
-
-
-if __name__ == "__main__":
-    run_command(main)
