@@ -21,7 +21,7 @@ UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 HOLDER = """
 import sys, time
 from pathlib import Path
-from envknee.machine import gpus
+from envknee import gpus
 with gpus.reserved(int(sys.argv[1]), ["GPU-a", "GPU-b", "GPU-c"], Path(sys.argv[2])) as taken:
     print(*taken, flush=True)
     time.sleep(float(sys.argv[3]))

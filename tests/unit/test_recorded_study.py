@@ -767,7 +767,7 @@ def test_the_docs_say_where_blocks_measure_the_same():
     further = [max(pair) / min(pair) - 1 for pair in zip(*fps_of([512, 1024]), strict=True)]
     assert f"two processes differ by up to {max(further):.0%}" in docs
     memory = [abs(block["memory_gb"] / fresh["memory_gb"] - 1) for own in pairs.values() for block, fresh in own]
-    assert f"Peak memory agrees within {max(memory):.1%}" in docs
+    assert f"peak memory agrees within {max(memory):.1%}" in docs
     assert f"horizon {kept['horizon']}, driver {kept['driver']}, torch {kept['torch']}" in docs
 
 

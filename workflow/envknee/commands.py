@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).parent
@@ -84,16 +84,21 @@ def usage() -> str:
 
 
 class OldName(SourceFileLoader):
-    """Runs a command by its old name, so that no command's module needs lines of its own for that."""
+    """Runs or imports a command by its old name, so that no command's module needs lines of its own for that."""
 
     def __init__(self, name: str, command: Command) -> None:
         super().__init__(name, str(command.file))
         self.module = command.module
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return what Python runs. Nothing is run where the name is only imported, as multiprocessing does."""
+        """Return what `python -m` runs. Nothing is run in multiprocessing's children, which go through it under another name."""
         run = f"from envknee.study.errors import run_command; from {self.module} import main; run_command(main)"
         return compile(f"if __name__ == '__main__': {run}", self.path, "exec")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give an import what the command's module has."""
+        own = vars(importlib.import_module(self.module))
+        vars(module).update({name: value for name, value in own.items() if not name.startswith("__")})
 
 
 class OldNames:
