@@ -144,6 +144,8 @@ def asked(description: str | None, output: Path) -> Asked:
     study = read_study(arguments.study)
     if study.throughput is None:
         raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    # Each size shares its block's process, because that is compared with fresh ones.
+    study = study.model_copy(update={"throughput": study.throughput.model_copy(update={"fresh_below": None})})
     points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
     for point in points:
         if not is_legal(point):

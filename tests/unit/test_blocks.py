@@ -144,6 +144,18 @@ def test_ranks_of_one_machine_share_blocks_and_pipelines_nodes_and_commands_do_n
     assert {job[0].arm for job in jobs if len(job) > 1} == {"one", "two"}
 
 
+def test_small_points_of_a_block_are_fresh_and_nothing_else_changes():
+    arms = {"shares": {}, "nodes": {"gpus": 1, "nodes": 2}}
+    fresh = study(arms=arms, fresh_below=256)
+    requests, records = play(fresh)
+    assert all(request.fresh == (request.num_envs < 256 and request.arm == "shares") for request in requests)
+    assert {request.fresh for request in requests if request.again} == {True, False}, "it has the same rule"
+    assert ask_again(fresh, requests, records) == requests
+    shared, _ = play(study(arms=arms))
+    assert [request.model_copy(update={"fresh": False}) for request in requests] == shared
+    assert not any("fresh" in request.model_dump() for request in shared), "recorded requests stay as they are"
+
+
 def noisy(flat_from: int, noise: float):
     """Return what measures a trial whose FPS stop growing at `flat_from` environments, with noise between blocks of points."""
 
@@ -227,6 +239,8 @@ def test_time_runs_out_between_repeats_and_never_within_one():
         ),
         ({"block": 1, "sampler": "adaptive", "until_decided": {}}, "until_decided is for samplers"),
         ({"time_limit_s": 0}, "throughput.time_limit_s"),
+        ({"fresh_below": 0}, "throughput.fresh_below"),
+        ({"block": 1, "fresh_below": 128}, "fresh_below 128: with block 1 every trial has a fresh process"),
     ],
 )
 def test_what_a_block_cannot_be_is_said(changes, said):

@@ -104,6 +104,9 @@ def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():
         mixed.setdefault(record.request.num_envs, []).append(record)
     own = Process(("GPU-1",), 0)
     assert blocks_of(mixed) == {16: [own, ("GPU-2",)], 32: [own]}
+    record = mixed[16][0]
+    mixed[16][0] = record.model_copy(update={"request": record.request.model_copy(update={"fresh": True})})
+    assert blocks_of(mixed) == {16: [("GPU-1",), ("GPU-2",)], 32: [own]}, "its process measured one size"
 
 
 def test_processes_that_all_measured_in_the_order_of_num_envs_are_told():

@@ -41,14 +41,18 @@ def test_more_repeats_show_more_and_a_cpu_is_noisier():
 
 def test_blocks_that_hold_the_last_doubling_have_fewer_degrees_of_freedom():
     """Five processes leave four degrees of freedom, and five fresh repeats of both ends eight: the same noise shows less."""
-    fresh, whole, halves, alone = (
-        a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": block}, on_cpu=True)[-1]
-        for block in (1, "all", 2, 3)
-    )
+    fresh, whole, halves, alone, small, large = (
+        a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096]} | blocks, on_cpu=True)[-1]
+        for blocks in (
+            {"block": 1}, {"block": "all"}, {"block": 2}, {"block": 3},
+            {"block": "all", "fresh_below": 2048}, {"block": "all", "fresh_below": 4096},
+        )
+    )  # fmt: skip
     assert "compared within each process" not in fresh and whole.endswith("sizes compared within each process)")
     shares = [float(words.split("shown in ")[1].split("%")[0]) for words in (fresh, whole)]
     assert shares[1] < shares[0]
-    assert halves == alone == whole, "4 = 2 + 2 points: the two largest share a process"
+    assert halves == alone == whole == small, "4 = 2 + 2 points: the two largest share a process"
+    assert large == fresh
     blocks = a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": "all"})[1]
     assert blocks.startswith(
         "throughput: 25 trials = 4 points × 5 repeats × 1 arm (stock) (sampler grid) + 5 first points once more"

@@ -96,20 +96,26 @@ def test_lean_ranks_learn_the_same_weights(of_a_block: dict[str, tuple[TrialFold
     assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
 
 
-def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory(tmp_path):
-    changes = [{"num_envs": 4}, {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}}, {"num_envs": 8}, {"num_envs": 4}]
+def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(tmp_path):
+    changes: list[dict[str, Any]] = [
+        {"num_envs": 4}, {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}}, {"num_envs": 8}, {"num_envs": 4},
+        {"num_envs": 2, "fresh": True},
+    ]  # fmt: skip
     trials = [a_trial(tmp_path / str(n), **TWO | change, iterations=2) for n, change in enumerate(changes)]
     with closing(block.Worker(trials)) as worker:
         records = [launch.launch(trial, measure=worker.measure) for trial in trials]
-    assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok"]
-    assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8)]
+        left = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
+        assert not left, "no further trial can share the process of a fresh one"
+    assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok", "ok"]
+    assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8), (2, 4)]
     short = records[1].outcome
     assert short.reason is not None and short.reason.startswith("rank ") and "memory_cap_gb is 0.1" in short.reason
     assert short.ranks is not None and short.failure is not None and short.failure.tensor == "environment"
-    first, _, third, fourth = (record.outcome.shared for record in records)
-    assert first is not None and third is not None and fourth is not None
+    first, _, third, fourth, fresh = (record.outcome.shared for record in records)
+    assert first is not None and third is not None and fourth is not None and fresh is not None
     assert first.process != third.process == fourth.process, "after memory ran out all ranks are fresh"
-    assert [shared.position for shared in (first, third, fourth)] == [0, 0, 1] and fourth.memory_counts
+    assert [shared.position for shared in (first, third, fourth, fresh)] == [0, 0, 1, 0] and fourth.memory_counts
+    assert fresh.process != fourth.process and fresh.previous_num_envs is None
     for trial, record in ((trials[2], records[2]), (trials[3], records[3])):
         assert record == load_record(trial) and len(read_rows(trial)) == 3
         assert record.outcome.ranks is not None and [rank.rank for rank in record.outcome.ranks] == [0, 1]

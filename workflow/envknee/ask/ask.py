@@ -96,6 +96,7 @@ def request_for(
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
+    fresh_below = getattr(sweep, "fresh_below", None)
     unchanged: dict[str, Any] = {name: getattr(arm, name) for name in OF_AN_ARM}
     unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
     return Request(
@@ -121,6 +122,7 @@ def request_for(
         block=slot.block,
         position=slot.position if slot.block is not None else 0,
         again=slot.again,
+        fresh=slot.block is not None and fresh_below is not None and point.num_envs < fresh_below,
         learning_rate=run.learning_rate,
         epochs=run.epochs,
         scaled_from=base

@@ -105,6 +105,8 @@ class Request(Frozen):
     """The trial's place in its block."""
     again: bool = newer(False)
     """Whether the trial measures the point of its block's first trial once more, at the end: the difference is drift."""
+    fresh: bool = newer(False)
+    """Whether the trial has a process of its own within its block (`fresh_below`)."""
     learning_rate: float | None = newer(None)
     """None: the task's own."""
     epochs: int | None = newer(None)

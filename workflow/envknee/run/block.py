@@ -1,7 +1,8 @@
 """A block: one process, or one for each rank, measures its trials one after the other, until one ends badly or leaves memory behind.
 
-Input: the block's trials. Output: `Worker.measure`, which writes outcome and cost of one trial. Each trial has its own lock, attempts,
-time limit and record, as if it had its own process: nothing is lost, and nothing is measured twice.
+Before and after a trial with `Request.fresh` it ends, too. Input: the block's trials. Output: `Worker.measure`, which writes outcome and
+cost of one trial. Each trial has its own lock, attempts, time limit and record, as if it had its own process: nothing is lost, and
+nothing is measured twice.
 """
 
 import subprocess
@@ -74,6 +75,8 @@ class Worker:
     def _measure(
         self, trial: TrialFolder, request: Request, entrance: Entrance | None, alive: Callable[[], None]
     ) -> None:
+        if request.fresh:
+            self._end()  # what earlier trials left there may change FPS that the host limits
         supervised = Supervised(trial, request, lambda: beats_here(running.meeting))
         trial.log.touch()
         running = self._running or self._start(trial, request, entrance)
@@ -83,7 +86,7 @@ class Worker:
         supervised.wait(running.process, alive, POLL_S, lambda: turns.ended(running.meeting, turn) is not None)
         progress.clear()
         returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
-        if ended is None or ended.last_because is not None:
+        if ended is None or ended.last_because is not None or request.fresh:
             self._end()
         supervised.conclude(returncode)
 

@@ -165,7 +165,20 @@ class Throughput(Sweep):
         default=None,
         description="End a trial once the standard error of its median FPS is below this share, after two timed iterations or more.",
     )
+    fresh_below: Positive | None = newer(
+        default=None,
+        description="Within a block, a point with fewer environments than this has a process of its own.",
+    )
     limit_s: Seconds = 600.0
+
+    @model_validator(mode="after")
+    def _has_blocks_to_leave(self) -> "Throughput":
+        if self.fresh_below is not None and self.block == 1:
+            raise ValueError(
+                f"fresh_below {self.fresh_below}: with block 1 every trial has a fresh process. Set `block: all`, or take"
+                " fresh_below out"
+            )
+        return self
 
 
 class Learning(Sweep):

@@ -1,8 +1,9 @@
 """The statistical block of each trial: its process or its machine. Pure.
 
-A process that measured several sizes is a block within one machine. The block of any other trial is its machine. A machine is a GPU, by
-its UUID, or for trials on a CPU a host, by its name. If trials run side by side on the GPUs of one host, maybe no GPU has both ends of a
-doubling. Then the host is the machine, if each size ran on at least two of its GPUs: a GPU's effect cannot look like a size's.
+A process that measured several sizes is a block within one machine. The block of any other trial (`Request.fresh`, too) is its machine. A
+machine is a GPU, by its UUID, or for trials on a CPU a host, by its name. If trials run side by side on the GPUs of one host, maybe no
+GPU has both ends of a doubling. Then the host is the machine, if each size ran on at least two of its GPUs: a GPU's effect cannot look
+like a size's.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -35,7 +36,7 @@ def blocks_of_arms(*arms: Sequence[Record]) -> list[list[Hashable]]:
 
 def _block(record: Record, machine: Hashable) -> Hashable:
     number = record.request.block
-    return machine if number is None else Process(machine, number)
+    return machine if number is None or record.request.fresh else Process(machine, number)
 
 
 def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:

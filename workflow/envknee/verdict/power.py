@@ -60,7 +60,8 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> str |
     settings = study.decide
     # The largest sizes end the last part of a repeat (`ask.ask`).
     points = space.points_asked(sweep, study.world_sizes)
-    paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1
+    both_share = largest / 2 >= (sweep.fresh_below or 0)
+    paired = sweep.block != 1 and space.chunk_sizes(points, sweep.block)[-1] > 1 and both_share
     repeats = sweep.all_repeats
     shown = power(repeats, cv, settings.delta, settings.confidence, paired)
     if repeats < LEAST_REPEATS:
