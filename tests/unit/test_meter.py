@@ -150,8 +150,10 @@ def test_episodes_are_counted_as_one_by_one_whatever_the_rollouts():
             expected = [0.0, 0.0, 0]
             for _ in range(horizon):
                 rewards = torch.randn(NUM_ENVS, generator=generator)
-                dones = (torch.rand(NUM_ENVS, generator=generator) < 0.3).float()
-                episodes.note(rewards, dones)
+                terminated = (torch.rand(NUM_ENVS, generator=generator) < 0.2).float()
+                truncated = torch.rand(NUM_ENVS, generator=generator) < 0.1
+                dones = terminated.bool() | truncated
+                episodes.note(rewards, terminated, truncated)
                 for env in range(NUM_ENVS):
                     returns[env] += float(rewards[env])
                     lengths[env] += 1

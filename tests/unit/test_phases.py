@@ -4,12 +4,13 @@ import time
 
 import pytest
 import torch
-from envknee.measure.phases import ENV_STEP, SAMPLE_EVERY, Timeline, iteration_times
+from envknee.measure.phases import ENV_STEP, SAMPLED_STEPS, Timeline, iteration_times
 from envknee.record.schema import PHASES
 from hypothesis import given
 from hypothesis import strategies as st
 
 CPU = torch.device("cpu")
+HORIZON = 2 * SAMPLED_STEPS
 
 
 def test_an_iteration_is_cut_at_its_marks():
@@ -69,10 +70,10 @@ def test_so_does_what_lies_before_it():
 
 
 def test_a_mark_costs_time_so_few_steps_have_many():
-    timeline = Timeline(CPU, "sampled")
+    timeline = Timeline(CPU, "sampled", HORIZON)
     timeline.start()
-    for iteration in range(SAMPLE_EVERY):
-        for _ in range(2 * SAMPLE_EVERY):
+    for iteration in range(3):
+        for _ in range(HORIZON):
             with timeline.phase("inference"):
                 pass
             with timeline.env_step(), timeline.phase("physics"):
@@ -80,10 +81,19 @@ def test_a_mark_costs_time_so_few_steps_have_many():
             with timeline.phase("storage"):
                 pass
         marks = [phase for phase, _, _ in timeline._marks]
-        assert marks.count(ENV_STEP) == 2 * SAMPLE_EVERY + 2  # again where physics ends
-        assert marks.count("physics") == 2
-        assert marks.count("inference") == (2 if iteration == 0 else 3)  # before the first step always
+        assert marks.count(ENV_STEP) == HORIZON + SAMPLED_STEPS  # again where physics ends
+        assert marks.count("physics") == SAMPLED_STEPS
+        assert marks.count("inference") == SAMPLED_STEPS + iteration % 2  # before the first step always
         timeline.end_iteration()
+
+
+def test_each_step_of_a_short_rollout_is_resolved():
+    timeline = Timeline(CPU, "sampled", SAMPLED_STEPS - 1)
+    timeline.start()
+    for _ in range(SAMPLED_STEPS - 1):
+        with timeline.env_step(), timeline.phase("physics"):
+            pass
+    assert [phase for phase, _, _ in timeline._marks].count("physics") == SAMPLED_STEPS - 1
 
 
 @given(
@@ -112,23 +122,23 @@ class Simulation:
 
 
 def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
-    timeline, simulation = Timeline(CPU, "sampled"), Simulation()
+    timeline, simulation = Timeline(CPU, "sampled", HORIZON), Simulation()
     timeline.wrap(simulation, "step", "physics")
     timeline.start()
     for iteration in range(2):
-        for step in range(2 * SAMPLE_EVERY):
+        for step in range(HORIZON):
             with timeline.env_step():
-                assert simulation.step(0.002) == iteration * 2 * SAMPLE_EVERY + step + 1
+                assert simulation.step(0.002) == iteration * HORIZON + step + 1
         times = timeline.end_iteration()
         assert times.phases_s is not None
         assert 0.8 * times.env_step_s < times.phases_s["physics"] <= times.env_step_s
 
 
 def test_with_phases_off_no_iteration_is_resolved():
-    timeline = Timeline(CPU, "off")
+    timeline = Timeline(CPU, "off", HORIZON)
     timeline.start()
     for _ in range(2):
-        for _ in range(SAMPLE_EVERY):
+        for _ in range(HORIZON):
             with timeline.env_step(), timeline.phase("physics"):
                 time.sleep(0.0001)
         times = timeline.end_iteration()
@@ -136,7 +146,7 @@ def test_with_phases_off_no_iteration_is_resolved():
 
 
 def test_an_error_closes_the_phase_it_came_from():
-    timeline = Timeline(CPU, "sampled")
+    timeline = Timeline(CPU, "sampled", HORIZON)
     timeline.start()
     with pytest.raises(RuntimeError, match="of the simulation"), timeline.phase("learning"):
         raise RuntimeError("of the simulation")
@@ -148,7 +158,7 @@ def test_an_error_closes_the_phase_it_came_from():
 
 
 def test_outside_environment_steps_nothing_fine_is_marked():
-    timeline = Timeline(CPU, "sampled")
+    timeline = Timeline(CPU, "sampled", HORIZON)
     timeline.start()
     with timeline.phase("render"):  # as when an environment is reset
         time.sleep(0.002)

@@ -16,16 +16,17 @@ class Episodes:
         self._is_whole = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self._rewards: list[torch.Tensor] = []
         self._ended: list[torch.Tensor] = []
+        """As many of each step."""
         self._sums: torch.Tensor | None = None
         """Of the steps added up since the last `take`: sum of returns, sum of lengths, number of episodes."""
 
-    def note(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Store a step's rewards and dones (non-zero where an episode ended), both [num_envs].
+    def note(self, rewards: torch.Tensor, *dones: torch.Tensor) -> None:
+        """Store a step's rewards and dones (one or several, non-zero where an episode ended), each [num_envs].
 
         Rewards and boolean dones are kept without a copy: nobody may write to them.
         """
         self._rewards.append(rewards)
-        self._ended.append(dones if dones.dtype == torch.bool else dones > 0)
+        self._ended += [done if done.dtype == torch.bool else done > 0 for done in dones]
 
     @property
     def newest_rewards(self) -> torch.Tensor:
@@ -36,9 +37,10 @@ class Episodes:
         """Add up the steps noted so far, on the device and without waiting for it."""
         if not self._rewards:
             return
-        rewards, ended = torch.stack(self._rewards).double(), torch.stack(self._ended)
+        count = len(self._rewards)
+        rewards = torch.stack(self._rewards).double()
+        ended = torch.stack(self._ended).view(count, -1, len(self._lengths)).any(dim=1)
         self._rewards, self._ended = [], []
-        count = len(rewards)
         numbers = torch.arange(1, count + 1, device=rewards.device)[:, None]
         # Running sums that ignore episode ends. A matrix product, because `cumsum` on a GPU may add in a different order each time.
         running = self._returns + rewards.new_ones(count, count).tril() @ rewards

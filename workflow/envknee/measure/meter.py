@@ -76,7 +76,7 @@ class Meter:
         self.trial = trial
         self.device = torch.device(device)
         self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb, before_gb)
-        self.timeline = Timeline(self.device, request.phases)
+        self.timeline = Timeline(self.device, request.phases, request.horizon)
         self.rows: list[Row] = []
         self.stage = "imports"
         """Current stage: one of `StartUp`, then rollout or learning. An out-of-memory outcome names it."""
@@ -176,7 +176,7 @@ class Meter:
         self.timeline.start()
         self._training_started = self._iteration_began = time.perf_counter()
 
-    def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, dones: torch.Tensor) -> None:
+    def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, *dones: torch.Tensor) -> None:
         """Take the results of an environment step. Waits for the device only at the end of a rollout, to check it.
 
         On one device, if the learner calls `while_gpu_learns`, the check is queued there, and its result is read in `end_iteration`.
@@ -184,7 +184,7 @@ class Meter:
         Args:
             observations: by group, each [num_envs, ...]
             rewards: [num_envs]
-            dones: [num_envs], non-zero where an episode ended; boolean dones are not copied, so nobody may write to them
+            dones: each [num_envs], non-zero where an episode ended; boolean dones are not copied, so nobody may write to them
 
         Raises:
             TrialDone: at the end of a rollout, if a value in it broke; names tensor and environments. After a rollout's first step, if
@@ -197,7 +197,7 @@ class Meter:
         named = {f"observations/{group}": tensor for group, tensor in observations.items()} | {"rewards": rewards}
         copies = self.watch.end_step({name: tensor for name, tensor in named.items() if not diagnosis.is_image(tensor)})
         self._newest = named
-        self._episodes.note(copies[:, -1], dones)  # rewards come last
+        self._episodes.note(copies[:, -1], *dones)  # rewards come last
         self._steps += 1
         self.beat()
         if not (self.learner_calls_back and self._goes_on()):
@@ -299,9 +299,9 @@ class Meter:
         before_clearing = remedies.after_learning(self.request.memory, self)
         times = self.timeline.close_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
-        ended, first_broken = (self._episodes.take(), 0) if self._fetched is None else self._fetched.split([3, 1])
-        return_sum, length_sum, episodes = ended.tolist()
-        if self._checks_late and first_broken < NEVER:
+        fetched = self._episodes.take() if self._fetched is None else self._fetched
+        return_sum, length_sum, episodes, *first_broken = fetched.tolist()
+        if self._checks_late and first_broken != [NEVER]:
             self.check_rollout()
         wall_s, iteration_s, self._iteration_began = now - self._training_started, now - self._iteration_began, now
         for name, value in losses.items():
@@ -338,8 +338,7 @@ class Meter:
             if collected:
                 parts = parts_of_collectors(own, collected, read.total_s)
             else:
-                gathered = self.ranks.gather(own.model_dump_json(), self.device)
-                parts = [Part.model_validate_json(text) for text in gathered]
+                parts = [own] if self.ranks.world_size == 1 else self._gathered(own)
             self._write(parts, rollout)
 
         self._start_iteration()
@@ -348,6 +347,11 @@ class Meter:
         if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
             self._write_row()
         # Else the GPU gets work first: see `end_step` and `while_gpu_learns`.
+
+    def _gathered(self, own: Part) -> list[Part]:
+        """Return every rank's part, by rank."""
+        gathered = self.ranks.gather(own.model_dump_json(), self.device)
+        return [Part.model_validate_json(text) for text in gathered]
 
     @property
     def _checks_late(self) -> bool:

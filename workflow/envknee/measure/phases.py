@@ -27,8 +27,9 @@ PHASES_BETWEEN = frozenset({"inference", "storage"})
 ENV_STEP = "env_step"
 """Time of an environment step outside the fine phases: actions, rewards, resets. Counted as `other`."""
 
-SAMPLE_EVERY = 4
-"""One in so many environment steps is sampled, with what lies before it. The sampled steps shift by one each iteration."""
+SAMPLED_STEPS = 4
+"""At least so many environment steps of a rollout are sampled, with what lies before them: all in a shorter rollout. They are evenly spread,
+and shift by one each iteration."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,11 @@ class Timeline:
     check on the host's clock.
     """
 
-    def __init__(self, device: torch.device, switch: PhaseSwitch) -> None:
-        """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is sampled."""
+    def __init__(self, device: torch.device, switch: PhaseSwitch, horizon: int) -> None:
+        """Use CUDA events on a GPU, else the wall clock; with `switch` off no step is sampled. `horizon` is the length of a rollout."""
         self._clock: Any = CudaClock(device) if device.type == "cuda" else WallClock()
         self._switch: PhaseSwitch = switch
+        self._every = max(1, horizon // SAMPLED_STEPS)
         self._open = ["other"]
         self._marks: list[tuple[str, bool, Any]] = []
         """(the phase that begins, whether its step is sampled, stamp)"""
@@ -204,7 +206,7 @@ class Timeline:
     @property
     def _is_sampled(self) -> bool:
         """Whether the current or next environment step is sampled."""
-        return self._switch == "sampled" and self._step % SAMPLE_EVERY == self._iteration % SAMPLE_EVERY
+        return self._switch == "sampled" and self._step % self._every == self._iteration % self._every
 
     def _mark(self) -> None:
         self._marks.append((self._open[-1], self._is_sampled, self._clock.stamp()))

@@ -104,7 +104,7 @@ class Study(Strict):
     )
     phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
         default="sampled",
-        description="Resolve one environment step in four, and what lies before it, into phases; 'off': none.",
+        description="Resolve four environment steps of each rollout, and what lies before them, into phases; 'off': none.",
     )
     runtime: Runtime = newer(
         default="host",

@@ -38,6 +38,7 @@ class MeteredEnv(gymnasium.Wrapper):
         self._staggered = meter.request.staggered
         """Start the first episodes at random steps (True) or together (False); None: leave them, or already done."""
         self._simulation: Any = env  # Any: it returns tensors for all environments, unlike Gymnasium's types
+        self._has_own_dones = meter.request.frontend == "warp"
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, Any, dict]:
         """Step all environments; `action` is [num_envs, num_actions]."""
@@ -46,7 +47,9 @@ class MeteredEnv(gymnasium.Wrapper):
         with self.meter.timeline.env_step():
             observations, rewards, terminated, truncated, extras = self._simulation.step(action)
         groups = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
-        self.meter.end_step(groups, rewards, terminated | truncated)
+        # Of Warp's frontend both are copies: they are joined once a rollout, because each small kernel makes a short step longer.
+        dones = (terminated, truncated) if self._has_own_dones else (terminated | truncated,)
+        self.meter.end_step(groups, rewards, *dones)
         return observations, rewards, terminated, truncated, extras
 
     def _start_episodes(self) -> None:

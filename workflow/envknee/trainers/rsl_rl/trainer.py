@@ -5,7 +5,7 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -133,14 +133,13 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
-    if meter.request.observations == "lean":
-        use_waiting_time(runner, meter)
+    read_std = use_waiting_time(runner, meter) if meter.request.observations == "lean" else lambda: std_of(runner.alg)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
-    end_iterations(runner.alg, meter, gradients)
+    end_iterations(runner.alg, meter, gradients, read_std)
     meter.learned = lambda: metered.learned({"actor": runner.alg.actor, "critic": runner.alg.critic})
     meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
     meter.begin("first_step")
@@ -151,16 +150,28 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
-def use_waiting_time(runner: Any, meter: Meter) -> None:
-    """Write rows and RSL-RL's log while the GPU learns. Stock keeps RSL-RL's own log, as its users have it."""
+def use_waiting_time(runner: Any, meter: Meter) -> Callable[[], torch.Tensor]:
+    """Write rows and RSL-RL's log while the GPU learns. Stock keeps RSL-RL's own log, as its users have it.
+
+    Returns:
+        What returns `std_of` on the host after an update. The update waits for it together with the losses.
+    """
     print_log = log_once_a_second(runner, lambda: meter.newest_rewards)
+    std = torch.zeros((), pin_memory=meter.device.type == "cuda")
 
     def while_gpu_learns() -> None:
+        std.copy_(std_of(runner.alg), non_blocking=True)
         meter.while_gpu_learns()
         print_log()
 
     runner.alg.while_gpu_learns = while_gpu_learns
     meter.learner_calls_back = True
+    return lambda: std
+
+
+def std_of(algorithm: Any) -> torch.Tensor:
+    """Return the mean standard deviation of the newest actions [], on the device."""
+    return algorithm.get_policy().output_std.detach().mean()
 
 
 def storage_bytes(storage: RolloutStorage) -> int:
@@ -221,7 +232,9 @@ class GradientWatch:
         return torch.nn.utils.get_total_norm(gradients).square()
 
 
-def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None) -> None:
+def end_iterations(
+    algorithm: Any, meter: Meter, gradients: GradientWatch | None, read_std: Callable[[], torch.Tensor]
+) -> None:
     """Make each update of `algorithm` end an iteration of `meter`, on every rank. RSL-RL itself logs only on rank 0."""
     update = algorithm.update
 
@@ -230,7 +243,7 @@ def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None
         meter.end_iteration(
             losses=losses,
             learning_rate=algorithm.learning_rate,
-            action_std=algorithm.get_policy().output_std.mean().item(),
+            action_std=read_std().item(),
             gradient_squares=gradients.take() if gradients else None,
         )
         return losses
