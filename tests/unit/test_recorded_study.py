@@ -762,6 +762,12 @@ def test_the_docs_say_where_blocks_measure_the_same():
     interval = f"90% interval {whole.lower:.3f} to {whole.upper:.3f}, {len(fps_of(large)[0])} pairs of six sizes"
     assert f"{whole.ratio:.3f} times a fresh process's FPS ({interval}" in docs and whole.is_shown
     assert (len(large), min(large), max(large)) == (6, 2048, 16384)
+    sure = [agreement(*fps_of([size])) for size in large if size >= 3072]
+    assert all(size.is_shown for size in sure)
+    widest = max(max(1 - size.lower, size.upper - 1) for size in sure)
+    assert f"from 3,072 on shows it by itself, within {widest:.1%}" in docs
+    unsure = agreement(*fps_of([2048]))
+    assert f"it is {unsure.ratio:.3f} times ({unsure.lower:.3f} to {unsure.upper:.3f})" in docs and not unsure.is_shown
     small = agreement(*fps_of([1024]))
     assert f"{small.ratio:.3f} times ({small.lower:.3f} to {small.upper:.3f})" in docs and not small.is_shown
     further = [max(pair) / min(pair) - 1 for pair in zip(*fps_of([512, 1024]), strict=True)]
