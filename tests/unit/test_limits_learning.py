@@ -16,7 +16,7 @@ from scipy.stats import binom, trim_mean
 
 from benchmarks import prove
 
-STUDIES = 1000
+STUDIES = 500
 
 SIZES = prove.LEARNING_SIZES
 

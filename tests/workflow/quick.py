@@ -1,4 +1,4 @@
-"""Trials, and scripts, whose process is a fork of the tests' own, where Isaac Lab is imported already: a quarter of the time.
+"""Trials, and scripts, whose process is a fork of the tests' own, where Isaac Lab is imported already: a fifth of the time.
 
 Launcher, simulator, files, log, time limit and exit status are as ever. Only Python's start is not: sweeps, ranks, and whatever
 looks at processes or their variables start trials as users do.
@@ -23,11 +23,15 @@ import gymnasium
 import torch
 from conftest import ENVIRONMENT
 from envknee import trainers
+from envknee.ask.ask import write_request
 from envknee.record.schema import Record, Request
 from envknee.run import launch as launcher
+from envknee.study import claim, space
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model
-from envknee.study.paths import TrialFolder
+from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.tasks import kernels
 
 
 def launch(trial: TrialFolder) -> Record:
@@ -39,6 +43,15 @@ def launch(trial: TrialFolder) -> Record:
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
     with mock.patch.object(launcher, "subprocess", starts):
         return launcher.launch(trial)
+
+
+def measure(study_file: Path, folder: StudyFolder) -> None:
+    """Ask for and measure all trials of a study, as a sweep would before its verdict."""
+    study = read_study(study_file)
+    with claim.take(study, folder):
+        for number in range(len(space.plan(study))):
+            write_request(study, folder, number)
+            launch(folder.trial(number))
 
 
 def run_script(code: str, *arguments: object, folder: Path) -> str:
@@ -67,7 +80,7 @@ def _run(code: str, arguments: Sequence[object], folder: Path) -> None:
 
 
 def _import_isaac_lab() -> None:
-    for module in ("isaaclab_newton.physics", "isaaclab_newton.renderers", "isaaclab_rl.rsl_rl", "rsl_rl.runners"):
+    for module in (*kernels.MODULES, "newton._src.solvers.mujoco", "isaaclab_rl.rsl_rl", "rsl_rl.runners"):
         importlib.import_module(module)
 
 

@@ -16,7 +16,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.modules.distribution import Distribution
 from rsl_rl.utils import resolve_callable
 from tensordict import TensorDict
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 
 NUM_ENVS, HORIZON, NUM_MINI_BATCHES = 16, 8, 4
 MINI_BATCH_SIZE = NUM_ENVS * HORIZON // NUM_MINI_BATCHES
@@ -411,7 +411,7 @@ def learn_as_rank(rank: int, rendezvous: str) -> None:
 
 
 def test_each_rank_of_several_splits_on_its_own(tmp_path):
-    spawn(learn_as_rank, (f"file://{tmp_path}/rendezvous",), nprocs=2)
+    start_processes(learn_as_rank, (f"file://{tmp_path}/rendezvous",), nprocs=2, start_method="fork")
 
 
 class OwnDistribution(Distribution):

@@ -5,11 +5,11 @@ import time
 from typing import Any
 
 import pytest
+import quick
 import torch
 from envknee.measure.meter import Meter
 from envknee.record.read import read_rows
 from envknee.record.schema import Row
-from envknee.run import launch
 from envknee.study.model import Arm
 from envknee.study.paths import TrialFolder
 from envknee.study.strategies import world_size
@@ -73,9 +73,9 @@ def test_one_side_simulates_while_the_other_learns(tmp_path, monkeypatch):
 
 def test_lean_frames_are_handed_over_as_bytes(tmp_path):
     trial = a_pipeline(tmp_path / "trial", observations="lean", iterations=2)
-    record, rows = launch.launch(trial), read_rows(trial)
+    record, rows = quick.launch(trial), read_rows(trial)
     assert record.outcome.status == "ok" and staleness(rows) == [None, 0, 1]
-    stock = launch.launch(a_pipeline(tmp_path / "stock", iterations=2))
+    stock = quick.launch(a_pipeline(tmp_path / "stock", iterations=2))
     assert record.rollout_gb is not None and stock.rollout_gb is not None
     assert record.rollout_gb < 0.26 * stock.rollout_gb
     assert [row.losses for row in rows] == [row.losses for row in read_rows(TrialFolder(tmp_path / "stock"))]
@@ -123,7 +123,7 @@ def test_weights_that_act_are_as_old_as_asked(tmp_path, monkeypatch):
 
 def test_a_trial_says_what_it_was_and_repeats(tmp_path):
     trial = a_pipeline(tmp_path / "first", iterations=2)
-    record, rows = launch.launch(trial), read_rows(trial)
+    record, rows = quick.launch(trial), read_rows(trial)
     assert record.outcome.status == "ok", record.outcome
     assert record.outcome.warnings == [
         "strategy: async2 had one device (cpu) for both sides: simulation and learning share it, in two threads."

@@ -4,8 +4,8 @@ import dataclasses
 import types
 
 import pytest
+import quick
 from conftest import Workspace, a_trial
-from envknee.run import launch
 from envknee.study.paths import TrialFolder
 from isaaclab.benchmark import capture
 from isaaclab.benchmark.recorders import VersionInfoRecorder
@@ -18,7 +18,7 @@ def test_a_real_trial_as_isaac_labs_own_benchmark_writes_it(tmp_path):
     small = {"env.scene.tiled_camera.width": 24, "env.scene.tiled_camera.height": 24, "env.episode_length_s": 0.2}
     study = tmp_path / "study"
     trial = a_trial(study / "trials/0000", horizon=16, iterations=3, warmup_iterations=1, overrides=small)
-    record = launch.launch(trial)
+    record = quick.launch(trial)
     assert not trial.bundle.exists()  # it takes Isaac Lab, and seconds
 
     result = Workspace(tmp_path).module("bundle", str(study))

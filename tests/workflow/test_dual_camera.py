@@ -63,6 +63,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
         decide={"baseline": "two-cameras"},
     )  # fmt: skip
     folder = workspace.prepared()
+    quick.measure(study, folder)
     result = workspace.sweep(study, str(folder.report.relative_to(workspace.folder)), timeout_s=600)
     assert result.returncode == 0, result.stdout
     remedies = json.loads(folder.verdict.read_text(encoding="utf-8"))["remedies"]

@@ -143,8 +143,11 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
-def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path):
+def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """One trial each. Episodes are so short that each rollout ends some."""
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # RL-Games would compile its network for a minute
     command = [
         "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct", "env.episode_length_s=0.1",
         *(f"env.scene.{part}.spawn.usd_path={TASKS / file}" for part, file in ASSETS.items()),

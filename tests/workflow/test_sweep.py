@@ -163,13 +163,13 @@ def test_what_a_killed_sweep_left_whole_stays_and_what_follows_is_run(workspace:
 
 
 def test_a_preparation_that_outlives_its_sweep_does_not_race_with_the_next(workspace: Workspace):
-    point = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
-    study, folder = workspace.study(learning=None, throughput=point), workspace.results()
-    sweep = workspace.start(study, workspace.verdict_of(study))
+    study, folder = workspace.study(learning=None), workspace.results()
+    prepared = str(folder.resolved.relative_to(workspace.folder))
+    sweep = workspace.start(study, prepared)
     wait_for(lambda: (folder.root / "prepare/stock/environment.json").exists())
     sweep.kill()  # Snakemake alone; the preparation goes on
     sweep.wait()
     assert trial_processes(workspace.folder)
-    result = workspace.measure(study)
-    assert result.returncode == 0, result.stdout
-    assert [record.outcome.status for record in load_records(folder)] == ["ok"]
+    result = workspace.sweep(study, prepared)
+    assert result.returncode == 0 and folder.resolved.exists(), result.stdout
+    assert not trial_processes(workspace.folder)

@@ -168,7 +168,7 @@ def test_learning_ends_at_the_target(tmp_path):
         budget_s=60.0,
         overrides=camera(24, episode_length_s=0.2),
     )
-    record = launch.launch(trial)
+    record = quick.launch(trial)
     assert record.outcome.status == "target_reached"
     assert record.seconds_to_target == record.train_s > 0
     assert record.frames_to_target == record.frames

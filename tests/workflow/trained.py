@@ -1,12 +1,13 @@
 """What a trial of any trainer has to say, and a way to count the optimizer steps that it really makes."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
-from conftest import ENVIRONMENT, a_trial, camera
+import quick
+from conftest import a_trial, camera
 from envknee.machine import processes
 from envknee.record.schema import Record, Request, Row
 from envknee.study.errors import UserError
@@ -42,12 +43,9 @@ def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
 def optimizer_steps(trial: TrialFolder) -> int:
     """Run a trial in a process of its own, as the launcher does, and return how many steps its optimizer made."""
     counted = trial.root / "steps"
-    request = read_model(trial.request, Request, "")
-    with trial.log.open("w", encoding="utf-8") as log:
-        subprocess.run(
-            [sys.executable, "-c", COUNTING, str(trial.root), str(counted)],
-            env=ENVIRONMENT | processes.environment_of(request), stdout=log, stderr=subprocess.STDOUT, timeout=240, check=True,
-        )  # fmt: skip
+    variables = processes.environment_of(read_model(trial.request, Request, ""))
+    with mock.patch.dict(os.environ, variables):
+        quick.run_script(COUNTING, trial.root, counted, folder=trial.root)
     return counted.stat().st_size
 
 

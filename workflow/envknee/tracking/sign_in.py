@@ -34,7 +34,9 @@ def sign_in(private: Path) -> dict[str, str]:
         "[mlflow]\n"
         "default_permission = READ\n"  # users read everything, and change their own
         f"database_uri = sqlite:///{database}\n"
-        "authorization_function = envknee.tracking.guard:authenticate\n",
+        "authorization_function = envknee.tracking.guard:authenticate\n"
+        # A check of a password takes a tenth of a second by design, and a page asks dozens of times.
+        "auth_cache_ttl_seconds = 60\n",
         encoding="utf-8",
     )
     return {
