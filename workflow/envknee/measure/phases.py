@@ -28,8 +28,8 @@ ENV_STEP = "env_step"
 """Time of an environment step outside the fine phases: actions, rewards, resets. Counted as `other`."""
 
 SAMPLED_STEPS = 4
-"""At least so many environment steps of a rollout are sampled, with what lies before them: all in a shorter rollout. They are evenly spread,
-and shift by one each iteration."""
+"""At least so many environment steps of a rollout are sampled, with what lies before them. They are evenly spread, and shift by one each
+iteration. In a shorter rollout all are."""
 
 
 @dataclass(frozen=True)
