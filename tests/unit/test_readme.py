@@ -226,17 +226,17 @@ NOT_MEASURED = {
         "5% of its memory kept free", "keeps 5% of the memory free",
         "a card of 24 GB holds 25.8 × 10⁹ bytes",
         # Said by hand; the machine decides.
-        "about 6 minutes on two", "about half a minute of the 6", "frames: 3 minutes", "`undecided (10 more repeats)`",
+        "about 5 minutes on two", "about half a minute of the 5", "frames: 3 minutes", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "`stock-lean-h200`", "Apache-2.0", "SB3", "python3-venv",
     ],
     "docs/tutorial.md": [
-        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 6 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
+        "CPython 3.11 or 3.12", "4 GB of disk (10 GB with", "about 5 minutes on two", "on an 80 GB GPU, the study quick: 3 minutes",
         "H200", "`stock-lean-h200`", "Seconds to reward 4.5 against", "`over 16,384`", "`undecided (10 more repeats)`",
         "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "about 6 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
+        "H200", "about 5 minutes on two CPU cores", "3 minutes on an 80 GB GPU", "rl-zoo3",
         # docs/verdicts.md, test_limits_power
         "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",
