@@ -337,8 +337,11 @@ class Meter:
             )
             if collected:
                 parts = parts_of_collectors(own, collected, read.total_s)
+            elif self.ranks.world_size == 1:
+                parts = [own]  # text and back would take time while the GPU learns
             else:
-                parts = [own] if self.ranks.world_size == 1 else self._gathered(own)
+                gathered = self.ranks.gather(own.model_dump_json(), self.device)
+                parts = [Part.model_validate_json(text) for text in gathered]
             self._write(parts, rollout)
 
         self._start_iteration()
@@ -347,11 +350,6 @@ class Meter:
         if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
             self._write_row()
         # Else the GPU gets work first: see `end_step` and `while_gpu_learns`.
-
-    def _gathered(self, own: Part) -> list[Part]:
-        """Return every rank's part, by rank."""
-        gathered = self.ranks.gather(own.model_dump_json(), self.device)
-        return [Part.model_validate_json(text) for text in gathered]
 
     @property
     def _checks_late(self) -> bool:

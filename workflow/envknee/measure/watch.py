@@ -59,6 +59,8 @@ class Watch:
         """Returns the joints at a step's end, after resets, by names such as `joint_state_after_reset/robot`; the task sets it."""
         self._device = device
         self._every = torch.arange(num_envs, device=device)
+        self._unbroken = torch.full((num_envs,), NEVER, device=device)
+        """The step at which each environment broke, at the start of a rollout. Never written to."""
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         """For each part of a step (`before` and `after` its resets), in the order of first calls: name -> shape for one environment."""
         self._widths: dict[str, int] = {}
@@ -84,8 +86,7 @@ class Watch:
         self._looked_at = 0
         self._actions = None
         self._in_step = False
-        self._broken_at: torch.Tensor | None = None
-        """[num_envs], the step at which each environment broke, or `NEVER`; None: no step is checked yet."""
+        self._broken_at = self._unbroken
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], State]) -> None:
         """Keep the actions [num_envs, ...] that a step will apply; `state` returns the state before the very first step."""
@@ -132,12 +133,12 @@ class Watch:
     def first_step(self) -> torch.Tensor:
         """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
         self.look()
-        return torch.tensor(NEVER, device=self._device) if self._broken_at is None else self._broken_at.amin()
+        return self._broken_at.amin()
 
     def first_broken(self) -> Broken | None:
         """Return the first broken tensor of this rollout, an unfinished step included; None if nothing is broken."""
         step = int(self.first_step())
-        if self._rows is None or self._broken_at is None or step == NEVER:
+        if self._rows is None or step == NEVER:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # False for NaN
@@ -199,8 +200,6 @@ class Watch:
         rows = torch.cat(parts, dim=1).view(self.num_envs, count, -1)
         fine = (rows.abs() <= self._limits).all(dim=2)
         first = torch.where(fine, count, torch.arange(count, device=self._device)).amin(dim=1)
-        if self._broken_at is None:
-            self._broken_at = torch.full((self.num_envs,), NEVER, device=self._device)
         is_whole = self._broken_at == NEVER
         if names := self._state_names():
             # The newest step may have no state yet.
