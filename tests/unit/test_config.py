@@ -213,7 +213,7 @@ SECTIONS = (
 )
 KEYS_IN_ORDER = (
     "num_envs, horizon, batch_size, sampler, adaptive, points, repeats, more_repeats, warmup_iterations, limit_s, block, until_decided,"
-    " time_limit_s, iterations, precision, fresh_below"
+    " time_limit_s, iterations, precision, fresh_below, compose_horizons"
 )
 ARM_IN_ORDER = (
     "trainer, command, gpus, cpu_ranks, nodes, observations, frontend, deterministic, strategy, sync_every, scaling, staggered,"

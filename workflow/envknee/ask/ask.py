@@ -123,6 +123,7 @@ def request_for(
         position=slot.position if slot.block is not None else 0,
         again=slot.again,
         fresh=slot.block is not None and fresh_below is not None and point.num_envs < fresh_below,
+        compose_horizons=getattr(sweep, "compose_horizons", False),
         learning_rate=run.learning_rate,
         epochs=run.epochs,
         scaled_from=base

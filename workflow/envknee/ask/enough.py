@@ -14,8 +14,10 @@ from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
+from envknee.study.parts import Parts, parts_of
 from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
+from envknee.verdict.composed import compose
 
 LOOKS = (3, 5, 8, 13)
 """Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
@@ -35,20 +37,53 @@ def why(question: Question, point: Point) -> str | None:
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
     rule = sweep.until_decided if slot.kind == "throughput" and slot.repeat else None
+    follow = following(question, own) if question.composes else {}
     clear = _clear(own, rule) if rule else set()
+    # A part of a point that is not clear is needed, too.
+    clear -= {part for other, parts in follow.items() if other not in clear for part in parts}
     # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes. Earlier repeats
     # alone say whether there is time, so that a repeat is measured whole or not at all.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
         measured = [r for r in own if r.request.repeat < slot.repeat and r.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
-        if measured and spent_s + _expected_s(measured, clear) > sweep.time_limit_s:
+        if measured and spent_s + _expected_s(measured, clear | follow.keys()) > sweep.time_limit_s:
             repeats = len({record.request.repeat for record in measured})
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
         if slot.again:
             return "with time_limit_s the first repeat alone measures a point again"
     if point in clear:
         return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
+    if point in follow:
+        collects, learns = follow[point]
+        return (
+            f"composed: it collects as {collects.num_envs} environments at horizon {collects.horizon}, and learns as {learns.num_envs} at"
+            f" horizon {learns.horizon}"
+        )
     return None
+
+
+def following(question: Question, records: Sequence[Record]) -> dict[Point, Parts]:
+    """Return the points that are composed in this repeat, with their parts. Every other one is measured.
+
+    A point is measured if a part of it could not be, or if its horizon and batch size have no test yet and it is the largest there whose
+    parts fit. If the law misses a test, no point is composed.
+    """
+    composition = compose(records)
+    if composition.margin is not None and not composition.used:
+        return {}
+    statuses = {point_of(record.request): record.outcome.status for record in records if not record.request.skip}
+    fitting = {
+        point: parts
+        for point, parts in parts_of(question.points).items()
+        if all(statuses.get(part, "ok") == "ok" for part in parts)
+    }
+    tested = {(point.horizon, point.batch_size) for point in composition.errors}
+    smallest = min(point.horizon for point in question.points)
+    tests: dict[tuple[int, int | None], Point] = {}
+    for point, parts in fitting.items():  # by ascending num_envs at each horizon
+        if parts.learns.horizon == smallest and (point.horizon, point.batch_size) not in tested:
+            tests[point.horizon, point.batch_size] = point
+    return {point: parts for point, parts in fitting.items() if point not in tests.values()}
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:

@@ -9,7 +9,7 @@ from envknee.ask.observations import point_of
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Record, Request
 from envknee.study import space
-from envknee.study.model import Study, Sweep
+from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.space import Point, Slot
 
 
@@ -36,6 +36,11 @@ class Question:
     def points(self) -> list[Point]:
         """All legal points, in ascending order."""
         return space.legal_points(self.sweep, self.study.world_sizes)
+
+    @property
+    def composes(self) -> bool:
+        """Whether FPS at some horizons follow from others."""
+        return isinstance(self.sweep, Throughput) and self.sweep.compose_horizons
 
     def new(self, points: Iterable[Point]) -> list[Point]:
         """Return the points without a request so far, in the same order."""

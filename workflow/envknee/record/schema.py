@@ -107,6 +107,8 @@ class Request(Frozen):
     """Whether the trial measures the point of its block's first trial once more, at the end: the difference is drift."""
     fresh: bool = newer(False)
     """Whether the trial has a process of its own within its block (`fresh_below`)."""
+    compose_horizons: bool = newer(False)
+    """Whether FPS at other horizons are put together from this trial's and others' (`verdict.composed`)."""
     learning_rate: float | None = newer(None)
     """None: the task's own."""
     epochs: int | None = newer(None)

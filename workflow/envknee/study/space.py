@@ -10,6 +10,7 @@ from typing import Literal
 
 from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
+from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Kind
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
@@ -145,13 +146,19 @@ def as_run(arm: Arm, point: Point) -> Scaled:
     return scaled(arm.scaling, point.num_envs, point.horizon, point.batch_size, arm.world_size)
 
 
-def _check_rules(study: Study) -> None:
-    """Make sure that every scaling rule gives legal values at every point.
+def _check_arms(study: Study) -> None:
+    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm.
 
     Raises:
         UserError: names the arm, the point, what is wrong, and the nearest legal value.
     """
     for name, arm in study.arms.items():
+        composes = study.throughput is not None and study.throughput.compose_horizons
+        if composes and (arm.scaling or arm.trainer in OFF_POLICY or not can_share(arm)):
+            raise UserError(
+                f"arms.{name}: compose_horizons is for arms that collect and then learn, in one process per rank of one machine:"
+                " no off-policy trainer, scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
+            )
         for sweep in study.sections.values() if arm.scaling else ():
             for point in legal_points(sweep, study.world_sizes):
                 try:
@@ -169,7 +176,7 @@ def plan(study: Study) -> list[Slot]:
     Raises:
         UserError: when a section has no legal point, or a scaling rule gives illegal values.
     """
-    _check_rules(study)
+    _check_arms(study)
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
         slots += _slots(study, kind, range(sweep.repeats), len(slots))
@@ -227,8 +234,9 @@ def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, f
     """Return the slots of a section with blocks of these sizes, block by block, arms taking turns."""
     slots: list[Slot] = []
     shares = {name: can_share(arm) for name, arm in study.arms.items()}
-    # A learning trial takes too long to be measured again for its drift.
-    again = {arm: shares[arm] and kind == "throughput" for arm in study.arms}
+    # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
+    once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
+    again = {arm: shares[arm] and not once for arm in study.arms}
     of_repeat = {arm: sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
     indices = {arm: itertools.count(repeats.start * trials) for arm, trials in of_repeat.items()}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):

@@ -169,7 +169,27 @@ class Throughput(Sweep):
         default=None,
         description="Within a block, a point with fewer environments than this has a process of its own.",
     )
+    compose_horizons: bool = newer(
+        default=False,
+        description="With block: all, measure every size at the smallest horizon, and at others only what does not follow: a step"
+        " takes as long with the same num_envs, and learning with the same rollout.",
+    )
     limit_s: Seconds = 600.0
+
+    @model_validator(mode="after")
+    def _has_horizons_to_compose(self) -> "Throughput":
+        if not self.compose_horizons:
+            return self
+        if self.block != "all" or self.fresh_below is not None or self.points is not None:
+            raise ValueError(
+                "compose_horizons: times are put together within a process that measures every point. Set `block: all`, and"
+                " take fresh_below and points out"
+            )
+        if len(self.horizon) < 2:
+            raise ValueError(
+                f"compose_horizons: horizon {min(self.horizon)} is the only one, and there must be two or more"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_blocks_to_leave(self) -> "Throughput":

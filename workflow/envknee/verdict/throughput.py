@@ -13,6 +13,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, compress
 
 import numpy as np
@@ -23,11 +24,12 @@ from envknee.study.model import Decide
 from envknee.study.space import rollout_size
 from envknee.verdict import disturbed
 from envknee.verdict.blocks import blocks_of
+from envknee.verdict.composed import NOTHING_COMPOSED, Composition, compose
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Law, Measure, ThroughputLimit, ThroughputPoint
-from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
-from envknee.verdict.words.throughput import throughput_notes, throughput_statement
+from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
+from envknee.verdict.words.throughput import composed_notes, throughput_notes, throughput_statement
 
 METHOD = (
     "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
@@ -39,8 +41,10 @@ METHOD = (
 
 def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps_total") -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`; the verdict uses `fps_total`."""
-    grouped = by_series(records, "throughput")
-    return [_limit(series, by_size, settings, measure) for series, by_size in grouped.items()]
+    arms = {record.request.arm: [own for own in records if own.request.arm == record.request.arm] for record in records}
+    composed = {arm: compose(own) if measure == "fps_total" else NOTHING_COMPOSED for arm, own in arms.items()}
+    grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
+    return [_limit(series, by_size, settings, measure, composed[series.arm]) for series, by_size in grouped.items()]
 
 
 def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
@@ -54,9 +58,14 @@ def decision_of(
     confidence: float,
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    margins: Mapping[int, float] | None = None,
 ) -> union.Decision:
-    """Decide from repeats of FPS by num_envs, each above 0, with `step` and `blocks` as in `limit_of`. Works without records."""
-    return union.decide(_contrasts(fps, step, blocks), fps, math.log1p(delta), confidence)
+    """Decide from repeats of FPS by num_envs, each above 0; `step`, `blocks` and `margins` as in `limit_of`. Works without records."""
+    contrasts = _contrasts(fps, step, blocks)
+    if margins:
+        ends = {own.num_envs: (own.num_envs, 2 * own.num_envs) for own in contrasts}
+        contrasts = [replace(own, margin=sum(margins.get(n, 0.0) for n in ends[own.num_envs])) for own in contrasts]
+    return union.decide(contrasts, fps, math.log1p(delta), confidence)
 
 
 def _contrasts(
@@ -90,14 +99,16 @@ def limit_of(
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
     confirms: Mapping[int, Sequence[bool]] | None = None,
+    margins: Mapping[int, float] | None = None,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
     `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
     rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
-    confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted.
+    confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
+    may be off by in all repeats alike, by num_envs (None: nothing).
     """
-    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks)
+    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, margins)
     if confirms is not None:
         decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
@@ -163,7 +174,11 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float,
 
 
 def _limit(
-    series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide, measure: Measure
+    series: Series,
+    by_size: Mapping[int, Sequence[Record]],
+    settings: Decide,
+    measure: Measure,
+    composition: Composition,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
     out, said = disturbed.disturbed(every), disturbed.note(every)
@@ -172,12 +187,17 @@ def _limit(
     timed = {
         size: own for size, group in kept.items() if (own := [record for record in group if _is_timed(record, measure)])
     }
+    composed = Counter(record.request.num_envs for record in composition.records if series_of(record) == series)
+    counted = composed if composition.used else Counter[int]()
     limit = limit_of(
         series, {size: measured_fps(group, measure) for size, group in timed.items()}, statuses, settings,
         ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
+        margins=dict.fromkeys(counted, composition.margin or 0.0),
     )  # fmt: skip
-    return limit if said is None else limit.model_copy(update={"notes": [*limit.notes, said]})
+    points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
+    notes = [*composed_notes(composed, composition), *([said] if said else [])]
+    return limit.model_copy(update={"points": points, "notes": [*limit.notes, *notes]})
 
 
 def _is_timed(record: Record, measure: Measure) -> bool:

@@ -65,6 +65,8 @@ class Contrast:
     """Processes with both ends, compared in pairs; `repeats` includes them."""
     decides: bool = True
     """Whether a decision is allowed; too many censored seeds forbid it."""
+    margin: float = 0.0
+    """What `log_gain` may be off by in either direction, however many repeats there are: added to every bound."""
 
 
 def of_levels(num_envs: int, smaller: Level, larger: Level) -> Contrast:

@@ -166,9 +166,12 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
 
     def p_of(part: Contrast) -> float:
         assert part.variance is not None
-        if part.variance == 0.0:
-            return float(part.log_gain >= log_limit)
-        return float(stdtr(part.degrees, (part.log_gain - log_limit) / math.sqrt(part.variance)))
+        above = part.log_gain + contrast.margin - log_limit
+        return (
+            float(above >= 0.0)
+            if part.variance == 0.0
+            else float(stdtr(part.degrees, above / math.sqrt(part.variance)))
+        )
 
     return max(p_of(part) for part in (contrast, *contrast.parts))
 
@@ -195,7 +198,7 @@ def _tested(
         if contrast.variance is None or not contrast.decides:
             return None
         ends = [
-            part.log_gain + side * half_width(part.variance, part.degrees, share)
+            part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
             for part in parts
             if part.variance is not None
         ]
@@ -233,7 +236,7 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     for doubling in reversed(doublings):
         # If machines disagree, each must show it.
         gains = [part.log_gain for part in (doubling.contrast, *doubling.contrast.parts)]
-        gap = log_limit - max(gains)
+        gap = log_limit - max(gains) - doubling.contrast.margin
         alone = _repeats_for(doubling.contrast, gap, alpha / 2)
         suffix = max(suffix, alone) if alone is not None and suffix is not None else None
         if suffix is not None:
@@ -242,7 +245,8 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
             needed.append(by_holm)
         if (
             doubling is doublings[-1]
-            and (pays := _repeats_for(doubling.contrast, min(gains) - log_limit, alpha)) is not None
+            and (pays := _repeats_for(doubling.contrast, min(gains) - doubling.contrast.margin - log_limit, alpha))
+            is not None
         ):
             needed.append(pays)
     return max(max(min(needed), least_repeats) - now, 1) if needed else None

@@ -24,6 +24,8 @@ class ThroughputPoint(Frozen):
     """Each repeat's median over its timed iterations."""
     failed: int
     """Repeats of this point that ran out of memory or were refused."""
+    composed: int = Field(default=0, exclude_if=lambda value: value == 0)
+    """Repeats whose FPS were put together from parts of other points' (`verdict.composed`)."""
 
 
 class InfeasiblePoint(Frozen):

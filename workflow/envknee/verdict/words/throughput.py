@@ -1,9 +1,10 @@
 """The throughput limit in sentences. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from envknee.study.model import Decide
+from envknee.verdict.composed import Composition
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
@@ -57,6 +58,23 @@ def throughput_notes(
     if not_counted:
         notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
     return notes
+
+
+def composed_notes(composed: Iterable[int], composition: Composition) -> list[str]:
+    """Return what FPS of composed points rest on, or why they are not used; nothing if none of the num_envs is composed."""
+    sizes = listed(sorted(composed))
+    if not sizes:
+        return []
+    if composition.margin is None:
+        return [f"{sizes} environments: composed FPS are not used, for no point was composed and measured, too"]
+    error = percent(math.expm1(composition.margin))
+    if not composition.used:
+        return [f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"]
+    tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.errors))
+    return [
+        f"{sizes} environments: FPS composed from times at other horizons, to collect with as many environments and to learn from as"
+        f" large a rollout; at most {error} off where measured, too ({tests}), which every bound includes"
+    ]
 
 
 def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:

@@ -1,0 +1,209 @@
+"""Composed horizons: which points are measured, what is composed from them, and what the verdict makes of it."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from envknee.ask import enough
+from envknee.ask.ask import ask_again
+from envknee.ask.observations import point_of
+from envknee.record.schema import Record, Request
+from envknee.study import space
+from envknee.study.errors import UserError
+from envknee.study.load import parse_study
+from envknee.study.model import Study
+from envknee.study.parts import Parts, parts_of
+from envknee.study.space import Point
+from envknee.verdict import throughput
+from envknee.verdict.composed import compose
+from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.union import decide
+from envknee.verdict.schema.throughput import ThroughputLimit
+from records import CPU, GPU, Device, Trial
+from test_ask import dice, measured, play
+
+SIZES, HORIZONS = [64, 128, 256, 512, 1024], [8, 16, 32]
+
+
+def study(arms: Any = None, **changes: Any) -> Study:
+    section = {
+        "num_envs": SIZES, "horizon": HORIZONS, "batch_size": "library", "repeats": 3, "block": "all", "compose_horizons": True,
+    }  # fmt: skip
+    return parse_study(
+        {
+            "study": "s",
+            "window": 1,
+            "arms": arms or {"stock": {}},
+            "throughput": section | changes,
+            "decide": {"delta": 0.13},
+        }
+    )
+
+
+def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.inf, device: Device = CPU):
+    """Return what measures a trial: a step takes 10 ms and 0.1 ms for each environment, learning 0.1 s and 20 us for each transition.
+
+    `bend` makes steps of longer horizons slower, by this share for each doubling, which the law of the parts misses.
+    """
+
+    def measure(request: Request) -> Trial:
+        n, h = request.num_envs, request.horizon
+        if n * h > most_transitions:
+            return measured(request, status="skipped" if request.skip else "oom")
+        factor = math.exp(dice(request.block, "noise").gauss(0, noise) + dice(request.number).gauss(0, noise / 4))
+        collects_s = h * (0.01 + 1e-4 * n) * factor * (1 + bend * math.log2(h / 8))
+        learns_s = (0.1 + 2e-5 * n * h) * factor
+        trial = measured(
+            request, status="skipped" if request.skip else None, fps=n * h / (collects_s + learns_s), device=device
+        )
+        rows = [
+            row.model_copy(update={"fps_env_step_inference": n * h / collects_s}) if row.iteration else row
+            for row in trial.rows
+        ]
+        return replace(trial, rows=rows)
+
+    return measure
+
+
+def ran(requests: list[Request], repeat: int) -> set[Point]:
+    return {point_of(request) for request in requests if request.repeat == repeat and request.skip is None}
+
+
+def limits(records: dict[int, Record], of: Study) -> dict[int, ThroughputLimit]:
+    measured = [record for record in records.values() if record.request.skip is None]
+    return {limit.horizon: limit for limit in throughput.analyse(measured, of.decide)}
+
+
+def test_a_point_has_parts_with_its_num_envs_and_with_its_rollout():
+    points = [Point(n, h, None) for n in SIZES for h in HORIZONS]
+    parts = parts_of(points)
+    assert parts[Point(512, 16, None)] == Parts(Point(512, 8, None), Point(1024, 8, None))
+    assert parts[Point(512, 32, None)] == Parts(Point(512, 8, None), Point(1024, 16, None)), "8 has no rollout as large"
+    assert not {part for both in parts.values() for part in both} & parts.keys(), "no part is composed"
+    assert {*points} - parts.keys() == {Point(n, 8, None) for n in SIZES} | {
+        Point(1024, 16, None),
+        Point(1024, 32, None),
+    }
+    apart = parts_of([Point(64, 8, 32), Point(64, 16, 32), Point(128, 8, 64), Point(96, 12, 32)])
+    assert apart == {}, "another batch size is another learning; 96 x 12 is no whole number of environments at 8"
+
+
+def test_a_first_repeat_measures_one_horizon_what_does_not_follow_and_a_test_of_each():
+    composed = study()
+    requests, records = play(composed, law())
+    alone = {Point(n, 8, None) for n in SIZES} | {Point(1024, 16, None), Point(1024, 32, None)}
+    tests = {Point(512, 16, None), Point(256, 32, None)}
+    assert ran(requests, 0) == alone | tests
+    assert ran(requests, 1) == ran(requests, 2) == alone
+    skips = {point_of(request): request.skip for request in requests if request.repeat == 0 and request.skip}
+    assert skips[Point(512, 32, None)] == (
+        "composed: it collects as 512 environments at horizon 8, and learns as 1024 at horizon 16"
+    )
+    assert not any(request.again for request in requests)
+    assert ask_again(composed, requests, records) == requests
+
+
+def test_composed_fps_are_those_of_the_law_and_the_verdict_has_every_size_of_each_horizon():
+    composed = study()
+    _, records = play(composed, law())
+    by_horizon = limits(records, composed)
+    for horizon in HORIZONS:
+        assert [point.num_envs for point in by_horizon[horizon].points] == SIZES
+        for point in by_horizon[horizon].points:
+            n, h = point.num_envs, horizon
+            truth = n * h / (h * (0.01 + 1e-4 * n) + 0.1 + 2e-5 * n * h)
+            assert point.fps == pytest.approx(truth, rel=1e-9) and len(point.fps_repeats) == 3
+    assert [point.composed for point in by_horizon[8].points] == [0] * 5
+    assert [point.composed for point in by_horizon[32].points] == [3, 3, 2, 3, 0]
+    (note,) = [note for note in by_horizon[32].notes if "composed" in note]
+    assert note.startswith(
+        "64, 128, 256, 512 environments: FPS composed from times at other horizons, to collect with as many"
+    )
+    assert "at most 0.0% off where measured, too (256 × 32, 512 × 16)" in note
+    assert not any("composed" in note for note in by_horizon[8].notes)
+
+
+def test_what_a_test_is_off_by_widens_every_bound_of_a_composed_gain():
+    exact, bent = (limits(play(study(), law(bend=bend))[1], study()) for bend in (0.0, 0.01))
+    composition = compose([*play(study(), law(bend=0.01))[1].values()])
+    margin = composition.margin
+    assert margin is not None and 0.001 < margin < 0.02
+    for horizon, off in ((8, 0.0), (32, 2 * margin)):
+        gain, same = bent[horizon].gains[0], exact[horizon].gains[0]
+        assert gain.gain_upper_one_sided is not None
+        assert math.log1p(gain.gain_upper_one_sided) - math.log1p(gain.gain) == pytest.approx(off, abs=1e-9)
+        assert same.gain_upper_one_sided == pytest.approx(same.gain)
+
+
+def test_where_the_law_misses_later_repeats_measure_every_point():
+    missed = study()
+    requests, records = play(missed, law(bend=0.2))
+    assert ran(requests, 1) == ran(requests, 2) == {Point(n, h, None) for n in SIZES for h in HORIZONS}
+    limit = limits(records, missed)[32]
+    assert [(point.num_envs, len(point.fps_repeats)) for point in limit.points] == [
+        (64, 2), (128, 2), (256, 3), (512, 2), (1024, 3),
+    ]  # fmt: skip
+    assert any("composed FPS are not used, for one is" in note for note in limit.notes)
+
+
+def test_a_point_whose_part_does_not_fit_is_measured_or_refused_by_itself():
+    requests, _ = play(study(), law(most_transitions=512 * 16))
+    # 1,024 x 16 does not fit: 512 x 32 learns from as many, and is tried by itself; 1,024 x 8 does, and tells of 512 x 16.
+    assert Point(512, 32, None) not in ran(requests, 0) and Point(512, 32, None) in ran(requests, 1)
+    assert Point(512, 16, None) not in ran(requests, 1)
+    small, _ = play(study(), law(most_transitions=256 * 16))
+    # The largest rollout of horizon 8 does not fit either: smaller points are the tests.
+    assert {Point(256, 16, None), Point(128, 32, None)} <= ran(small, 1)
+
+
+def test_a_part_of_a_point_that_may_not_pay_is_measured_though_its_own_doublings_clearly_pay():
+    composed = study(repeats=5, until_decided={"delta": 0.10})
+    requests, records = play(composed, law(noise=0.004, device=GPU))
+    first = [record for record in records.values() if record.request.repeat == 0 and record.request.skip is None]
+    assert composed.throughput is not None and composed.throughput.until_decided is not None
+    clear, later = enough._clear(first, composed.throughput.until_decided), ran(requests, 1)
+    assert Point(64, 8, None) in clear - later, "nothing needs it"
+    assert Point(128, 8, None) in clear & later, "doubling 128 at horizon 32 is less clear, and 128 x 8 is a part of it"
+
+
+def test_composed_horizons_take_less_time_and_decide_the_same():
+    noise, whole = law(noise=0.004), study(compose_horizons=False, until_decided={"delta": 0.13}, repeats=5)
+    composed = study(until_decided={"delta": 0.13}, repeats=5)
+    (asked, grid), (few, parts) = play(whole, noise), play(composed, noise)
+    said = [
+        {h: (limit.state, limit.threshold_num_envs) for h, limit in limits(records, of).items()}
+        for records, of in ((grid, whole), (parts, composed))
+    ]
+    assert said[0] == said[1] and [state for state, _ in said[0].values()] == ["still pays", "reached", "reached"]
+    assert sum(request.skip is None for request in few) < 0.6 * sum(request.skip is None for request in asked)
+
+
+def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():
+    plain = [Contrast(64, math.log(1.05), 1e-5, 4, 5, processes=5)]
+    shifted = [replace(plain[0], margin=0.04)]
+    decided, undecided = (decide(own, [64, 128], math.log(1.10), 0.95) for own in (plain, shifted))
+    assert decided.state == "reached" and undecided.state == "undecided"
+    first, second = decided.doublings[0], undecided.doublings[0]
+    for side in ("lower", "upper", "lower_one_sided", "upper_one_sided", "band_lower", "band_upper"):
+        sign = 1 if "upper" in side else -1
+        assert getattr(second, side) == pytest.approx(getattr(first, side) + sign * 0.04)
+    assert first.p_value is not None and second.p_value is not None and second.p_value > first.p_value
+    hopeless = decide([replace(plain[0], margin=0.06)], [64, 128], math.log(1.10), 0.95)
+    assert undecided.more_repeats is not None and hopeless.more_repeats is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"block": 3}, "compose_horizons: times are put together within a process that measures every point"),
+        ({"fresh_below": 128}, "take fresh_below and points out"),
+        ({"points": 4}, "take fresh_below and points out"),
+        ({"horizon": 8}, "compose_horizons: horizon 8 is the only one"),
+        ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arms.a: compose_horizons is for arms that collect and then learn"),
+        ({"arms": {"a": {"trainer": "skrl_sac"}}}, "no off-policy trainer, scaling, command, or several nodes"),
+    ],
+)
+def test_where_horizons_cannot_be_composed_is_said(changes, said):
+    with pytest.raises(UserError, match=said):
+        space.plan(study(**changes))
