@@ -24,6 +24,7 @@ from envknee.study.paths import StudyFolder, TrialFolder
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
+NO_GRADIENTS = str(ROOT / "tests/workflow/no_gradients")
 LOCKS = tempfile.TemporaryDirectory(prefix="envknee-locks-")
 os.environ[gpus.OTHER_LOCKS] = LOCKS.name  # tests wait for no trial of somebody else's
 ENVIRONMENT = os.environ | {

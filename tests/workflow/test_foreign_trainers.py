@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace
+from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
@@ -120,7 +120,8 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
 def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:
     """Measure one trial of Isaac Lab's own command, in which 4 environments make rollouts of 8 steps."""
     argv = [str(Path(sys.executable).with_name("isaaclab")), *own_command]
-    arm = {"trainer": "command", "gpus": 0, "command": {"preset": preset, "argv": argv}}
+    own = {"preset": preset, "argv": argv, "env": {"PYTHONPATH": NO_GRADIENTS}}
+    arm = {"trainer": "command", "gpus": 0, "command": own}
     sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": iterations}
     study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
     return measured(folder, ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None))

@@ -1,11 +1,12 @@
 """Isaac Lab's own command and trials run the same training; what is compared is the host's clock around all."""
 
 import json
+import os
 import re
 import sys
 
 import pytest
-from conftest import Workspace
+from conftest import NO_GRADIENTS, Workspace
 from envknee.study.errors import run_command
 from envknee.study.load import read_study
 from envknee.study.space import Point
@@ -14,6 +15,8 @@ from benchmarks import overhead
 
 
 def test_all_sides_run_and_are_compared(workspace: Workspace):
+    path = os.pathsep.join([NO_GRADIENTS, workspace.environment["PYTHONPATH"]])
+    workspace.environment = workspace.environment | {"PYTHONPATH": path}
     study = workspace.study(learning=None)
     result = workspace.module(
         "overhead",
