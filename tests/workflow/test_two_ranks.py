@@ -25,18 +25,25 @@ TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
 
 @pytest.fixture(scope="module")
 def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TrialFolder, Record]]:
-    """Return the trials of a block of two ranks: a plain one, one with lean frames, and one whose ranks share no gradients."""
+    """Return the trials of a block of two ranks, which needs fresh ranks after memory ran out, and for its last trial."""
     folder = tmp_path_factory.mktemp("ranks")
-    drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}
+    drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}  # its ranks share no gradients
     changes: dict[str, dict[str, Any]] = {
         "plain": {"iterations": 3},
         "lean": {"observations": "lean", "iterations": 2},
+        "short": {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}},
+        "after": {"num_envs": 8, "iterations": 2},
+        "smaller": {"iterations": 2},
         "drifting": {"overrides": camera(48) | drifting, "iterations": 1},
+        "fresh": {"num_envs": 2, "fresh": True},
     }
     trials = {name: a_trial(folder / name, **TWO | change) for name, change in changes.items()}
     with pytest.MonkeyPatch.context() as patch, closing(block.Worker([*trials.values()])) as worker:
         patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}")
-        return {name: (trial, launch.launch(trial, measure=worker.measure)) for name, trial in trials.items()}
+        measured = {name: (trial, launch.launch(trial, measure=worker.measure)) for name, trial in trials.items()}
+        left = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
+        assert not left, "no further trial can share the process of a fresh one"
+    return measured
 
 
 @pytest.fixture(scope="module")
@@ -96,27 +103,23 @@ def test_lean_ranks_learn_the_same_weights(of_a_block: dict[str, tuple[TrialFold
     assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
 
 
-def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(tmp_path):
-    changes: list[dict[str, Any]] = [
-        {"num_envs": 4}, {"num_envs": 8, "memory": {"memory_cap_gb": 0.1}}, {"num_envs": 8}, {"num_envs": 4},
-        {"num_envs": 2, "fresh": True},
-    ]  # fmt: skip
-    trials = [a_trial(tmp_path / str(n), **TWO | change, iterations=2) for n, change in enumerate(changes)]
-    with closing(block.Worker(trials)) as worker:
-        records = [launch.launch(trial, measure=worker.measure) for trial in trials]
-        left = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
-        assert not left, "no further trial can share the process of a fresh one"
-    assert [record.outcome.status for record in records] == ["ok", "oom", "ok", "ok", "ok"]
-    assert [(record.world_size, record.num_envs_total) for record in records[2:]] == [(2, 16), (2, 8), (2, 4)]
-    short = records[1].outcome
+def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(
+    of_a_block: dict[str, tuple[TrialFolder, Record]],
+):
+    records = {name: record for name, (_, record) in of_a_block.items()}
+    assert [record.outcome.status for record in records.values()] == ["ok", "ok", "oom", "ok", "ok", "invalid", "ok"]
+    sizes = [(records[name].world_size, records[name].num_envs_total) for name in ("after", "smaller", "fresh")]
+    assert sizes == [(2, 16), (2, 8), (2, 4)]
+    short = records["short"].outcome
     assert short.reason is not None and short.reason.startswith("rank ") and "memory_cap_gb is 0.1" in short.reason
     assert short.ranks is not None and short.failure is not None and short.failure.tensor == "environment"
-    first, _, third, fourth, fresh = (record.outcome.shared for record in records)
-    assert first is not None and third is not None and fourth is not None and fresh is not None
-    assert first.process != third.process == fourth.process, "after memory ran out all ranks are fresh"
-    assert [shared.position for shared in (first, third, fourth, fresh)] == [0, 0, 1, 0] and fourth.memory_counts
-    assert fresh.process != fourth.process and fresh.previous_num_envs is None
-    for trial, record in ((trials[2], records[2]), (trials[3], records[3])):
+    shared = {name: record.outcome.shared for name, record in records.items() if record.outcome.shared is not None}
+    plain, after, smaller, fresh = (shared[name] for name in ("plain", "after", "smaller", "fresh"))
+    assert plain.process != after.process == smaller.process, "after memory ran out all ranks are fresh"
+    assert [of.position for of in (plain, after, smaller, fresh)] == [0, 0, 1, 0] and smaller.memory_counts
+    assert fresh.process != smaller.process and fresh.previous_num_envs is None
+    for name in ("after", "smaller"):
+        trial, record = of_a_block[name]
         assert record == load_record(trial) and len(read_rows(trial)) == 3
         assert record.outcome.ranks is not None and [rank.rank for rank in record.outcome.ranks] == [0, 1]
         seeds = {line.split()[-1] for line in trial.log.read_text().splitlines() if "Environment seed" in line}
