@@ -171,7 +171,8 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     small = {"num_envs": 4, "sampler": "grid"}
     sections = yaml.safe_load(TINY.read_text(encoding="utf-8"))
     both = {kind: sections[kind] | small for kind in ("throughput", "learning")}
-    first = site.start(site.study(window=4, **both))
+    tiny = site.study(window=4, **both)
+    first = site.start(tiny, site.verdict_of(tiny))
     just_submitted = site.folder / "results/slurm-logs/rule_trial/9999"  # of a job that has not opened its log yet
     just_submitted.mkdir(parents=True)
     cpu = {"cpu": {"gpus": 0}}
@@ -213,12 +214,13 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert not any(record.lost_attempts for record in records)
     assert not list(site.results("other").trials.glob("*/*.interrupted-*"))
     assert site.results("other").trial(0).log.stat().st_size > 0  # of the job whose Snakemake was killed
-    assert site.results().report.exists() and "This verdict cost" in site.results().report.read_text(encoding="utf-8")
+    report = site.results("other").report
+    assert report.exists() and "This verdict cost" in report.read_text(encoding="utf-8")
     logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
     assert just_submitted.exists()
 
-    result = site.sweep(site.study(window=4, **both))
+    result = site.sweep(other)
     assert result.returncode == 0
     assert "Nothing to be done" in result.stdout
 
