@@ -19,7 +19,17 @@ import psutil
 import pytest
 import slurm_cluster
 import yaml
-from conftest import ENVIRONMENT, ROOT, TINY, Workspace, ranks_among, trial_processes, wait_for, wait_until_none
+from conftest import (
+    ENVIRONMENT,
+    QUICK_START,
+    ROOT,
+    TINY,
+    Workspace,
+    ranks_among,
+    trial_processes,
+    wait_for,
+    wait_until_none,
+)
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -69,7 +79,7 @@ class Site(Workspace):
         bin_folder = ENVIRONMENT["PATH"].partition(os.pathsep)[0]
         self.environment = ENVIRONMENT | cluster.environment | {
             "PATH": os.pathsep.join([str(folder / "bin"), bin_folder, cluster.environment["PATH"]]),
-            "PYTHONPATH": str(folder / "workflow"),
+            "PYTHONPATH": os.pathsep.join([str(folder / "workflow"), QUICK_START]),
         }  # fmt: skip
         for name in ("config", "workflow"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -93,7 +103,9 @@ class Site(Workspace):
         for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
             program = self.folder / f".venv/bin/{name}"
             program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
+            program.write_text(
+                f'#!/bin/sh\nPYTHONPATH={self.environment["PYTHONPATH"]} exec {real} "$@"\n', encoding="utf-8"
+            )
             program.chmod(0o755)
         sweep = subprocess.Popen(
             ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
