@@ -110,7 +110,7 @@ def test_a_simulation_that_breaks_in_a_collector_is_a_result(tmp_path, mark):
 
 
 def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_path, mark):
-    trial = a_gathering(tmp_path / "trial", iterations=100_000, **STATE_TASK)
+    trial = a_gathering(tmp_path / "trial", iterations=100_000, cpu_ranks=1, **STATE_TASK)
     launcher = subprocess.Popen(
         [sys.executable, "-m", "envknee.run.launch", str(trial.root)],
         env=ENVIRONMENT | {MARK: mark},
