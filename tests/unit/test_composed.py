@@ -75,30 +75,36 @@ def limits(records: dict[int, Record], of: Study) -> dict[int, ThroughputLimit]:
     return {limit.horizon: limit for limit in throughput.analyse(measured, of.decide)}
 
 
-def test_a_point_has_parts_with_its_num_envs_and_with_its_rollout():
+def test_a_point_follows_from_the_steps_of_its_num_envs_and_from_rollouts_like_its_own():
     points = [Point(n, h, None) for n in SIZES for h in HORIZONS]
     parts = parts_of(points)
-    assert parts[Point(512, 16, None)] == Parts(Point(512, 8, None), Point(1024, 8, None))
-    assert parts[Point(512, 32, None)] == Parts(Point(512, 8, None), Point(1024, 16, None)), "8 has no rollout as large"
-    assert not {part for both in parts.values() for part in both} & parts.keys(), "no part is composed"
-    assert {*points} - parts.keys() == {Point(n, 8, None) for n in SIZES} | {
-        Point(1024, 16, None),
-        Point(1024, 32, None),
-    }
-    apart = parts_of([Point(64, 8, 32), Point(64, 16, 32), Point(128, 8, 64), Point(96, 12, 32)])
-    assert apart == {}, "another batch size is another learning; 96 x 12 is no whole number of environments at 8"
+    assert parts[Point(512, 16, None)] == Parts(Point(512, 8, None), {Point(1024, 8, None): 1.0})
+    twice = {Point(512, 8, None): -2.0, Point(1024, 8, None): 3.0}
+    assert parts[Point(512, 32, None)] == Parts(Point(512, 8, None), twice), "on a line through the two largest"
+    assert {*points} - parts.keys() == {Point(n, 8, None) for n in SIZES} | {Point(1024, 32, None)}, (
+        "four times the largest"
+    )
+    (between,) = parts_of([Point(64, 8, 32), Point(128, 8, 32), Point(64, 12, 32)]).values()
+    assert (
+        between == Parts(Point(64, 8, 32), {Point(64, 8, 32): 0.5, Point(128, 8, 32): 0.5}) and not between.extrapolate
+    )
+    assert parts_of([Point(64, 8, 32), Point(64, 16, 32), Point(128, 8, 64)]) == {}, (
+        "another batch size is another line"
+    )
 
 
-def test_a_first_repeat_measures_one_horizon_what_does_not_follow_and_a_test_of_each():
+def test_a_first_repeat_measures_one_horizon_and_a_test_of_each_other_one_and_of_each_larger_rollout():
     composed = study()
     requests, records = play(composed, law())
-    alone = {Point(n, 8, None) for n in SIZES} | {Point(1024, 16, None), Point(1024, 32, None)}
-    tests = {Point(512, 16, None), Point(256, 32, None)}
-    assert ran(requests, 0) == alone | tests
-    assert ran(requests, 1) == ran(requests, 2) == alone
+    alone = {Point(n, 8, None) for n in SIZES}
+    assert ran(requests, 0) == alone | {Point(256, 16, None), Point(128, 32, None), Point(1024, 16, None)}
+    assert ran(requests, 1) == ran(requests, 2) == alone | {Point(1024, 32, None)}
     skips = {point_of(request): request.skip for request in requests if request.repeat == 0 and request.skip}
     assert skips[Point(512, 32, None)] == (
-        "composed: it collects as 512 environments at horizon 8, and learns as 1024 at horizon 16"
+        "composed of 512 environments' steps and 512 and 1024 environments' learning at horizon 8"
+    )
+    assert skips[Point(1024, 32, None)] == (
+        "its rollout is over 2 times any at the smallest horizon: measured once the memory of others is known"
     )
     assert not any(request.again for request in requests)
     assert ask_again(composed, requests, records) == requests
@@ -113,24 +119,23 @@ def test_composed_fps_are_those_of_the_law_and_the_verdict_has_every_size_of_eac
         for point in by_horizon[horizon].points:
             n, h = point.num_envs, horizon
             truth = n * h / (h * (0.01 + 1e-4 * n) + 0.1 + 2e-5 * n * h)
-            assert point.fps == pytest.approx(truth, rel=1e-9) and len(point.fps_repeats) == 3
+            assert point.fps == pytest.approx(truth, rel=1e-9)
+            assert len(point.fps_repeats) == (2 if (n, h) == (1024, 32) else 3)
     assert [point.composed for point in by_horizon[8].points] == [0] * 5
-    assert [point.composed for point in by_horizon[32].points] == [3, 3, 2, 3, 0]
+    assert [point.composed for point in by_horizon[32].points] == [3, 2, 3, 3, 0]
     (note,) = [note for note in by_horizon[32].notes if "composed" in note]
-    assert note.startswith(
-        "64, 128, 256, 512 environments: FPS composed from times at other horizons, to collect with as many"
-    )
-    assert "at most 0.0% off where measured, too (256 × 32, 512 × 16)" in note
+    assert note.startswith("64, 128, 256, 512 environments: FPS composed from times at horizon 8")
+    assert "at most 0.0% off where measured, too (128 × 32, 256 × 16, 1,024 × 16)" in note
     assert not any("composed" in note for note in by_horizon[8].notes)
 
 
 def test_what_a_test_is_off_by_widens_every_bound_of_a_composed_gain():
     exact, bent = (limits(play(study(), law(bend=bend))[1], study()) for bend in (0.0, 0.01))
-    composition = compose([*play(study(), law(bend=0.01))[1].values()])
-    margin = composition.margin
+    margin = compose([*play(study(), law(bend=0.01))[1].values()]).margin
     assert margin is not None and 0.001 < margin < 0.02
     for horizon, off in ((8, 0.0), (32, 2 * margin)):
-        gain, same = bent[horizon].gains[0], exact[horizon].gains[0]
+        # Of 256 and 512 environments at horizon 32 all repeats are composed.
+        gain, same = bent[horizon].gains[2], exact[horizon].gains[2]
         assert gain.gain_upper_one_sided is not None
         assert math.log1p(gain.gain_upper_one_sided) - math.log1p(gain.gain) == pytest.approx(off, abs=1e-9)
         assert same.gain_upper_one_sided == pytest.approx(same.gain)
@@ -142,19 +147,27 @@ def test_where_the_law_misses_later_repeats_measure_every_point():
     assert ran(requests, 1) == ran(requests, 2) == {Point(n, h, None) for n in SIZES for h in HORIZONS}
     limit = limits(records, missed)[32]
     assert [(point.num_envs, len(point.fps_repeats)) for point in limit.points] == [
-        (64, 2), (128, 2), (256, 3), (512, 2), (1024, 3),
+        (64, 2), (128, 3), (256, 2), (512, 2), (1024, 2),
     ]  # fmt: skip
     assert any("composed FPS are not used, for one is" in note for note in limit.notes)
 
 
-def test_a_point_whose_part_does_not_fit_is_measured_or_refused_by_itself():
-    requests, _ = play(study(), law(most_transitions=512 * 16))
-    # 1,024 x 16 does not fit: 512 x 32 learns from as many, and is tried by itself; 1,024 x 8 does, and tells of 512 x 16.
+def test_of_a_rollout_that_does_not_fit_nothing_is_composed():
+    requests, records = play(study(), law(most_transitions=1024 * 8))
+    # 1,024 x 16 did not fit: 512 x 32 learns from as many, and is tried by itself.
+    assert Point(1024, 16, None) in ran(requests, 0)
     assert Point(512, 32, None) not in ran(requests, 0) and Point(512, 32, None) in ran(requests, 1)
     assert Point(512, 16, None) not in ran(requests, 1)
-    small, _ = play(study(), law(most_transitions=256 * 16))
-    # The largest rollout of horizon 8 does not fit either: smaller points are the tests.
-    assert {Point(256, 16, None), Point(128, 32, None)} <= ran(small, 1)
+    assert [point.num_envs for point in limits(records, study())[32].points] == [64, 128, 256]
+
+
+def test_points_follow_from_those_that_fit_at_the_smallest_horizon():
+    small, records = play(study(), law(most_transitions=512 * 8))
+    assert Point(512, 16, None) in ran(small, 1), "1,024 x 8 did not fit, so that nothing tells of it"
+    assert {point_of(request) for request in small if request.repeat == 2 and "composed" in (request.skip or "")} >= {
+        Point(64, 16, None), Point(256, 16, None), Point(64, 32, None),
+    }  # fmt: skip
+    assert all(point.fps > 0 for limit in limits(records, study()).values() for point in limit.points)
 
 
 def test_a_part_of_a_point_that_may_not_pay_is_measured_though_its_own_doublings_clearly_pay():
@@ -176,7 +189,7 @@ def test_composed_horizons_take_less_time_and_decide_the_same():
         for records, of in ((grid, whole), (parts, composed))
     ]
     assert said[0] == said[1] and [state for state, _ in said[0].values()] == ["still pays", "reached", "reached"]
-    assert sum(request.skip is None for request in few) < 0.6 * sum(request.skip is None for request in asked)
+    assert sum(request.skip is None for request in few) < 0.7 * sum(request.skip is None for request in asked)
 
 
 def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():

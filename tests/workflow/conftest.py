@@ -24,12 +24,12 @@ from envknee.study.paths import StudyFolder, TrialFolder
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
-NO_GRADIENTS, QUICK_START = (str(ROOT / "tests/workflow" / name) for name in ("no_gradients", "quick_start"))
+NO_GRADIENTS = str(ROOT / "tests/workflow/no_gradients")
 LOCKS = tempfile.TemporaryDirectory(prefix="envknee-locks-")
 os.environ[gpus.OTHER_LOCKS] = LOCKS.name  # tests wait for no trial of somebody else's
 ENVIRONMENT = os.environ | {
     # A GPU host without a package index may have its packages on PYTHONPATH, too.
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "workflow"), QUICK_START, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])]),
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
 }
 

@@ -21,7 +21,6 @@ import slurm_cluster
 import yaml
 from conftest import (
     ENVIRONMENT,
-    QUICK_START,
     ROOT,
     TINY,
     Workspace,
@@ -79,7 +78,7 @@ class Site(Workspace):
         bin_folder = ENVIRONMENT["PATH"].partition(os.pathsep)[0]
         self.environment = ENVIRONMENT | cluster.environment | {
             "PATH": os.pathsep.join([str(folder / "bin"), bin_folder, cluster.environment["PATH"]]),
-            "PYTHONPATH": os.pathsep.join([str(folder / "workflow"), QUICK_START]),
+            "PYTHONPATH": str(folder / "workflow"),
         }  # fmt: skip
         for name in ("config", "workflow"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -14,7 +14,7 @@ from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.study.parts import Parts, parts_of
+from envknee.study.parts import FURTHEST, Parts, parts_of, rollout_of
 from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 from envknee.verdict.composed import compose
@@ -40,7 +40,7 @@ def why(question: Question, point: Point) -> str | None:
     follow = following(question, own) if question.composes else {}
     clear = _clear(own, rule) if rule else set()
     # A part of a point that is not clear is needed, too.
-    clear -= {part for other, parts in follow.items() if other not in clear for part in parts}
+    clear -= {part for other, parts in follow.items() if other not in clear for part in parts.points}
     # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes. Earlier repeats
     # alone say whether there is time, so that a repeat is measured whole or not at all.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
@@ -54,36 +54,46 @@ def why(question: Question, point: Point) -> str | None:
     if point in clear:
         return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
     if point in follow:
-        collects, learns = follow[point]
-        return (
-            f"composed: it collects as {collects.num_envs} environments at horizon {collects.horizon}, and learns as {learns.num_envs} at"
-            f" horizon {learns.horizon}"
-        )
+        parts = follow[point]
+        learns = " and ".join(f"{part.num_envs}" for part in parts.learns)
+        return f"composed of {parts.collects.num_envs} environments' steps and {learns} environments' learning at horizon {parts.collects.horizon}"
+    if question.composes and not own and _is_far(point, question.points):
+        return f"its rollout is over {FURTHEST:g} times any at the smallest horizon: measured once the memory of others is known"
     return None
 
 
 def following(question: Question, records: Sequence[Record]) -> dict[Point, Parts]:
     """Return the points that are composed in this repeat, with their parts. Every other one is measured.
 
-    A point is measured if a part of it could not be, or if its horizon and batch size have no test yet and it is the largest there whose
-    parts fit. If the law misses a test, no point is composed.
+    A point is measured if a part of it, or another point with its rollout, could not be. Two kinds of points are measured until they have
+    tested the law once: one of each horizon, and of each rollout larger than any at the smallest horizon the one with most environments.
+    If the law misses a test, no point is composed.
     """
     composition = compose(records)
     if composition.margin is not None and not composition.used:
         return {}
     statuses = {point_of(record.request): record.outcome.status for record in records if not record.request.skip}
-    fitting = {
+    bad = {point for point, status in statuses.items() if status != "ok"}
+    too_large = {(rollout_of(point), point.batch_size) for point in bad}
+    composed = {
         point: parts
         for point, parts in parts_of(question.points).items()
-        if all(statuses.get(part, "ok") == "ok" for part in parts)
+        if not parts.points & bad and (rollout_of(point), point.batch_size) not in too_large
     }
-    tested = {(point.horizon, point.batch_size) for point in composition.errors}
-    smallest = min(point.horizon for point in question.points)
-    tests: dict[tuple[int, int | None], Point] = {}
-    for point, parts in fitting.items():  # by ascending num_envs at each horizon
-        if parts.learns.horizon == smallest and (point.horizon, point.batch_size) not in tested:
-            tests[point.horizon, point.batch_size] = point
-    return {point: parts for point, parts in fitting.items() if point not in tests.values()}
+    groups: dict[tuple[str, int, int | None], list[Point]] = {}
+    for point, parts in composed.items():  # by ascending num_envs at each horizon
+        same = ("rollout", rollout_of(point)) if parts.extrapolate else ("horizon", point.horizon)
+        groups.setdefault((same[0], same[1], point.batch_size), []).append(point)
+    for (kind, *_), group in groups.items():
+        if not composition.errors.keys() & set(group):
+            # Of a horizon the second largest: half the time, and as good a test.
+            del composed[max(group) if kind == "rollout" else group[-2:][0]]
+    return composed
+
+
+def _is_far(point: Point, points: Sequence[Point]) -> bool:
+    smallest = min(point.horizon for point in points)
+    return rollout_of(point) > FURTHEST * max(rollout_of(own) for own in points if own.horizon == smallest)
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:

@@ -1,15 +1,18 @@
 """Points whose time follows from parts of other points (`compose_horizons`). Pure.
 
-An iteration collects `horizon` steps of num_envs environments, then learns from the rollout. Seconds of a step depend on num_envs, and
-seconds of learning on rollout and batch size. So two other points tell the time of an iteration: the one with as many environments at
-the smallest horizon, and one with the same rollout. All sizes are measured at the smallest horizon, and of the others only those whose
-rollout is larger than any there.
+An iteration collects `horizon` steps of num_envs environments, then learns from the rollout. Seconds of a step depend on num_envs. Seconds
+of learning grow with the rollout along a line, for each batch size (`library`: a number of mini-batches). So all of it follows from points
+at the smallest horizon: the one with as many environments, and the two whose rollouts are nearest.
 """
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import NamedTuple
 
 from envknee.study.space import Point, rollout_size
+
+FURTHEST = 2.0
+"""Largest rollout that follows, in units of the largest at the smallest horizon."""
 
 
 class Parts(NamedTuple):
@@ -17,23 +20,45 @@ class Parts(NamedTuple):
 
     collects: Point
     """Has the same num_envs, at the smallest horizon."""
-    learns: Point
-    """Has the same rollout and batch size, at the smallest horizon that has such a point."""
+    learns: dict[Point, float]
+    """Points at the smallest horizon, with weights: the sum of their seconds of learning is the composed point's."""
+
+    @property
+    def points(self) -> set[Point]:
+        """All of them."""
+        return {self.collects, *self.learns}
+
+    @property
+    def extrapolate(self) -> bool:
+        """Whether the rollout is larger than any at the smallest horizon."""
+        return min(self.learns.values()) < 0.0
+
+
+def rollout_of(point: Point) -> int:
+    """Return the transitions of a point's rollout."""
+    return rollout_size(point.num_envs, point.horizon)
 
 
 def parts_of(points: Collection[Point]) -> dict[Point, Parts]:
-    """Return the parts of each point that has them, by ascending horizon and num_envs. A part has none itself."""
-    horizons = sorted({point.horizon for point in points})
+    """Return the parts of each point that has them, by ascending horizon and num_envs. No part has parts itself."""
+    smallest = min(point.horizon for point in points)
     composed: dict[Point, Parts] = {}
     for point in sorted(points, key=lambda point: (point.horizon, point.num_envs, point.batch_size or 0)):
-        collects = Point(point.num_envs, horizons[0], point.batch_size)
-        learns = next((same for h in horizons if (same := _same_rollout(point, h)) in points), point)
-        if learns.horizon < point.horizon and collects in points:
-            composed[point] = Parts(collects, learns)
+        same_batch = sorted(own for own in points if (own.horizon, own.batch_size) == (smallest, point.batch_size))
+        collects = Point(point.num_envs, smallest, point.batch_size)
+        if point.horizon > smallest and collects in same_batch:
+            learns = _on_a_line(rollout_of(point), same_batch)
+            if learns:
+                composed[point] = Parts(collects, learns)
     return composed
 
 
-def _same_rollout(point: Point, horizon: int) -> Point:
-    """Return the point at another horizon with the same rollout and batch size; `point` itself without one."""
-    num_envs, rest = divmod(rollout_size(point.num_envs, point.horizon), horizon)
-    return point if rest else Point(num_envs, horizon, point.batch_size)
+def _on_a_line(rollout: int, points: list[Point]) -> dict[Point, float]:
+    """Return the weights of `points`, by ascending num_envs, that give the learning of a rollout; none if it is too far from theirs."""
+    if exact := [point for point in points if rollout_of(point) == rollout]:
+        return {exact[0]: 1.0}
+    if len(points) < 2 or rollout > FURTHEST * rollout_of(points[-1]):
+        return {}
+    below, above = next((pair for pair in pairwise(points) if rollout < rollout_of(pair[1])), (points[-2], points[-1]))
+    share = (rollout - rollout_of(below)) / (rollout_of(above) - rollout_of(below))
+    return {below: 1.0 - share, above: share}

@@ -2,12 +2,12 @@
 
 Input: the records of throughput trials. Output: a record for each composed repeat, and the law's errors where it was tested.
 
-Seconds per transition are those of collecting plus those of learning. Collecting takes as long as at the smallest horizon with the same
-num_envs, learning as long as with the same rollout and batch size (`study.parts`):
+An iteration's seconds are those of collecting plus those of learning. A step takes as long as at the smallest horizon with the same
+num_envs. Learning takes as long as there with the same rollout, or what a line through two rollouts says (`study.parts`):
 
-    1 / FPS = 1 / FPS with inference (collects) + [1 / FPS - 1 / FPS with inference] (learns)
+    t(N, T) = N T / FPS with inference (N, smallest T) + sum of w_i [N_i T_i / FPS - N_i T_i / FPS with inference] (points that learn)
 
-Some points are both measured and composed in one process. Their largest difference counts as what any composed FPS may be off by, in
+A rollout must have been measured once, so that it is known to fit the memory. Some points are both measured and composed in one process. Their largest difference counts as what any composed FPS may be off by, in
 either direction and however many repeats there are. Without such a test, or beyond `LARGEST_ERROR`, nothing is composed.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envknee.record.schema import Record, Spread
-from envknee.study.parts import parts_of
+from envknee.study.parts import Parts, parts_of, rollout_of
 from envknee.study.space import Point
 
 LARGEST_ERROR = 0.05
@@ -29,9 +29,11 @@ class Composition:
     """What the trials of one arm tell about points that they did not measure."""
 
     records: Sequence[Record] = ()
-    """Composed repeats: the record of the trial that learned, with the composed point and its FPS."""
+    """Composed repeats: the record of the trial with as many environments, with the composed point and its FPS."""
     errors: Mapping[Point, float] = field(default_factory=dict)
     """Tested point -> ln(composed FPS / measured FPS) of the test with the largest difference."""
+    horizon: int = 0
+    """The smallest horizon, whose times tell of the others."""
 
     @property
     def margin(self) -> float | None:
@@ -50,24 +52,27 @@ NOTHING_COMPOSED = Composition()
 def compose(records: Sequence[Record]) -> Composition:
     """Return what the throughput trials of one arm tell about other points; nothing unless they are for `compose_horizons`."""
     wanted = [record for record in records if record.request.compose_horizons]
+    if not wanted:
+        return NOTHING_COMPOSED
     parts = parts_of(_every_point(wanted))
     processes: dict[int | None, dict[Point, Record]] = {}
     for record in wanted:
         if record.outcome.status == "ok" and record.fps_total and record.fps_env_step_inference:
             processes.setdefault(record.request.block, {})[_point(record)] = record
+    fits = {(rollout_of(point), point.batch_size) for measured in processes.values() for point in measured}
     composed: list[Record] = []
     errors: dict[Point, float] = {}
     for measured in processes.values():
-        for point, (collects, learns) in parts.items():
-            if collects not in measured or learns not in measured:
+        for point, needed in parts.items():
+            if not needed.points <= measured.keys() or (rollout_of(point), point.batch_size) not in fits:
                 continue
-            repeat = _repeat(point, measured[collects], measured[learns])
+            repeat = _repeat(point, needed, measured)
             if point not in measured:
                 composed.append(repeat)
                 continue
             error = math.log(_median(repeat.fps_total) / _median(measured[point].fps_total))
             errors[point] = max(errors.get(point, 0.0), error, key=abs)
-    return Composition(composed, errors)
+    return Composition(composed, errors, min(record.request.horizon for record in wanted))
 
 
 def _every_point(records: Sequence[Record]) -> set[Point]:
@@ -86,9 +91,16 @@ def _median(fps: Spread | None) -> float:
     return fps.median
 
 
-def _repeat(point: Point, collects: Record, learns: Record) -> Record:
-    learning_s = 1.0 / _median(learns.fps_total) - 1.0 / _median(learns.fps_env_step_inference)
-    fps = 1.0 / (1.0 / _median(collects.fps_env_step_inference) + learning_s)
-    request = learns.request.model_copy(update={"num_envs": point.num_envs, "horizon": point.horizon})
+def _repeat(point: Point, parts: Parts, measured: Mapping[Point, Record]) -> Record:
+    """Return the record of the trial with as many environments, with the composed point and its FPS."""
+    collects = measured[parts.collects]
+    learning_s = sum(weight * _learning_s(part, measured[part]) for part, weight in parts.learns.items())
+    fps = rollout_of(point) / (rollout_of(point) / _median(collects.fps_env_step_inference) + learning_s)
+    request = collects.request.model_copy(update={"horizon": point.horizon})
     spread = Spread(median=fps, lower_quartile=fps, upper_quartile=fps, iterations=0)
-    return learns.model_copy(update={"request": request, "fps_total": spread})
+    return collects.model_copy(update={"request": request, "fps_total": spread})
+
+
+def _learning_s(point: Point, record: Record) -> float:
+    """Return an iteration's seconds of learning, in units in which `world_size` ranks take one such share each."""
+    return rollout_of(point) * (1.0 / _median(record.fps_total) - 1.0 / _median(record.fps_env_step_inference))

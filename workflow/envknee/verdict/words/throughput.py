@@ -72,8 +72,8 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
         return [f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"]
     tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.errors))
     return [
-        f"{sizes} environments: FPS composed from times at other horizons, to collect with as many environments and to learn from as"
-        f" large a rollout; at most {error} off where measured, too ({tests}), which every bound includes"
+        f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off where measured, too"
+        f" ({tests}), which every bound includes"
     ]
 
 
