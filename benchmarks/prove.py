@@ -29,6 +29,8 @@ from envknee.record.schema import Frozen
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Adaptive, Decide
+from envknee.study.parts import parts_of
+from envknee.study.space import Point
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
@@ -270,6 +272,47 @@ class Processes:
         return measured, blocks
 
 
+@dataclass(frozen=True)
+class Composed:
+    """Each repeat is one process that measures all `SIZES` at a horizon, from which FPS at the double horizon are composed.
+
+    The first process measures two sizes there, too, which test the law. Half of an iteration at the largest size is learning.
+    """
+
+    rho: float = 0.5
+    """Share of the variance between processes that all trials of a process have in common."""
+    spread: float = 0.02
+    """Standard deviation between processes of the logarithm of a trial's times."""
+    off: float = 0.0
+    """Composed FPS are off by up to this share, in all processes alike, at each size by another one."""
+
+    def study(
+        self, fps: Sequence[float], generator: np.random.Generator, repeats: int
+    ) -> tuple[dict[int, list[float]], dict[int, list[Hashable]], dict[int, float]]:
+        """Return FPS, blocks and margins of one study by num_envs."""
+        horizon, points = 2, [Point(size, horizon, None) for horizon in (1, 2) for size in SIZES]
+        parts = {point.num_envs: own for point, own in parts_of(points).items()}
+        learns_s = 0.5 / max(fps)
+        off = dict(zip(SIZES, self.off * generator.uniform(-1.0, 1.0, len(SIZES)), strict=True))
+        found: dict[int, list[float]] = {size: [] for size in SIZES}
+        errors: list[float] = []
+        for number in range(repeats):
+            common = self.spread * math.sqrt(self.rho) * generator.standard_normal()
+            own = self.spread * math.sqrt(1.0 - self.rho) * generator.standard_normal((3, len(SIZES)))
+            collects, learns, tests = (dict(zip(SIZES, np.exp(common + row).tolist(), strict=True)) for row in own)
+            for size, true in zip(SIZES, fps, strict=True):
+                learning_s = sum(
+                    weight * part.num_envs * learns_s * learns[part.num_envs]
+                    for part, weight in parts[size].learns.items()
+                )
+                collecting_s = horizon * size * (1.0 / true - learns_s) * collects[size]
+                found[size].append(horizon * size / (collecting_s + learning_s) * math.exp(off[size]))
+                if number == 0 and size in (SIZES[-3], SIZES[-1]):
+                    errors.append(abs(math.log(found[size][0] / (true / tests[size]))))
+        blocks: dict[int, list[Hashable]] = {size: [Process(0, number) for number in range(repeats)] for size in SIZES}
+        return found, blocks, dict.fromkeys(SIZES, max(errors))
+
+
 def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:
     """Return the places of the sizes in the order in which each block measures them.
 
@@ -312,6 +355,8 @@ class ThroughputScenario(Scenario):
     machines: Machines | None = None
     processes: Processes | None = None
     """Of several sizes each, instead of `noise`."""
+    composed: Composed | None = None
+    """Composed repeats, instead of measured ones."""
 
     @property
     def log_gains(self) -> list[float]:
@@ -321,14 +366,16 @@ class ThroughputScenario(Scenario):
 
     def study(
         self, generator: np.random.Generator, repeats: int
-    ) -> tuple[dict[int, list[float]], Mapping[int, Sequence[Hashable]] | None]:
-        """Return the FPS of one study by num_envs, and their blocks."""
+    ) -> tuple[dict[int, list[float]], Mapping[int, Sequence[Hashable]] | None, Mapping[int, float] | None]:
+        """Return the FPS of one study by num_envs, their blocks, and what they may be off by."""
+        if self.composed is not None:
+            return self.composed.study(self.fps, generator, repeats)
         if self.processes is not None:
-            return self.processes.study(self.fps, generator, repeats)
+            return *self.processes.study(self.fps, generator, repeats), None
         sizes = SIZES[: self.fits]
         fps = np.array(self.fps)[:, None] * np.exp(self.noise(generator, repeats))
         measured = dict(zip(sizes, fps[: self.fits].tolist(), strict=True))
-        return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None
+        return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None, None
 
     @property
     def pays(self) -> dict[int, bool]:
@@ -400,6 +447,11 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
         )
         for what, fps, processes, in_scope in PROCESS_BLOCKS
     ),
+    *(
+        ThroughputScenario(f"composed horizon, {what}{said}", fps, normal(0.0), (3, 5), composed=Composed(off=off))
+        for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
+        for said, off in (("", 0.0), (", law 1% off", 0.01), (", law 2% off", 0.02))
+    ),
 )
 
 
@@ -409,9 +461,9 @@ def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, s
     count: Counter[str] = Counter()
     seconds = 0.0
     for _ in range(studies):
-        measured, blocks = scenario.study(generator, repeats)
+        measured, blocks, margins = scenario.study(generator, repeats)
         start = time.process_time()
-        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks)
+        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks, margins=margins)
         law = throughput.fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
         seconds += time.process_time() - start
         _judge(decision.threshold, scenario, count)

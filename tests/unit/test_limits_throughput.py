@@ -304,6 +304,7 @@ SCENARIOS = [
     # Machines and noise that lasts are the union test's, in the same module: tests/unit/test_limits_prove.py.
     if scenario.machines is None
     and scenario.processes is None
+    and scenario.composed is None
     and scenario.in_scope
     and scenario.noise is not prove.slow_block
     and "drift" not in scenario.name

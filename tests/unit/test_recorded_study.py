@@ -1,11 +1,12 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 import pytest
 from envknee.after.compare import print as compare
@@ -21,6 +22,7 @@ from envknee.study.model import Decide
 from envknee.study.paths import StudyFolder
 from envknee.verdict import disturbed, memory_model, throughput
 from envknee.verdict import memory_limit as memory
+from envknee.verdict.composed import compose
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.throughput import Gain, ThroughputLimit, ThroughputPoint
 from published import (
@@ -712,6 +714,37 @@ def test_the_docs_say_what_quick_says_on_an_h100_and_the_full_grid_on_h200s():
     cores = [disturbed.cores_of_others(record) or 0.0 for record in records if record.request.number in left_out]
     words = f"because other programs kept {min(cores):.1f} to {max(cores):.1f} of 32 cores busy then"
     assert f"leaves out the {len(left_out)} trials of the first repeat, {words}" in results
+
+
+def test_the_docs_say_what_the_full_question_costs_with_composed_horizons():
+    results, blocks = words_of("docs/results.md"), words_of("docs/blocks.md")
+    composed = [record for record in records_of("cartpole-one-gpu-decided") if record.request.skip is None]
+    few = {limit.horizon: limit for limit in throughput.analyse(composed, Decide())}
+    grid = records_of("cartpole-one-gpu-full")
+    full = {limit.horizon: limit for limit in throughput.analyse(grid, Decide())}
+    for horizon, limit in few.items():
+        gain, other = limit.gains[-1], full[horizon].gains[-1]
+        assert limit.state == full[horizon].state == "undecided" and gain.num_envs == other.num_envs
+        own = f"{gain.gain:.1%} ({gain.gain_lower:.1%} to {gain.gain_upper:.1%}, {gain.repeats} repeats)"
+        of_grid = f"{other.gain:.1%} ({'one repeat' if other.repeats == 1 else f'{other.repeats} repeats'})"
+        assert f"| {horizon} | {gain.num_envs:,} to {gain.doubled:,} | {own} | {of_grid} |" in results
+    took = [record for record in composed if record.outcome.status == "ok"]
+    seconds = sum(record.outcome.total_s for record in composed)
+    times: dict[tuple[int, int], list[float]] = {}
+    for record in grid:
+        times.setdefault((record.request.num_envs, record.request.horizon), []).append(record.outcome.total_s)
+    whole = 5 * sum(map(fmean, times.values()))
+    assert (
+        f"It took {seconds:.0f} s of an H200, {seconds / whole:.1%} of the {whole:,.0f} s that five repeats" in results
+    )
+    begun = [record.outcome.started_unix_s for record in took]
+    in_all = max(start + record.outcome.total_s for start, record in zip(begun, took, strict=True)) - min(begun)
+    assert f"{len(took)} trials ran in 3 repeats; with the time between them it took {in_all:.0f} s" in results
+    composition = compose(composed)
+    assert composition.margin is not None and len(composition.errors) == 3
+    off = f"at most {math.expm1(composition.margin):.1%} off"
+    assert f"Where three sizes were measured, too, they were {off}" in results
+    assert off in blocks and f"three horizons took {seconds:.0f} s instead of {whole:,.0f}" in blocks
 
 
 def fps_in_words(point: ThroughputPoint) -> str:

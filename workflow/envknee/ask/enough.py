@@ -56,7 +56,8 @@ def why(question: Question, point: Point) -> str | None:
     if point in follow:
         parts = follow[point]
         learns = " and ".join(f"{part.num_envs}" for part in parts.learns)
-        return f"composed of {parts.collects.num_envs} environments' steps and {learns} environments' learning at horizon {parts.collects.horizon}"
+        steps, horizon = parts.collects.num_envs, parts.collects.horizon
+        return f"composed of {steps} environments' steps and {learns} environments' learning at horizon {horizon}"
     if question.composes and not own and _is_far(point, question.points):
         return f"its rollout is over {FURTHEST:g} times any at the smallest horizon: measured once the memory of others is known"
     return None

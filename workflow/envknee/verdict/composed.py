@@ -7,8 +7,9 @@ num_envs. Learning takes as long as there with the same rollout, or what a line 
 
     t(N, T) = N T / FPS with inference (N, smallest T) + sum of w_i [N_i T_i / FPS - N_i T_i / FPS with inference] (points that learn)
 
-A rollout must have been measured once, so that it is known to fit the memory. Some points are both measured and composed in one process. Their largest difference counts as what any composed FPS may be off by, in
-either direction and however many repeats there are. Without such a test, or beyond `LARGEST_ERROR`, nothing is composed.
+A rollout must have been measured once, so that it is known to fit the memory. Some points are both measured and composed in one process.
+Their largest difference counts as what any composed FPS may be off by, in either direction and however many repeats there are. Without
+such a test, or beyond `LARGEST_ERROR`, nothing is composed.
 """
 
 import itertools
@@ -102,5 +103,5 @@ def _repeat(point: Point, parts: Parts, measured: Mapping[Point, Record]) -> Rec
 
 
 def _learning_s(point: Point, record: Record) -> float:
-    """Return an iteration's seconds of learning, in units in which `world_size` ranks take one such share each."""
+    """Return an iteration's seconds of learning, or of all ranks in units of their number."""
     return rollout_of(point) * (1.0 / _median(record.fps_total) - 1.0 / _median(record.fps_env_step_inference))

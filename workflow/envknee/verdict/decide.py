@@ -38,6 +38,7 @@ from envknee.verdict.read import load_study
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Ranks
+from envknee.verdict.words.throughput import composed_horizons
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -82,6 +83,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         notes.insert(0, f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable")
     if not records:
         notes.append("no trial of this arm is finished")
+    notes += composed_horizons(limits)
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
     notes += scaling.what_to_add(arm, study.arms)
     return ArmVerdict(

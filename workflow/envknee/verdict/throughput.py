@@ -64,7 +64,7 @@ def decision_of(
     contrasts = _contrasts(fps, step, blocks)
     if margins:
         ends = {own.num_envs: (own.num_envs, 2 * own.num_envs) for own in contrasts}
-        contrasts = [replace(own, margin=sum(margins.get(n, 0.0) for n in ends[own.num_envs])) for own in contrasts]
+        contrasts = [replace(own, margin=max(margins.get(n, 0.0) for n in ends[own.num_envs])) for own in contrasts]
     return union.decide(contrasts, fps, math.log1p(delta), confidence)
 
 
@@ -106,7 +106,7 @@ def limit_of(
     `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
     rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
     confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
-    may be off by in all repeats alike, by num_envs (None: nothing).
+    may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts.
     """
     decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, margins)
     if confirms is not None:

@@ -75,7 +75,14 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
         )  # fmt: skip
         canvas.interval_bar(axes, point.num_envs, point.fps_lower, point.fps_upper, look.colour)
     axes.plot(sizes, fps, color=look.colour, linewidth=1.8)
-    axes.plot(sizes, fps, look.marker, color=look.colour, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
+    composed = [point.num_envs for point in limit.points if point.composed]
+    for hollow in (False, True) if composed else (False,):
+        marked = [point for point in limit.points if (point.num_envs in composed) == hollow]
+        fill, edge = ("white", look.colour) if hollow else (look.colour, "white")
+        axes.plot(
+            [point.num_envs for point in marked], [point.fps for point in marked], look.marker, color=fill, markersize=6,
+            markeredgecolor=edge, markeredgewidth=0.8,
+        )  # fmt: skip
     for point in limit.infeasible:
         axes.plot(
             point.num_envs * dodge, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
@@ -141,6 +148,8 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
             canvas.key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
             canvas.key("o", GREY, "one repeat", size=3.2),
         ]
+    if any(point.composed for limit in limits for point in limit.points):
+        keys.append(canvas.key("o", GREY, "composed from times\nat the smallest horizon", hollow=True))
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
         ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""

@@ -77,6 +77,16 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
     ]
 
 
+def composed_horizons(limits: Sequence[ThroughputLimit]) -> list[str]:
+    """Return a sentence on the horizons of an arm at which FPS are composed; none if all are measured."""
+    horizons = [limit.horizon for limit in limits if any(point.composed for point in limit.points)]
+    if not horizons:
+        return []
+    return [
+        f"most FPS at horizon {listed(horizons)} are composed from times at horizon {min(own.horizon for own in limits)}"
+    ]
+
+
 def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:
     if len(fps) == 1:
         return f"one point ({listed(fps)} environments): a doubling needs two"
