@@ -149,10 +149,17 @@ def test_small_points_of_a_block_are_fresh_and_nothing_else_changes():
     fresh = study(arms=arms, fresh_below=256)
     requests, records = play(fresh)
     assert all(request.fresh == (request.num_envs < 256 and request.arm == "shares") for request in requests)
-    assert {request.fresh for request in requests if request.again} == {True, False}, "it has the same rule"
+    assert not any(request.fresh for request in requests if request.again), "a shared process shows drift"
     assert ask_again(fresh, requests, records) == requests
     shared, _ = play(study(arms=arms))
-    assert [request.model_copy(update={"fresh": False}) for request in requests] == shared
+    for block in {request.block for request in shared if request.block is not None}:
+        of_block, before = ([request for request in own if request.block == block] for own in (requests, shared))
+        alone = [request.fresh for request in of_block]
+        assert alone == sorted(alone, reverse=True), "they come first, so that the others share one process"
+        for side in (True, False):
+            assert [point_of(r) for r in of_block if r.fresh == side and not r.again] == [
+                point_of(r) for r in before if (r.num_envs < 256) == side and not r.again
+            ], "in the design's order"
     assert not any("fresh" in request.model_dump() for request in shared), "recorded requests stay as they are"
 
 

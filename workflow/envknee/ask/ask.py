@@ -28,7 +28,7 @@ from envknee.study import designs, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
-from envknee.study.model import Learning, Study, Sweep
+from envknee.study.model import Learning, Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
@@ -96,7 +96,6 @@ def request_for(
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
-    fresh_below = getattr(sweep, "fresh_below", None)
     unchanged: dict[str, Any] = {name: getattr(arm, name) for name in OF_AN_ARM}
     unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
     return Request(
@@ -122,7 +121,7 @@ def request_for(
         block=slot.block,
         position=slot.position if slot.block is not None else 0,
         again=slot.again,
-        fresh=slot.block is not None and fresh_below is not None and point.num_envs < fresh_below,
+        fresh=slot.block is not None and _is_fresh(sweep, point),
         compose_horizons=getattr(sweep, "compose_horizons", False),
         learning_rate=run.learning_rate,
         epochs=run.epochs,
@@ -181,7 +180,8 @@ def _point_in_block(study: Study, slot: Slot) -> Point:
     """Return the point of a slot in a section with `block:`.
 
     A block has all points of a repeat or some neighbours, so that most doublings have both ends in one process. Each repeat runs them in
-    another order of a Williams design, and then the first point once more.
+    another order of a Williams design, and then the first point once more. Points with fresh processes of their own come first, so that
+    the others share one process.
     """
     sweep = study.sections[slot.kind]
     listed = samplers.load(POINT_SAMPLERS, sweep.sampler).order(study, slot.kind)
@@ -193,7 +193,14 @@ def _point_in_block(study: Study, slot: Slot) -> Point:
     first = sum(sizes[: slot.chunk])
     chunk = chosen[first : first + sizes[slot.chunk]]
     order = designs.williams(chunk, slot.repeat, study.seed, "block", slot.kind, slot.chunk)
-    return order[0 if slot.again else slot.position]
+    fresh = [point for point in order if _is_fresh(sweep, point)]
+    shared = [point for point in order if point not in fresh]
+    return (shared or fresh)[0] if slot.again else [*fresh, *shared][slot.position]
+
+
+def _is_fresh(sweep: Sweep, point: Point) -> bool:
+    """Tell whether a point in a block has a process of its own."""
+    return isinstance(sweep, Throughput) and sweep.fresh_below is not None and point.num_envs < sweep.fresh_below
 
 
 def _skips(sweep: Sweep) -> bool:
