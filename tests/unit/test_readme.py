@@ -236,7 +236,7 @@ NOT_MEASURED = {
         "Linux x86-64", "python3-venv", "5000:127.0.0.1:5000", "about 25 minutes on an H100",
     ],
     "docs/faq.md": [
-        "H200", "about 5 minutes on two CPU cores, 4 to 8 if", "3 minutes on an 80 GB GPU", "rl-zoo3",
+        "H200", "about 5 minutes on two CPU cores", "it takes 4 to 8 minutes", "3 minutes on an 80 GB GPU", "rl-zoo3",
         # docs/verdicts.md, test_limits_power
         "If FPS vary by 5% between processes, six repeats show a plateau in 80% of studies, at a cut-off of 10%",
         "fits in 24 GB", "96×96 pixels, 2 frames and horizon 32",

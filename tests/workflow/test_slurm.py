@@ -19,16 +19,7 @@ import psutil
 import pytest
 import slurm_cluster
 import yaml
-from conftest import (
-    ENVIRONMENT,
-    ROOT,
-    TINY,
-    Workspace,
-    ranks_among,
-    trial_processes,
-    wait_for,
-    wait_until_none,
-)
+from conftest import ENVIRONMENT, ROOT, TINY, Workspace, ranks_among, trial_processes, wait_for, wait_until_none
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -102,9 +93,7 @@ class Site(Workspace):
         for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
             program = self.folder / f".venv/bin/{name}"
             program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text(
-                f'#!/bin/sh\nPYTHONPATH={self.environment["PYTHONPATH"]} exec {real} "$@"\n', encoding="utf-8"
-            )
+            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
         sweep = subprocess.Popen(
             ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,

@@ -103,5 +103,5 @@ def _repeat(point: Point, parts: Parts, measured: Mapping[Point, Record]) -> Rec
 
 
 def _learning_s(point: Point, record: Record) -> float:
-    """Return an iteration's seconds of learning, or of all ranks in units of their number."""
+    """Return an iteration's seconds of learning, divided by the number of ranks: FPS are of all, the rollout is of one."""
     return rollout_of(point) * (1.0 / _median(record.fps_total) - 1.0 / _median(record.fps_env_step_inference))

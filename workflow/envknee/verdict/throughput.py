@@ -41,7 +41,9 @@ METHOD = (
 
 def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps_total") -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`; the verdict uses `fps_total`."""
-    arms = {record.request.arm: [own for own in records if own.request.arm == record.request.arm] for record in records}
+    arms: dict[str, list[Record]] = {}
+    for record in records:
+        arms.setdefault(record.request.arm, []).append(record)
     composed = {arm: compose(own) if measure == "fps_total" else NOTHING_COMPOSED for arm, own in arms.items()}
     grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
     return [_limit(series, by_size, settings, measure, composed[series.arm]) for series, by_size in grouped.items()]
@@ -63,8 +65,10 @@ def decision_of(
     """Decide from repeats of FPS by num_envs, each above 0; `step`, `blocks` and `margins` as in `limit_of`. Works without records."""
     contrasts = _contrasts(fps, step, blocks)
     if margins:
-        ends = {own.num_envs: (own.num_envs, 2 * own.num_envs) for own in contrasts}
-        contrasts = [replace(own, margin=max(margins.get(n, 0.0) for n in ends[own.num_envs])) for own in contrasts]
+        contrasts = [
+            replace(own, margin=max(margins.get(own.num_envs, 0.0), margins.get(2 * own.num_envs, 0.0)))
+            for own in contrasts
+        ]
     return union.decide(contrasts, fps, math.log1p(delta), confidence)
 
 

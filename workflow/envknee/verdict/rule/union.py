@@ -167,11 +167,9 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
     def p_of(part: Contrast) -> float:
         assert part.variance is not None
         above = part.log_gain + contrast.margin - log_limit
-        return (
-            float(above >= 0.0)
-            if part.variance == 0.0
-            else float(stdtr(part.degrees, above / math.sqrt(part.variance)))
-        )
+        if part.variance == 0.0:
+            return float(above >= 0.0)
+        return float(stdtr(part.degrees, above / math.sqrt(part.variance)))
 
     return max(p_of(part) for part in (contrast, *contrast.parts))
 
