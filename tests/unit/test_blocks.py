@@ -1,12 +1,8 @@
 """Blocks: which trials share a process, in which order, what a request knows, and when repeats are enough."""
 
-import json
-import math
-import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,22 +279,3 @@ def test_turns_are_taken_one_after_the_other(tmp_path):
     turns.end(tmp_path, second, "its last trial ended with oom")
     ends = [turns.ended(tmp_path, turn) for turn in (first, second)]
     assert [end and end.last_because for end in ends] == [None, "its last trial ended with oom"]
-
-
-def test_the_docs_say_what_blocks_measured_on_an_h200():
-    root = Path(__file__).parents[2]
-    rounds = json.loads((root / "results-published/blocks-h200.json").read_text())["rounds"]
-    page = (root / "docs/blocks.md").read_text()
-    sizes = ("512", "1024", "2048", "4096", "8192", "16384")
-    for size in sizes:
-        pairs = [(turn["block"][size], turn["fresh"][size]) for turn in rounds if size in turn["block"]]
-        ratio = math.exp(statistics.fmean(math.log(block["fps"] / fresh["fps"]) for block, fresh in pairs))
-        memory = statistics.median(block["memory_gb"] / fresh["memory_gb"] for block, fresh in pairs)
-        row = next(line for line in page.splitlines() if line.startswith(f"| {int(size):,} |"))
-        assert f"| {len(pairs)} | {ratio:.3f} |" in row and f"| {memory:.3f} |" in row
-    later = [trial["start_s"] for turn in rounds for trial in turn["block"].values() if trial["position"]]
-    fresh = [trial["start_s"] for turn in rounds for trial in turn["fresh"].values()]
-    assert (
-        f"{statistics.median(later):.1f} s in a block" in page
-        and f"{statistics.median(fresh):.1f} s in a fresh process" in page
-    )
