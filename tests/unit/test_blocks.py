@@ -1,5 +1,6 @@
 """Blocks: which trials share a process, in which order, what a request knows, and when repeats are enough."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +19,8 @@ from envknee.study.model import Study
 from envknee.study.space import Point
 from records import Trial, a_trial
 from test_ask import dice, measured, play
+
+from benchmarks.blocks import agreement
 
 SIZES = [64, 128, 256, 512]
 
@@ -279,3 +282,12 @@ def test_turns_are_taken_one_after_the_other(tmp_path):
     turns.end(tmp_path, second, "its last trial ended with oom")
     ends = [turns.ended(tmp_path, turn) for turn in (first, second)]
     assert [end and end.last_because for end in ends] == [None, "its last trial ended with oom"]
+
+
+def test_blocks_agree_where_the_whole_interval_is_within_the_margin():
+    # Student's t on 1 degree of freedom at 95% is 6.314.
+    two = agreement([1.0, math.exp(0.02)], [1.0, 1.0])
+    assert two == pytest.approx([math.exp(0.01), math.exp(0.01 - 0.06314), math.exp(0.01 + 0.06314)], rel=1e-4)
+    ten = agreement([1.0, math.exp(0.02)] * 5, [1.0] * 10)
+    assert (two.is_shown, ten.is_shown) == (False, True)
+    assert not agreement([1.0], [1.0]).is_shown
