@@ -1,4 +1,4 @@
-"""README, tutorial and FAQ: every number comes from a record, every command is run by a test, every link leads somewhere."""
+"""README, tutorial and FAQ: every number comes from a record, every command is run by a test."""
 
 import json
 import re
@@ -427,20 +427,6 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
         env={"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout, done.stderr
-
-
-# --- Links -------------------------------------------------------------------------------------------------------------
-
-
-def test_links_of_the_readme_lead_somewhere():
-    for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
-        if not target.startswith("https://"):
-            file, _, anchor = target.partition("#")
-            assert (ROOT / file).exists(), target
-            headings = re.findall(r"^#+ (.*)", (ROOT / file).read_text(), re.MULTILINE) if anchor else []
-            assert not anchor or anchor in {
-                re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-") for name in headings
-            }, target
 
 
 # --- Studies -----------------------------------------------------------------------------------------------------------
