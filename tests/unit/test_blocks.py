@@ -1,12 +1,9 @@
 """Blocks: which trials share a process, in which order, what a request knows, and when repeats are enough."""
 
-import json
 import math
-import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +19,8 @@ from envknee.study.model import Study
 from envknee.study.space import Point
 from records import Trial, a_trial
 from test_ask import dice, measured, play
+
+from benchmarks.blocks import agreement
 
 SIZES = [64, 128, 256, 512]
 
@@ -285,20 +284,10 @@ def test_turns_are_taken_one_after_the_other(tmp_path):
     assert [end and end.last_because for end in ends] == [None, "its last trial ended with oom"]
 
 
-def test_the_docs_say_what_blocks_measured_on_an_h200():
-    root = Path(__file__).parents[2]
-    rounds = json.loads((root / "results-published/blocks-h200.json").read_text())["rounds"]
-    page = (root / "docs/blocks.md").read_text()
-    sizes = ("512", "1024", "2048", "4096", "8192", "16384")
-    for size in sizes:
-        pairs = [(turn["block"][size], turn["fresh"][size]) for turn in rounds if size in turn["block"]]
-        ratio = math.exp(statistics.fmean(math.log(block["fps"] / fresh["fps"]) for block, fresh in pairs))
-        memory = statistics.median(block["memory_gb"] / fresh["memory_gb"] for block, fresh in pairs)
-        row = next(line for line in page.splitlines() if line.startswith(f"| {int(size):,} |"))
-        assert f"| {len(pairs)} | {ratio:.3f} |" in row and f"| {memory:.3f} |" in row
-    later = [trial["start_s"] for turn in rounds for trial in turn["block"].values() if trial["position"]]
-    fresh = [trial["start_s"] for turn in rounds for trial in turn["fresh"].values()]
-    assert (
-        f"{statistics.median(later):.1f} s in a block" in page
-        and f"{statistics.median(fresh):.1f} s in a fresh process" in page
-    )
+def test_blocks_agree_where_the_whole_interval_is_within_the_margin():
+    # Student's t on 1 degree of freedom at 95% is 6.314.
+    two = agreement([1.0, math.exp(0.02)], [1.0, 1.0])
+    assert two == pytest.approx([math.exp(0.01), math.exp(0.01 - 0.06314), math.exp(0.01 + 0.06314)], rel=1e-4)
+    ten = agreement([1.0, math.exp(0.02)] * 5, [1.0] * 10)
+    assert (two.is_shown, ten.is_shown) == (False, True)
+    assert not agreement([1.0], [1.0]).is_shown

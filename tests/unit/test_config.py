@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -484,6 +485,14 @@ def test_every_study_that_ships_is_legal_by_the_schema_too_and_has_a_plan(path: 
     jsonschema.validate(
         yaml.safe_load(path.read_text(encoding="utf-8")), json.loads(SCHEMA.read_text(encoding="utf-8"))
     )
+
+
+def test_every_key_is_explained_where_errors_say_so() -> None:
+    """Those of `command` are in docs/commands.md, and programs write the last ones."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    parts = {name: part for name, part in schema["$defs"].items() if name not in ("Command", "Rows", "Replay", "Raise")}
+    keys = {key for part in (schema, *parts.values()) for key in part["properties"]} - {"replay", "raised"}
+    assert keys <= set(re.findall(r"\w+", (REPOSITORY / "config/config.yaml").read_text(encoding="utf-8")))
 
 
 @settings(max_examples=30, deadline=None)

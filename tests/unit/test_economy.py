@@ -4,7 +4,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from envknee.study.load import parse_study
 from envknee.study.model import Adaptive, Study
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds
+from published import PUBLISHED
 from records import GPU, Trial
 from test_ask import dice, measured
 from test_ask import play as asked_in_turn
@@ -259,16 +259,14 @@ def test_a_grid_with_one_repeat_cannot_be_asked_again():
 
 
 def test_a_column_names_its_arm_where_there_are_several(monkeypatch: pytest.MonkeyPatch, capsys):
-    folder = Path(__file__).parents[2] / "results-published/cartpole-stock-lean"
-    monkeypatch.setattr("sys.argv", ["economy_replay", str(folder)])
+    monkeypatch.setattr("sys.argv", ["economy_replay", str(PUBLISHED["cartpole-stock-lean"].root)])
     economy_replay.main()
     (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
     assert "lean" in heading
 
 
 def test_a_grid_with_too_few_repeats_is_told_to_be_drawn(monkeypatch: pytest.MonkeyPatch):
-    folder = Path(__file__).parents[2] / "results-published/cartpole-one-gpu-full"
-    monkeypatch.setattr("sys.argv", ["economy-replay", str(folder)])
+    monkeypatch.setattr("sys.argv", ["economy-replay", str(PUBLISHED["cartpole-one-gpu-full"].root)])
     with pytest.raises(
         UserError, match="has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
     ):

@@ -1,28 +1,18 @@
 """The study of learning rules (results-published/cartpole-learning-rules): docs/learning-rules.md says what its records say."""
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from itertools import combinations, pairwise
-from statistics import median
 
-from envknee.record.schema import Record
-from envknee.study import space
-from envknee.study.load import read_study
-from envknee.verdict.decide import decide
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.rules import RuleLimit, RulePoint, Rules
 from envknee.verdict.words.learning import saving_evidence
-from published import PUBLISHED, ROOT, records_of, uuid_of, verdict_of, words_of
+from published import ROOT, records_of, uuid_of, verdict_of, words_of
 
 STUDY = "cartpole-learning-rules"
 BASE = 1024
-OLDER, LATEST = 41, 91
-"""Trials below the first number ran with an older version, and those from the second number on ran last, each on a machine of their own."""
 
 
-@cache
 def rules() -> Rules:
     found = verdict_of(STUDY).rules
     assert found is not None
@@ -78,51 +68,24 @@ def limit_rows() -> Iterator[str]:
         )
 
 
-def between(since: int, until: int | None = None) -> list[Record]:
-    """Return the trials from a number on, and below another one."""
-    return [
-        record
-        for record in records_of(STUDY)
-        if record.request.number >= since and (until is None or record.request.number < until)
-    ]
-
-
-def seconds_per_frame(records: Sequence[Record]) -> dict[tuple[str, int], float]:
-    """Return by rule and size the median seconds per frame."""
-    own: dict[tuple[str, int], list[float]] = {}
-    for record in records:
-        if record.frames and record.train_s:
-            place = record.request.arm, record.request.num_envs
-            own.setdefault(place, []).append(record.train_s / record.frames)
-    return {place: median(values) for place, values in own.items()}
-
-
-def longer(ones: Sequence[Record], others: Sequence[Record]) -> dict[int, float]:
-    """Return by size how much longer a frame takes in ones than in others: median over the rules that both have."""
-    first, second = seconds_per_frame(ones), seconds_per_frame(others)
-    own: dict[int, list[float]] = {}
-    for place in first.keys() & second.keys():
-        own.setdefault(place[1], []).append(first[place] / second[place] - 1)
-    return {num_envs: median(values) for num_envs, values in own.items()}
-
-
-def spread_at_base(since: int = 0) -> float:
+def spread_at_base() -> float:
     """Return how far seconds per frame are apart where all rules are the same training, as a ratio."""
-    own = [value for (_, num_envs), value in seconds_per_frame(between(since)).items() if num_envs == BASE]
+    own = [point_at(rule, BASE).seconds_per_million_frames or 0.0 for rule in rules().rules]
     return max(own) / min(own)
 
 
-def losses(since: int = 0) -> dict[tuple[str, int], tuple[float, float, str]]:
+def losses() -> dict[tuple[str, int], tuple[float, float, str]]:
     """Return by rule and size what the next size loses: frames ratio, seconds per frame ratio, and the limit's name."""
-    found, per_frame = {}, seconds_per_frame(between(since))
+    found = {}
     for rule in rules().rules:
         for first, then in pairwise(rule.points):
             assert first.frames_to_target is not None and then.frames_to_target is not None
+            assert first.seconds_per_million_frames and then.seconds_per_million_frames
             more = then.frames_to_target.value / first.frames_to_target.value
-            slower = per_frame[rule.arm, then.num_envs] / per_frame[rule.arm, first.num_envs]
+            slower = then.seconds_per_million_frames / first.seconds_per_million_frames
             ideal = first.num_envs / then.num_envs
             name = "PPO" if more > slower / ideal else "simulator"
-            if abs(math.log(more / (slower / ideal))) < math.log(spread_at_base(since)):
+            if abs(math.log(more / (slower / ideal))) < math.log(spread_at_base()):
                 name = "both"
             found[rule.arm, first.num_envs] = more, slower, "rule" if then.reached < then.seeds else name
     return found
@@ -160,133 +123,6 @@ def test_the_tables_hold_what_was_measured():
     docs = (ROOT / "docs/learning-rules.md").read_text()
     for row in (*cost_rows(), *limit_rows(), *loss_rows()):
         assert row in docs
-
-
-def test_the_page_says_how_much_is_measured():
-    docs, results = words_of("docs/learning-rules.md"), words_of("docs/results.md")
-    records = records_of(STUDY)
-    planned = len(space.plan(read_study(PUBLISHED[STUDY].study)))
-    assert len(records) == planned
-    assert f"{len(records)} of {planned} trials are done" in docs
-    assert f"`learning-rules`' {planned}" not in results, "results.md lists what was not measured whole"
-    seeds = Counter(point.seeds for rule in rules().rules for point in rule.points)
-    assert set(seeds) == {3, 4, 5}
-    assert f"Of {seeds.total()} places {seeds[5]} have five seeds, {seeds[4]} have four, {seeds[3]} have three." in docs
-
-
-def test_the_page_says_what_was_skipped_and_why():
-    docs = words_of("docs/learning-rules.md")
-    skipped: dict[tuple[str, int], list[int]] = {}
-    for record in records_of(STUDY):
-        if record.outcome.status == "skipped":
-            assert record.outcome.reason and record.outcome.reason.startswith("decided: ")
-            skipped.setdefault((record.request.arm, record.request.num_envs), []).append(record.request.repeat)
-    assert skipped == {
-        ("fixed_batch", 256): [4], ("fixed_frames", 256): [4], ("fixed_frames", 8192): [4],
-        ("fixed_batch", 8192): [3, 4], ("library", 4096): [3, 4],
-    }  # fmt: skip
-    few = {(rule.arm, point.num_envs) for rule in rules().rules for point in rule.points if point.seeds < 5}
-    assert few == set(skipped)
-    assert (
-        "fifth seed: `fixed_batch` 256, `fixed_frames` 256 and 8,192. Fourth and fifth: `fixed_batch` 8,192, `library` 4,096."
-        in docs
-    )
-    soon = of("library", 512).seconds_to_target
-    assert soon is not None and soon.interval_upper is not None
-    for place in skipped:
-        late = of(*place).seconds_to_target
-        assert late is not None and late.interval_lower is not None and late.interval_lower > soon.interval_upper
-    assert "All are shown slower than `library` 512" in docs
-
-
-def test_the_page_says_which_trials_are_older_and_what_that_changes():
-    docs = words_of("docs/learning-rules.md")
-    older, middle, last = sets = between(0, OLDER), between(OLDER, LATEST), between(LATEST)
-    on = [{uuid_of(record) for record in part} - {None} for part in sets]
-    assert [len(gpus) for gpus in on] == [2, 2, 1] and len(set.union(*on)) == 5
-    assert f"Trials 0 to {OLDER - 1}, {OLDER} to {LATEST - 1} and {LATEST} to 119 ran on three machines" in docs
-    assert last[-1].request.number == 119
-    places = [(record.request.arm, record.request.num_envs) for record in older]
-    assert {places.count(place) for place in set(places)} == {1, 2} and len(set(places)) == 24
-    assert f"The first {OLDER}, one or two seeds of each place, had older code" in docs
-    more = longer(older, [*middle, *last])
-    assert (
-        f"They took {more[256]:.0%} more seconds per frame with 256 environments, and {more[8192]:.0%} more with 8,192"
-        in docs
-    )
-    assert (more[256], more[8192]) == (max(more.values()), min(more.values()))
-    more = longer(last, middle)
-    assert (
-        f"The last {len(last)} took {more[256]:.0%} more than the {len(middle)} before with 256, {-more[512]:.0%} less with 512"
-        in docs
-    )
-    assert (more[256], more[512]) == (max(more.values()), min(more.values()))
-    base = [
-        {(record.request.repeat, record.frames_to_target) for record in part if record.request.num_envs == BASE}
-        for part in sets
-    ]
-    assert len(base[0] & base[1]) == 1 and len(base[1] & base[2]) == 1
-    now, then = losses(), losses(OLDER)
-    (changed,) = (place for place in now if now[place][2] != then[place][2])
-    assert changed == ("fixed_frames", 256) and then[changed][2] == "both"
-    assert (
-        f"Without the first {OLDER} the base spreads by {spread_at_base(OLDER) - 1:.0%}, and one cell changes" in docs
-    )
-    assert "one cell changes: `fixed_frames` from 256 to 512 says *both*" in docs
-
-
-def test_the_page_says_what_was_varied_and_what_everything_is_conditional_on():
-    docs, study = words_of("docs/learning-rules.md"), read_study(PUBLISHED[STUDY].study)
-    sizes = [point.num_envs for point in rules().rules[0].points]
-    assert all([point.num_envs for point in rule.points] == sizes for rule in rules().rules)
-    assert f"the rule; num_envs from {sizes[0]} to {sizes[-1]:,}; seeds, the same for all rules" in docs
-    by_place: dict[tuple[int, int], set[int]] = {}
-    for record in records_of(STUDY):
-        by_place.setdefault((record.request.num_envs, record.request.repeat), set()).add(record.request.seed)
-        assert record.request.target_reward == 4.5 and record.request.staggered
-    assert all(len(seeds) == 1 for seeds in by_place.values())
-    (base,) = {
-        (rule.scaled_from.num_envs, rule.scaled_from.horizon, rule.scaled_from.batch_size) for rule in rules().rules
-    }
-    rates = {arm.scaling.learning_rate for arm in study.arms.values() if arm.scaling}
-    assert rates == {3e-4}
-    assert f"{base[0]:,} environments, horizon {base[1]}, batch {base[2]:,}, learning rate 3·10⁻⁴" in docs
-    (versions,) = {
-        tuple(record.outcome.environment.packages[name] for name in ("isaaclab", "newton", "rsl-rl-lib", "torch"))
-        for record in records_of(STUDY)
-        if record.outcome.environment is not None
-    }
-    assert "(Isaac Lab {}, Newton {}, RSL-RL {}, torch {})".format(*versions) in docs
-
-
-def test_the_page_says_which_limits_moved_with_more_seeds():
-    docs = words_of("docs/learning-rules.md")
-    before = decide(between(0, LATEST), read_study(PUBLISHED[STUDY].study))
-    limits = [
-        {arm.arm: arm.learning[0].threshold_num_envs for arm in verdict.arms} for verdict in (before, verdict_of(STUDY))
-    ]
-    moved = {arm: limits[0][arm] for arm in limits[1] if limits[0][arm] != limits[1][arm]}
-    assert moved == {"fixed_frames": 1024, "library": 2048}
-    assert f"After {LATEST} trials `fixed_frames` had the limit 1,024 and `library` 2,048" in docs
-    *others, longest = sorted(
-        record.seconds_to_target or 0
-        for record in records_of(STUDY)
-        if (record.request.arm, record.request.num_envs) == ("fixed_frames", 2048)
-    )
-    assert len(others) == 4
-    assert (
-        f"For `fixed_frames` one seed with 2,048 environments took {longest:.0f} s, the others {others[0]:.0f} to {others[-1]:.0f} s"
-        in docs
-    )
-    for arm in verdict_of(STUDY).arms:
-        own = arm.learning[0]
-        assert own.threshold_num_envs is not None
-        shown = {saving.num_envs: saving.shown_below_delta for saving in own.savings}
-        assert shown[own.threshold_num_envs]
-        assert not any(below for num_envs, below in shown.items() if num_envs < own.threshold_num_envs)
-    assert (
-        "The learning limit is the smallest size whose doubling is shown to save less than 25% of the seconds" in docs
-    )
 
 
 def test_at_the_base_all_rules_are_the_same_training():
@@ -405,29 +241,6 @@ def test_the_page_says_where_rules_differ():
         f"`library` takes {frames(few[0])} million frames, `sqrt_lr` {frames(few[1])}, `fixed_batch` {frames(few[2])},"
         f" `fixed_frames` {frames(few[3])}" in docs
     )
-
-
-def test_the_page_says_what_is_not_decided():
-    docs = words_of("docs/learning-rules.md")
-    assert all((rule.soonest_lowest or 0) < (rule.soonest_highest or 0) for rule in rules().rules)
-    assert "Which size is soonest under each rule? Is it smaller for `library`?" in docs
-    limits = {arm.arm: arm.learning[0] for arm in verdict_of(STUDY).arms}
-    wide = limits.pop("fixed_frames")
-    assert all(own.threshold_lowest == wide.threshold_lowest for own in limits.values())
-    assert {own.threshold_num_envs for own in limits.values()} == {1024} and wide.threshold_num_envs == 4096
-    assert "Is the limit of `fixed_frames` larger than the others?" in docs
-    for point in next(rule for rule in rules().rules if rule.arm == "sqrt_lr").points:
-        assert not apart(point.seconds_to_target, of("fixed_batch", point.num_envs).seconds_to_target)
-    assert "Does `sqrt_lr` differ from `fixed_batch` in seconds, at any size?" in docs
-    last = of("library", 8192).seconds_to_target
-    assert last is not None and last.lower_bound
-    assert "How long does `library` take with 8,192 environments?" in docs
-
-
-def test_the_results_name_the_study():
-    times = [f"{of(arm, 4096).seconds_to_target.value:.1f}" for arm in ("fixed_batch", "library")]  # type: ignore[union-attr]
-    results = words_of("docs/results.md")
-    assert f"With 4,096 environments `fixed_batch` takes {times[0]} s to reward 4.5, `library` {times[1]} s" in results
 
 
 def test_a_doubling_that_may_save_something_after_all_says_what_the_bound_is_of():

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from drawn import with_verdict
-from envknee.record.read import load_records
 from envknee.show import report
 from envknee.show.figures import draw
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Broken
+from published import verdict_of
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 
 
@@ -124,13 +123,9 @@ def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):
 
 
 def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
-    root = Path(__file__).parents[2] / "results-published"
-
     def tables(name: str) -> list[tuple[list[str], str]]:
         """Return, of each table of cards, its header and its row for 24 GB."""
-        folder = StudyFolder(root / name)
-        verdict = decide(load_records(folder), load_study(folder))
-        text = report.page(verdict, [], {}, lambda _: [])
+        text = report.page(verdict_of(name), [], {}, lambda _: [])
         cards = []
         for table in re.findall("<table>.*?</table>", text, re.DOTALL):
             rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envknee.record.read import load_records
 from envknee.show import terminal
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Broken, Verdict
+from published import PUBLISHED, verdict_of
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, records_of, write_study
 from rich.console import Console
 from test_limits_batch import three, trials_of
@@ -187,18 +186,13 @@ def test_no_line_but_a_path_is_wider_than_the_terminal(width: int):
     assert max(len(line) for line in lines if line not in paths) <= width
 
 
-PUBLISHED = Path(__file__).parents[2] / "results-published"
-
-
 def answered(name: str, width: int = 100) -> list[str]:
-    folder = StudyFolder(PUBLISHED / name)
-    verdict = decide(load_records(folder), load_study(folder))
     shown = StudyFolder(Path("results") / name)
-    return said_by(terminal.print_answer, verdict, shown, width, on_terminal=True).splitlines()
+    return said_by(terminal.print_answer, verdict_of(name), shown, width, on_terminal=True).splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-@pytest.mark.parametrize("name", sorted(path.name for path in PUBLISHED.iterdir() if path.is_dir()))
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_answer_of_a_published_study_has_at_most_twelve_lines_of_a_hundred_characters(name: str, width: int):
     lines = answered(name, width)
     assert len(lines) <= 12

@@ -81,10 +81,12 @@ def test_a_dead_link_fails_the_build(tmp_path: Path):
         if file.is_file():
             (tmp_path / "docs" / file.name).write_bytes(file.read_bytes())
     (tmp_path / "docs/cli.md").write_text("# Commands\n")  # asking each for its help takes 20 s
-    page = tmp_path / "docs/faq.md"
-    page.write_text(page.read_text() + "\n[nowhere](tutorial.md#no-such-heading)\n")
+    (tmp_path / "README.md").unlink()
+    for page, link in {"docs/faq.md": "tutorial.md#no-such-heading", "README.md": "docs/faq.md#nor-this"}.items():
+        (tmp_path / page).write_text((ROOT / page).read_text() + f"\n[nowhere]({link})\n")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--site-dir", tmp_path / "site"],
         cwd=tmp_path, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode != 0 and "no-such-heading" in done.stdout + done.stderr
+    assert done.returncode != 0
+    assert all(anchor in done.stdout + done.stderr for anchor in ("no-such-heading", "nor-this"))

@@ -89,7 +89,9 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     for arm in verdict.arms:
         lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
         lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
+        lines += [f"* memory: {arm.memory.statement}"] if arm.memory else []
         lines += [f"* {scaling.statement}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
+    lines += [f"{advice.statement}\n" for advice in (verdict.remedies, verdict.rules) if advice]
     lines += [f"![{entry.name}]({entry.svg})\n" for entry in figures]
     return "\n".join(lines)
 
