@@ -8,7 +8,7 @@ promised error (docs/verdicts.md).
 import itertools
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 
 from envknee.ask.observations import point_of
 from envknee.ask.question import Question
@@ -37,16 +37,19 @@ def why(question: Question, point: Point) -> str | None:
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
     rule = sweep.until_decided if slot.kind == "throughput" and slot.repeat else None
-    follow = following(question, own) if question.composes else {}
-    clear = _clear(own, rule) if rule else set()
+    follow, tests = following(question, own) if question.composes else ({}, {})
+    clear = _clear(own, rule) - tests.keys() if rule else set()
     # A part of a point that is not clear is needed, too.
-    clear -= {part for other, parts in follow.items() if other not in clear for part in parts.points}
+    clear -= {part for other, parts in (follow | tests).items() if other not in clear for part in parts.points}
     # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes. Earlier repeats
     # alone say whether there is time, so that a repeat is measured whole or not at all.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
         measured = [r for r in own if r.request.repeat < slot.repeat and r.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
-        if measured and spent_s + _expected_s(measured, clear | follow.keys()) > sweep.time_limit_s:
+        first = (
+            {point for point in question.points if not _is_far(point, question.points)} if question.composes else set()
+        )
+        if measured and spent_s + _expected_s(measured, clear | follow.keys(), first) > sweep.time_limit_s:
             repeats = len({record.request.repeat for record in measured})
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
         if slot.again:
@@ -63,16 +66,16 @@ def why(question: Question, point: Point) -> str | None:
     return None
 
 
-def following(question: Question, records: Sequence[Record]) -> dict[Point, Parts]:
-    """Return the points that are composed in this repeat, with their parts. Every other one is measured.
+def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point, Parts], dict[Point, Parts]]:
+    """Return the points that are composed in this repeat and those that test the law, with their parts. Every other one is measured.
 
     A point is measured if a part of it, or another point with its rollout, could not be. Two kinds of points are measured until they have
-    tested the law once: one of each horizon, and of each rollout larger than any at the smallest horizon the one with most environments.
-    If the law misses a test, no point is composed.
+    tested the law: one of each horizon, and of each rollout larger than any at the smallest horizon the one with most environments.
+    A point that was too far off is tested again. If the law does not hold, no point is composed.
     """
     composition = compose(records)
-    if composition.margin is not None and not composition.used:
-        return {}
+    if composition.missed:
+        return {}, {}
     statuses = {point_of(record.request): record.outcome.status for record in records if not record.request.skip}
     bad = {point for point, status in statuses.items() if status != "ok"}
     too_large = {(rollout_of(point), point.batch_size) for point in bad}
@@ -85,11 +88,15 @@ def following(question: Question, records: Sequence[Record]) -> dict[Point, Part
     for point, parts in composed.items():  # by ascending num_envs at each horizon
         same = ("rollout", rollout_of(point)) if parts.extrapolate else ("horizon", point.horizon)
         groups.setdefault((same[0], same[1], point.batch_size), []).append(point)
+    tests = composition.doubted
     for (kind, *_), group in groups.items():
-        if not composition.errors.keys() & set(group):
+        if not composition.tests.keys() & set(group):
             # Of a horizon the second largest: half the time, and as good a test.
-            del composed[max(group) if kind == "rollout" else group[-2:][0]]
-    return composed
+            tests.add(max(group) if kind == "rollout" else group[-2:][0])
+    return (
+        {point: parts for point, parts in composed.items() if point not in tests},
+        {point: parts for point, parts in composed.items() if point in tests},
+    )
 
 
 def _is_far(point: Point, points: Sequence[Point]) -> bool:
@@ -143,10 +150,11 @@ def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
     return clear
 
 
-def _expected_s(records: Sequence[Record], clear: Collection[Point]) -> float:
+def _expected_s(records: Sequence[Record], clear: Set[Point], first: Set[Point] = frozenset()) -> float:
     """Return the expected seconds of another repeat without the clear points.
 
-    A point takes its median. In blocks that is without the process's start, which is added for each block.
+    A point takes its median. In blocks that is without the process's start, which is added for each block. A point of `first` that was
+    not measured yet takes as long for each environment step as the one with as many environments at the smallest horizon.
     """
     seconds: dict[Point, list[float]] = {}
     begun: list[tuple[Point, float]] = []
@@ -159,4 +167,8 @@ def _expected_s(records: Sequence[Record], clear: Collection[Point]) -> float:
     starts_s = [total_s - statistics.median(seconds.get(point, [0.0])) for point, total_s in begun]
     blocks = len(begun) / len({record.request.repeat for record in records})
     start_s = blocks * statistics.fmean(starts_s) if starts_s else 0.0
-    return start_s + sum(statistics.median(values) for point, values in seconds.items() if point not in clear)
+    medians = {point: statistics.median(values) for point, values in seconds.items()}
+    smallest = min((point.horizon for point in medians), default=1)
+    for point in first - medians.keys():
+        medians[point] = medians.get(Point(point.num_envs, smallest, point.batch_size), 0.0) * point.horizon / smallest
+    return start_s + sum(taken_s for point, taken_s in medians.items() if point not in clear)

@@ -70,10 +70,11 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
     error = percent(math.expm1(composition.margin))
     if not composition.used:
         return [f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"]
-    tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.errors))
+    tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.tests))
+    median = " (median of several tests)" if composition.doubted else ""
     return [
-        f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off where measured, too"
-        f" ({tests}), which every bound includes"
+        f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off{median} where measured,"
+        f" too ({tests}), which every bound includes"
     ]
 
 
