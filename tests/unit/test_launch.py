@@ -16,21 +16,15 @@ from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
 from envknee.run import attempts, launch
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
-from records import GPU, a_study, a_trial, write_study
+from records import GPU, a_study, a_trial, write_study, write_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
     """Write the files that a trial's process leaves; the record is still to be made."""
-    trial = a_trial(32, **changes)
-    folder.root.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder.request, canonical_json(trial.request))
-    folder.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
-    outcome = trial.outcome.model_copy(
-        update={"request_sha256": sha256_of(folder.request), "metrics_sha256": sha256_of(folder.metrics)}
-    )
-    write_atomically(folder.outcome, canonical_json(outcome))
+    write_trial(folder, a_trial(32, **changes))
+    folder.record.unlink()
     return folder
 
 
