@@ -308,7 +308,9 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
     arms = {"two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
-    folder = site.results()  # prepared on two nodes, too
+    folder = site.results()
+    prepared = site.sweep(study, "prepare")  # on two nodes, too
+    assert prepared.returncode == 0, prepared.stdout
     sweep = site.start(study, site.verdict_of(study))
     rows = folder.trial(0).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
