@@ -661,3 +661,11 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
     assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
     assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
     assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee><replay><--verify><results/b c>"
+
+
+def test_help_lists_every_target(project: Project) -> None:
+    status, output = project.run("make")
+    assert status == 0
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert re.findall(r"^  make ([\w-]+)", output, re.MULTILINE) == phony[1].split()
