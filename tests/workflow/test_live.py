@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from conftest import wait_for
-from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
@@ -172,15 +171,6 @@ def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(
     said = capsys.readouterr().out
     assert said.count("metrics.jsonl, line 1, is no row that this version of envknee knows") == 1
     assert steps(folder, trial="0001") == [0]
-
-
-def test_deleted_experiment_stops_no_one_and_is_told(folder: StudyFolder) -> None:
-    publisher = live(folder)
-    write(folder, lines(1)[0])
-    publisher.look()
-    client_of(folder).delete_experiment(stored_runs(folder)[0].info.experiment_id)
-    with pytest.raises(UserError, match="mlflow experiments restore"):
-        live(folder).look()
 
 
 def test_run_that_a_person_deleted_stays_deleted_until_the_end(
