@@ -118,7 +118,8 @@ study = parse_study({{"study": "own", "throughput": {sweep}}})
 asked = []
 for number in range({len(expected)}):
     asked.append(ask(study, number, asked, {{}}))
-print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in json.dumps(Study.model_json_schema())}}))
+schema = json.dumps(Study.model_json_schema())
+print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in schema}}))
 """)  # fmt: skip
     assert printed == {"asked": expected, "legal": True}
 
