@@ -50,7 +50,7 @@ measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks docs schema
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks docs
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -140,6 +140,3 @@ locks: ## write the lock files again from the lists beside them (*.in), with the
 
 docs: setup ## build these pages as a site in build/site/index.html; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 mkdocs build && echo "envknee: documentation build/site/index.html"
-
-schema: setup ## write workflow/schemas again from envknee.config
-	@python -m envknee check --schema >workflow/schemas/study.schema.json

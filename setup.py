@@ -1,4 +1,4 @@
-"""Puts the files beside the package (Snakefile, rules, captions, profiles, schema, lock files) into a wheel, as `envknee/project`.
+"""Puts the files beside the package (Snakefile, rules, captions, profiles, lock files) into a wheel, as `envknee/project`.
 
 All else stands in pyproject.toml. In a checkout they stay where they are: see `envknee.study.project`.
 """
@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 BESIDE = (
-    "Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "workflow/schemas", "config",
+    "Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "config",
     *(f"containers/{path.name}" for path in (HERE / "containers").glob("*.lock")),
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What MkDocs adds to the pages of docs/: pages and files that lie elsewhere, and what is generated from the code.
 
-In:   README.md and other pages at the top, results-published/, workflow/schemas/study.schema.json, the code's own descriptions
+In:   README.md and other pages at the top, results-published/, the code's own descriptions
 Out:  files of the site; nothing is written into docs/. Of links that leave docs/ the targets come along.
 """
 
@@ -22,6 +22,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
 TOP = {
     "README.md": "index.md",
     "CHANGELOG.md": "CHANGELOG.md",
@@ -107,7 +108,9 @@ def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def study_keys() -> str:
     """Return a section for each part of a study file, with every key, from its JSON schema."""
-    schema = json.loads((ROOT / "workflow/schemas/study.schema.json").read_text(encoding="utf-8"))
+    from envknee.study.model import Study
+
+    schema = Study.model_json_schema()
     parts = [section("The study", schema, schema["description"])]
     for name, place in PLACES.items():
         part = schema["$defs"][name]
@@ -170,7 +173,6 @@ def kind_of(field: dict[str, Any]) -> str:
 
 def commands() -> str:
     """Return the `--help` of every command, and the targets of make."""
-    sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
     from envknee.commands import COMMANDS
 
     targets = re.findall(r"^([a-z-]+):.*?## (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -270,7 +272,6 @@ def verdict_fields() -> str:
 
 def csv_columns() -> str:
     """Return every column of records.csv, with what the files of a trial say of it."""
-    sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
     from envknee.verdict.csv import CSV_COLUMNS
 
     known: dict[str, tuple[str, str]] = {}

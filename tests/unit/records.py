@@ -26,7 +26,7 @@ from envknee.record.schema import (
 from envknee.study.files import canonical_json, sha256_of
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import Kind
 from envknee.study.strategies import world_size
 
@@ -189,19 +189,23 @@ def write_study(root: Path, study: Study, trials: Sequence[Trial]) -> StudyFolde
     folder.trials.mkdir(parents=True)
     folder.study.write_text(canonical_json(study), encoding="utf-8")
     for trial in trials:
-        files = folder.trial(trial.request.number)
-        files.root.mkdir()
-        files.request.write_text(canonical_json(trial.request), encoding="utf-8")
-        if trial.rows:
-            files.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
-        digests = {
-            "request_sha256": sha256_of(files.request),
-            "metrics_sha256": sha256_of(files.metrics) if trial.rows else None,
-        }
-        outcome = trial.outcome.model_copy(update=digests)
-        files.outcome.write_text(canonical_json(outcome), encoding="utf-8")
-        files.record.write_text(canonical_json(build_record(trial.request, trial.rows, outcome)), encoding="utf-8")
+        write_trial(folder.trial(trial.request.number), trial)
     return folder
+
+
+def write_trial(files: TrialFolder, trial: Trial) -> None:
+    """Write the four files of a finished trial."""
+    files.root.mkdir(parents=True, exist_ok=True)
+    files.request.write_text(canonical_json(trial.request), encoding="utf-8")
+    if trial.rows:
+        files.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
+    digests = {
+        "request_sha256": sha256_of(files.request),
+        "metrics_sha256": sha256_of(files.metrics) if trial.rows else None,
+    }
+    ended = trial.ended(**digests)
+    files.outcome.write_text(canonical_json(ended.outcome), encoding="utf-8")
+    files.record.write_text(canonical_json(ended.record), encoding="utf-8")
 
 
 def _environment(device: Device) -> Environment:

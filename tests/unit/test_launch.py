@@ -16,21 +16,15 @@ from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
 from envknee.run import attempts, launch
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
-from records import GPU, a_study, a_trial, write_study
+from records import GPU, a_study, a_trial, write_study, write_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
     """Write the files that a trial's process leaves; the record is still to be made."""
-    trial = a_trial(32, **changes)
-    folder.root.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder.request, canonical_json(trial.request))
-    folder.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
-    outcome = trial.outcome.model_copy(
-        update={"request_sha256": sha256_of(folder.request), "metrics_sha256": sha256_of(folder.metrics)}
-    )
-    write_atomically(folder.outcome, canonical_json(outcome))
+    write_trial(folder, a_trial(32, **changes))
+    folder.record.unlink()
     return folder
 
 
@@ -158,18 +152,12 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("left", [b"", b'{"iteration":0,"war', b"\0" * 64])
-def test_rows_that_a_power_cut_took_are_measured_again(tmp_path, monkeypatch, capsys, left):
-    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
-    monkeypatch.setattr(launch, "command_of", lambda *_: (["false"], dict(os.environ)))
-    trial = a_measured_trial(TrialFolder(tmp_path / "0000"), gpus=0)
-    launch.launch(trial)
-    trial.metrics.write_bytes(left)
-    with pytest.raises(UserError, match="ended without a result"):  # it was started
-        launch.launch(trial)
-    assert "0000: measured again: metrics.jsonl is not whole, as after a power cut" in capsys.readouterr().err
-    assert (trial.root / "metrics.interrupted-1.jsonl").read_bytes() == left
-    assert (trial.root / "outcome.interrupted-1.json").exists() and not trial.record.exists()
+def test_rows_that_a_power_cut_took_are_noticed(tmp_path):
+    trial = a_measured_trial(TrialFolder(tmp_path / "0000"))
+    assert attempts.forget_torn(trial) is None
+    for left in (b"", b'{"iteration":0,"war', b"\0" * 64):
+        trial.metrics.write_bytes(left)
+        assert "not whole, as after a power cut" in (attempts.forget_torn(trial) or "")
 
 
 def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):

@@ -112,12 +112,14 @@ def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int |
     printed = in_copy(copy, f"""
 import json
 from envknee.ask.ask import ask
-from envknee.study.load import json_schema, parse_study
+from envknee.study.load import parse_study
+from envknee.study.model import Study
 study = parse_study({{"study": "own", "throughput": {sweep}}})
 asked = []
 for number in range({len(expected)}):
     asked.append(ask(study, number, asked, {{}}))
-print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in json_schema()}}))
+schema = json.dumps(Study.model_json_schema())
+print(json.dumps({{"asked": [[one.num_envs, one.batch_size, one.skip] for one in asked], "legal": '"{sampler}"' in schema}}))
 """)  # fmt: skip
     assert printed == {"asked": expected, "legal": True}
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from envknee.machine import scratch
@@ -21,6 +22,9 @@ def test_what_is_wrong_names_the_folder_and_what_to_do(tmp_path: Path, monkeypat
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"scratch .*/file cannot be written to on this node: .*`scratch:` of the site"):
         scratch.scratch_folder(str(tmp_path / "file"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    with pytest.raises(UserError, match=r"scratch .* has 1 MB free on this node, and at least 100 were expected"):
+        scratch.scratch_folder(str(tmp_path))
 
 
 def test_what_is_told_becomes_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

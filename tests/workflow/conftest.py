@@ -21,10 +21,15 @@ from envknee.machine import gpus
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.tracking.client import connect
+from envknee.tracking.store import locate_store
+from tracked import a_folder, a_study
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/workflow/tiny.yaml"
 NO_GRADIENTS = str(ROOT / "tests/workflow/no_gradients")
+for name in [name for name in os.environ if name.startswith(("AWS_", "MLFLOW_", "PG"))]:
+    del os.environ[name]  # tests use no store of somebody else's
 LOCKS = tempfile.TemporaryDirectory(prefix="envknee-locks-")
 os.environ[gpus.OTHER_LOCKS] = LOCKS.name  # tests wait for no trial of somebody else's
 ENVIRONMENT = os.environ | {
@@ -202,6 +207,16 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     trial.root.mkdir(parents=True)
     write_atomically(trial.request, canonical_json(Request.model_validate(request | changes)))
     return trial
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a new SQLite store, made once: that takes a second."""
+    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
+    store = locate_store(a_study(), folder)
+    connect(store)
+    assert store.database is not None
+    return store.database
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 from conftest import wait_for, wait_until_none
 from envknee.slurm.facts import fields_of
+from tracking_server import free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
 
@@ -80,12 +81,6 @@ def _search_path() -> str:
     return os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 
 
-def _free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return tried.getsockname()[1]
-
-
 class Cluster:
     """Nodes n1, n2, ... of two GPUs each, all on this machine."""
 
@@ -107,12 +102,12 @@ class Cluster:
         user = psutil.Process().username()
         host = socket.gethostname().partition(".")[0]
         lines = [
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={_free_port()} CPUs=8 RealMemory=8000"
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=8 RealMemory=8000"
             " Gres=gpu:h100:2 State=UNKNOWN"
             for node in self.nodes
         ]
         self._write("etc/slurm.conf", CONFIG.format(
-            folder=self.folder, user=user, host=host, port=_free_port(), nodes="\n".join(lines)
+            folder=self.folder, user=user, host=host, port=free_port(), nodes="\n".join(lines)
         ))  # fmt: skip
         self._write("etc/gres.conf", "".join(
             f"NodeName={node} Name=gpu Type=h100 File={self.folder}/dev/nvidia[0-1]\n" for node in self.nodes

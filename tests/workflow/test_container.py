@@ -559,16 +559,3 @@ def test_what_the_dockerfile_copies_and_runs_is_there() -> None:
     assert re.search(r"install\.sh \S+/python /opt/envknee/requirements\.lock", text)
     labels = set(re.findall(r"org\.envknee\.[a-z0-9-]+", text))
     assert labels == set(re.findall(r"org\.envknee\.[a-z0-9-]+", DEFINITION.read_text()))
-
-
-@pytest.mark.parametrize(
-    "path",
-    sorted(path for path in CONTAINERS.iterdir() if path.is_file()),
-    ids=lambda path: path.name,
-)
-def test_what_makes_an_image_names_no_host_of_packages(path: Path) -> None:
-    """Where packages come from is the machine's affair: pip's and apt's own settings say it."""
-    if path.suffix == ".sh":
-        subprocess.run(["bash", "-n", str(path)], check=True)
-    if path.suffix != ".sif":
-        assert re.findall(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host", path.read_text()) == []

@@ -1,6 +1,5 @@
 """The documentation as a site: `make docs` builds it strictly, and what is generated names every key, command and column."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from envknee.commands import COMMANDS
 from envknee.record.schema import Record, Request, Row
+from envknee.study.model import Study
 from envknee.verdict.csv import CSV_COLUMNS
 
 pytest.importorskip("mkdocs")
@@ -42,7 +42,7 @@ def codes_of(page: Path) -> set[str]:
 
 
 def test_every_key_of_a_study_is_in_the_reference(site: Path):
-    schema = json.loads((ROOT / "workflow/schemas/study.schema.json").read_text())
+    schema = Study.model_json_schema()
     keys = {key for part in (schema, *schema["$defs"].values()) for key in part["properties"]}
     assert keys <= codes_of(site / "configuration.html")
 

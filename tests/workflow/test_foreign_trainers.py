@@ -87,7 +87,6 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
         "Snakefile",
         "workflow/rules/sweep.smk",
         "workflow/profiles/default/config.yaml",
-        "workflow/schemas/study.schema.json",
         "containers/requirements.lock",
     ):
         assert f"envknee/project/{name}" in names

@@ -11,20 +11,17 @@ from typing import Any
 
 import pytest
 from conftest import wait_for
-from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking.client import connect
 from envknee.tracking.follow import LiveProcess
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
 from forked import FORK, follow_in_child
+from records import CURVE
 from tracked import (
-    LIVE_ROWS,
-    a_folder,
     a_running_study,
     a_study,
     client_of,
@@ -38,21 +35,6 @@ from tracked import (
     stored_trial,
     write,
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new SQLite store, made once: that takes a second."""
-    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
-    store = locate_store(a_study(), folder)
-    connect(store)
-    assert store.database is not None
-    return store.database
 
 
 @pytest.fixture
@@ -104,7 +86,7 @@ def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alon
     folder: StudyFolder, tmp_path: Path, empty_store: Path
 ) -> None:
     publisher = live(folder)
-    for text in ("".join(lines(5)[:3]), "".join(lines(5)[3:])):
+    for text in ("".join(lines(3)), "".join(lines(CURVE)[3:])):
         write(folder, text)
         publisher.look()
     running, arm = stored_trial(folder, "0000"), stored_parent(folder, "stock")
@@ -121,7 +103,7 @@ def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alon
 
 
 def finish_trial_0(folder: StudyFolder) -> None:
-    finish(folder, 0, "stock", "target_reached", kind="learning", rows=5)
+    finish(folder, 0, "stock", "target_reached", kind="learning")
 
 
 def reference(tmp_path: Path, empty_store: Path) -> list[Any]:
@@ -191,15 +173,6 @@ def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(
     assert steps(folder, trial="0001") == [0]
 
 
-def test_deleted_experiment_stops_no_one_and_is_told(folder: StudyFolder) -> None:
-    publisher = live(folder)
-    write(folder, lines(1)[0])
-    publisher.look()
-    client_of(folder).delete_experiment(stored_runs(folder)[0].info.experiment_id)
-    with pytest.raises(UserError, match="mlflow experiments restore"):
-        live(folder).look()
-
-
 def test_run_that_a_person_deleted_stays_deleted_until_the_end(
     folder: StudyFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,12 +224,12 @@ def assert_killed(child: Any) -> None:
 
 def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFolder) -> None:
     """Rows are written all the while; the store itself is the witness, after each death and at the end."""
-    rows, chance = lines(LIVE_ROWS), random.Random(6)  # noqa: S311
+    rows, chance = lines(CURVE), random.Random(6)  # noqa: S311
     position = 0
     for _ in range(5):
         child = follow_in_child(folder)
         until = time.monotonic() + chance.uniform(0.2, 1.2)
-        while time.monotonic() < until and position < LIVE_ROWS:
+        while time.monotonic() < until and position < CURVE:
             write(folder, rows[position])
             position += 1
             time.sleep(0.04)
@@ -266,7 +239,7 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
         assert logged == list(range(len(logged)))
     write(folder, "".join(rows[position:]))
     live(folder).look()
-    assert steps(folder) == steps(folder, "losses/value") == list(range(LIVE_ROWS))
+    assert steps(folder) == steps(folder, "losses/value") == list(range(CURVE))
     assert len(stored_runs(folder)) == 2
 
 

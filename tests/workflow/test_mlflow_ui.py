@@ -3,10 +3,8 @@
 import base64
 import http.client
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -14,19 +12,20 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from conftest import wait_for
 from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
 from tracked import a_folder, finish, stored_runs
-from tracking_server import attack, free_port
+from tracking_server import Server, attack
 
 pytestmark = pytest.mark.workflow
 
@@ -35,8 +34,6 @@ SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
 )
 HEADLINE = "Beyond 2048 environments more stops paying."
-START_S = 240
-"""Longest start of the server on a busy machine; 10 s is usual."""
 PATIENCE_S = 240
 """How long a page is opened again until it shows what it should: Chromium's virtual time does not wait for an answer that is late."""
 
@@ -55,39 +52,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
     folder.verdict.write_text(json.dumps({"arms": [{"arm": "stock", "headline": {"statement": HEADLINE}}]}))
     finish(folder, 0, "stock", "ok", num_envs=1024)
     finish(folder, 1, "stock", "ok")
-    finish(folder, 2, "stock", "target_reached", kind="learning", rows=60)
+    finish(folder, 2, "stock", "target_reached", kind="learning")
     contact_sheet(torch.rand(8, 4, 6, 24, 24)).save(folder.trial(2).frames)
     folder.trial(2).policy.write_bytes(b"learned")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        publish(study, folder)
+    publish(study, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def printed(folder: StudyFolder) -> Iterator[list[str]]:
     """The lines that `--ui` prints, with the server behind them."""
-    port, log = free_port(), folder.root.parents[1] / "log"
-    command = [sys.executable, "-m", "envknee.tracking", "--ui", "--config", "results/page/study.json"]
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)], cwd=folder.root.parents[1], stdout=stream, stderr=stream,
-            start_new_session=True, env=clean_environment(),
-        )  # fmt: skip
+    server = Server(folder.root.parents[1])
+    ui = ["-m", "envknee.tracking", "--ui", "--config", "results/page/study.json", "--port", str(server.port)]
+    server.command = [sys.executable, *ui]
+    server.start()
     try:
-        wait_until(lambda: f"http://127.0.0.1:{port}/#/experiments" in log.read_text())
+        wait_for(lambda: f"{server.uri}/#/experiments" in server.log.read_text())
+        process = psutil.Process(server.process.pid)
         listening = {
             connection.laddr.ip
-            for member in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            for member in [process, *process.children(recursive=True)]
             for connection in member.net_connections(kind="inet")
             if connection.status == psutil.CONN_LISTEN
         }
         assert listening == {"127.0.0.1"}
-        yield log.read_text().splitlines()
-        assert "Traceback" not in log.read_text()
+        yield server.log.read_text().splitlines()
+        assert "Traceback" not in server.log.read_text()
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=30)
+        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +158,7 @@ def test_system_metrics_are_those_of_the_trials_own_gpu(server: str, folder: Stu
 def test_page_of_an_arm_shows_verdict_and_trials(server: str, folder: StudyFolder, tmp_path: Path) -> None:
     page = words_of(run_page(server, folder, "arms/stock"), tmp_path, HEADLINE)
     assert HEADLINE in page
-    assert "H100 · 1024 envs · T32 · B32768 · repeat 1" in page
+    assert "H100 · 1024 envs · T32 · B4096 · repeat 1" in page
     assert "H100 · 2048 envs · T32 · B4096 · repeat 1" in page
     assert "3 of 3 trials have finished: 2 ok, 1 target_reached." in page
     assert "Best single trial: 0002" in page
@@ -193,19 +185,6 @@ def test_figure_is_shown(server: str, folder: StudyFolder, tmp_path: Path) -> No
         if red_share(screenshot) == expected:
             break
     assert red_share(screenshot) == expected
-
-
-def test_artifacts_come_as_they_are(server: str, folder: StudyFolder) -> None:
-    host = server.partition("#")[0]
-    for key, path, file in (
-        ("trials/0000", "record.json", folder.trial(0).record),
-        ("trials/0001", "metrics.jsonl", folder.trial(1).metrics),
-        ("trials/0002", "frames.png", folder.trial(2).frames),
-        ("arms/stock", "figures/fps.svg", folder.figures / "fps.svg"),
-        ("arms/stock", "best/policy.pt", folder.trial(2).policy),
-    ):
-        query = urllib.parse.urlencode({"path": path, "run_uuid": run_ids(folder)[key]})
-        assert fetch(f"{host}get-artifact?{query}") == file.read_bytes()
 
 
 # The browser
@@ -268,29 +247,6 @@ def run_page(server: str, folder: StudyFolder, key: str) -> str:
 # The store and the server
 
 
-def clean_environment() -> dict[str, str]:
-    """Return this process's environment without a tracking store in it, and with envknee on its path."""
-    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    return environment | {"PYTHONPATH": str(Path(__file__).parents[2] / "workflow")}
-
-
 def run_ids(folder: StudyFolder) -> dict[str, str]:
     """Return key → run ID in the folder's own SQLite store."""
     return {run.data.tags["envknee.key"]: run.info.run_id for run in stored_runs(folder, name="page")}
-
-
-def fetch(address: str) -> bytes | None:
-    """Return what a server answers, or None while there is none."""
-    try:
-        with urllib.request.urlopen(address, timeout=10) as response:  # noqa: S310  our own server
-            return response.read()
-    except (ConnectionError, urllib.error.URLError):
-        return None
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for at most START_S seconds."""
-    deadline = time.monotonic() + START_S
-    while not condition():
-        assert time.monotonic() < deadline, f"no answer within {START_S} s"
-        time.sleep(0.2)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
 from object_store import BUCKET, ObjectStore, object_store
@@ -16,12 +15,6 @@ from tracked import a_folder, a_study, client_of, downloaded, finish, stored_run
 from tracking_server import Server
 
 pytestmark = pytest.mark.workflow
-
-
-@pytest.fixture(autouse=True)
-def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("AWS_", "MLFLOW_"))]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="module")
@@ -95,28 +88,3 @@ def key_appears_nowhere(server: Server, store: ObjectStore, results: Path, runs:
     assert [path for path in files if secret.encode() in path.read_bytes()] == [given]
     assert secret not in json.dumps(runs) + Path(f"/proc/{server.process.pid}/cmdline").read_text()
     assert not [key for key, content in store.objects().items() if secret.encode() in content + key.encode()]
-
-
-def test_store_that_dies_is_told_and_publishing_again_completes_it(
-    server: Server, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.sign_in(monkeypatch)
-    study = a_study("away", uri=server.uri)
-    folder = a_folder(tmp_path / "results" / "away", study)
-    finish(folder, 0, "stock", "ok")
-    before = store.objects()
-    store.kill()
-    try:
-        with pytest.raises(UserError, match="(?s)cannot be used: .*its own log says why.*make publish") as error:
-            publish(study, folder)
-        assert store.secret not in str(error.value)
-    finally:
-        store.start()
-    assert publish(study, folder).created >= 1
-    assert publish(study, folder).created == 0
-    runs = {run.info.run_id: run for run in stored_runs(folder, server.uri, "away")}
-    assert len(runs) == 2
-    after = store.objects()
-    assert before.items() <= after.items()
-    kept = [content for key, content in after.items() if key.split("/")[2] in runs and "record.json" in key]
-    assert kept == [folder.trial(0).record.read_bytes()]

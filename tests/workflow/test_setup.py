@@ -157,24 +157,8 @@ def declared(group: str) -> set[str]:
 
 
 @pytest.mark.parametrize("group", ["direct", "dev", "trainers", "cuda", "ray", "ovphysx"])
-def test_each_direct_dependency_is_pinned_and_says_why_it_is_there(group: str) -> None:
-    reasons = {
-        line.partition("==")[0]: line.partition("#")[2] for lock in LISTS for line in lock.read_text().splitlines()
-    }
-    assert {name for name in declared(group) if name not in reasons} == set()
-    # Isaac Lab's own needs, listed with those.
-    of_another_list = {
-        "jinja2",
-        "markupsafe",
-        "matplotlib",
-        "pydantic-core",
-        "requests",
-        "rich",
-        "scipy",
-        "tensorboard",
-        "werkzeug",
-    }
-    assert {name for name in declared(group) - of_another_list if not reasons[name].strip()} == set()
+def test_each_direct_dependency_is_pinned(group: str) -> None:
+    assert declared(group) <= {name for name, _ in pins(*LISTS)}
 
 
 def test_what_the_package_imports_is_declared() -> None:
@@ -193,22 +177,13 @@ def test_what_the_package_imports_is_declared() -> None:
     assert undeclared == {}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "Makefile",
-        "pyproject.toml",
-        "containers/install.sh",
-        "workflow/setup.sh",
-        ".ci/run",
-        str(CPU_LOCK.relative_to(ROOT)),
-    ]
-    + [str(path.with_suffix(end).relative_to(ROOT)) for path in LISTS for end in (".in", ".lock")],
-)
-def test_set_up_names_no_host(path: str) -> None:
-    """Where packages come from is the machine's affair: pip's own settings say it."""
-    text = (ROOT / path).read_text()
-    assert re.findall(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host", text) == []
+def test_what_sets_up_and_what_makes_an_image_name_no_host_of_packages() -> None:
+    """Where packages come from is the machine's affair: pip's and apt's own settings say it."""
+    files = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / ".ci/run"]
+    files += [path for name in ("containers", "workflow") for path in (ROOT / name).iterdir() if path.is_file()]
+    host = re.compile(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host")
+    named = {path.name: host.findall(path.read_text()) for path in files if path.suffix != ".sif"}
+    assert {name: hosts for name, hosts in named.items() if hosts} == {}
 
 
 # --- Set-up in a copy of the project -----------------------------------------------------------------------------------
@@ -593,21 +568,6 @@ def test_an_environment_elsewhere_is_not_emptied(project: Project) -> None:
     assert project.run()[0] == 0
 
 
-def test_without_permission_to_write_set_up_says_so(project: Project) -> None:
-    project.root.chmod(0o555)
-    for folder in project.root.parents:
-        if folder.owner() != "root" or os.geteuid() == 0:
-            folder.chmod(folder.stat().st_mode | 0o055)
-        if folder == Path(os.path.commonpath([Path("/tmp"), folder])):  # noqa: S108
-            break
-    as_another = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
-    write_program(project.bin, "fake", "echo 3.11")  # the real one may lie where others cannot look
-    status, output = project.run(*as_another, "bash", "workflow/setup.sh", PYTHON=str(project.bin / "fake"))
-    project.root.chmod(0o755)
-    assert status == 2
-    assert f"no permission to write to {project.root}" in output
-
-
 # --- The Makefile ------------------------------------------------------------------------------------------------------
 
 
@@ -701,13 +661,6 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
     assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
     assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
     assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee><replay><--verify><results/b c>"
-
-
-def test_tests_run_side_by_side_even_on_one_core_and_take_what_is_given(project: Project, make_calls: Path) -> None:
-    write_program(project.bin, "nproc", "echo 1")
-    assert project.run("make", "test", "ARGS=-n 0 -k 'a b'")[0] == 0
-    expected = "<pytest><-n><2><--dist><loadgroup><--no-loadscope-reorder><-n><0><-k><a b>"
-    assert make_calls.read_text().splitlines() == [expected]
 
 
 def test_help_lists_every_target(project: Project) -> None:

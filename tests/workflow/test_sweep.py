@@ -77,26 +77,6 @@ def test_more_repeats_are_measured_beside_what_is_there(a_copy: Workspace):
     assert [load_record(folder.trial(number)).request.repeat for number in (4, 5)] == [1, 1]
 
 
-def test_publishing_again_changes_nothing(a_copy):
-    from mlflow.tracking import MlflowClient
-
-    study, folder = a_copy.study(), a_copy.results()
-
-    def runs() -> dict[str, str]:
-        client = MlflowClient(f"sqlite:///{folder.root.parent / 'mlflow.db'}")
-        (experiment,) = [candidate for candidate in client.search_experiments() if candidate.name == "tiny"]
-        return {run.info.run_id: str(run.data) for run in client.search_runs([experiment.experiment_id])}
-
-    first = a_copy.module("tracking", str(folder.root), "--config", str(study))
-    assert first.returncode == 0, first.stdout
-    before, published = runs(), folder.published.read_text(encoding="utf-8")
-    assert len(before) == 1 + 4  # the arm and its trials
-    second = a_copy.module("tracking", str(folder.root), "--config", str(study))
-    assert second.returncode == 0, second.stdout
-    assert runs() == before
-    assert folder.published.read_text(encoding="utf-8") == published
-
-
 def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace):
     folder = a_copy.results()
     folder.report.unlink()

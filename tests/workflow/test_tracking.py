@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envknee.record.schema import Device, Failure
+from envknee.record.schema import Device, Environment, Failure, Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import read_study
@@ -25,19 +26,17 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import ui, writing
 from envknee.tracking.arms import describe_study
-from envknee.tracking.client import MLFLOW_DEFAULTS, connect
+from envknee.tracking.client import MLFLOW_DEFAULTS
 from envknee.tracking.describe import STRAGGLERS, describe_trial, run_name, short_name
 from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, kill_after_call
+from records import CPU, CURVE, write_trial
 from tracked import (
-    CPU,
-    H100_NODE,
-    a_changed,
     a_folder,
-    a_record,
+    a_run,
     a_study,
     client_of,
     contents,
@@ -52,29 +51,12 @@ from tracked import (
     write_config,
 )
 
-MANY_ROWS = 60
-
-
-@pytest.fixture(autouse=True)
-def _no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("MLFLOW_TRACKING_")]:
-        monkeypatch.delenv(name)
+IMAGE = Image(sif_sha256="a1", content_sha256="b2", labels={"org.envknee.git-commit": "def456"})
 
 
 @pytest.fixture
 def study() -> Study:
     return a_study()
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new SQLite store, made once: that takes a second."""
-    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
-    finish(folder, 0, "stock", "ok")
-    store = locate_store(a_study(), folder)
-    connect(store)
-    assert store.database is not None
-    return store.database
 
 
 @pytest.fixture
@@ -88,7 +70,7 @@ def folder(tmp_path: Path, study: Study, empty_store: Path) -> StudyFolder:
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> StudyFolder:
     """The same trials with figures and report, published once, for tests that only look."""
-    folder = six_trials(tmp_path_factory.mktemp("results") / "demo", a_study(), MANY_ROWS)
+    folder = six_trials(tmp_path_factory.mktemp("results") / "demo", a_study())
     shutil.copy(empty_store, folder.root.parent / "mlflow.db")
     folder.figures.mkdir()
     (folder.figures / "fps.svg").write_text("<svg/>")
@@ -105,26 +87,38 @@ def storeless(tmp_path: Path, study: Study) -> StudyFolder:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], float]:
-    """What a store without any accident holds of the six trials, and how many seconds making it took."""
+def reference(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What a store without any accident holds of the six trials."""
     folder = six_trials(tmp_path_factory.mktemp("reference") / "demo", a_study())
-    started = time.monotonic()
-    assert publish_in_child(folder) == 0
-    return contents(folder), time.monotonic() - started
+    publish(a_study(), folder)
+    return contents(folder)
 
 
-def six_trials(root: Path, study: Study, learning_rows: int = 5) -> StudyFolder:
+def six_trials(root: Path, study: Study) -> StudyFolder:
     """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
     folder = a_folder(root, study)
-    finish(folder, 0, "stock", "ok")
-    finish(folder, 1, "lean", "ok", device=CPU, num_envs=64)
-    finish(folder, 2, "stock", "target_reached", kind="learning", rows=learning_rows)
-    finish(
-        folder, 3, "stock", "oom", rows=0, failure=Failure(iteration=None, tensor="start", env_indices=[], dump=None)
-    )
-    finish(folder, 4, "lean", "nan", failure=Failure(iteration=1, tensor="rewards", env_indices=[3], dump="nan.npz"))
-    finish(folder, 5, "lean", "refused", rows=0, device=None)
+    overrides = {"env.scene.tiled_camera.width": 64, "env.viewer": None}
+    many_losses = {f"part{number}": 0.5 for number in range(40)}
+    learning = a_run(2, "stock", "target_reached", kind="learning", losses=many_losses)
+    first = learning.rows[0].model_copy(update={"reward_mean": None, "episode_length_mean": None, "episodes": 0})
+    failure = Failure(iteration=1, tensor="rewards", env_indices=[3], dump="nan.npz")
+    for trial in (
+        a_run(0, "stock", "ok").asked(overrides=overrides).ended(environment=on_h100(image=IMAGE)),
+        a_run(1, "lean", "ok", device=CPU, num_envs=64),
+        replace(learning, rows=[first, *learning.rows[1:]]),
+        a_run(3, "stock", "oom"),
+        a_run(4, "lean", "nan").ended(failure=failure),
+        a_run(5, "lean", "refused"),
+    ):
+        write_trial(folder.trial(trial.request.number), trial)
     return folder
+
+
+def on_h100(**changes: Any) -> Environment:
+    """Return where trials run by default, but for `changes`."""
+    environment = a_run(0, "stock", "ok").outcome.environment
+    assert environment is not None
+    return environment.model_copy(update=changes)
 
 
 # What is logged
@@ -151,13 +145,13 @@ def test_names_tell_trials_apart(published: StudyFolder) -> None:
 
 
 def test_library_batch_has_a_name_and_a_parameter() -> None:
-    record = a_record(0, "stock", "ok", batch_size=None)
+    record = a_run(0, "stock", "ok", batch_size=None).record
     assert run_name(record) == "H100 · 2048 envs · T32 · B library · repeat 1"
     run = describe_trial(record, [], {})
     assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
     assert run.tags["batch"] == "library"
-    refused = a_record(0, "stock", "refused", batch_size=None).model_copy(update={"num_mini_batches": None})
-    assert describe_trial(refused, [], {}).params["batch_size"] == "library"
+    refused = a_run(0, "stock", "refused", batch_size=None)
+    assert describe_trial(refused.record, [], {}).params["batch_size"] == "library"
 
 
 @pytest.mark.parametrize(
@@ -183,60 +177,56 @@ def test_parameters_and_tags(published: StudyFolder) -> None:
     run = stored_trial(published, "0000")
     assert run.data.params == {
         "asset": "local", "batch_size": "4096", "env.scene.tiled_camera.width": "64", "env.viewer": "null",
-        "gpus": "auto", "horizon": "32", "iterations": "2", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
-        "num_envs_total": "2048", "world_size": "1", "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "7",
+        "gpus": "auto", "horizon": "32", "iterations": "3", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
+        "num_envs_total": "2048", "world_size": "1", "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "0",
         "task_id": "Isaac-Cartpole-Camera-Direct", "trainer": "rsl_rl", "warmup_iterations": "1",
     }  # fmt: skip
     tags = run.data.tags
     expected = {
         "status": "ok", "kind": "throughput", "arm": "stock", "trial": "0000", "device": "NVIDIA H100 80GB HBM3",
-        "device_type": "cuda", "host": "node1", "git_commit": "abc123", "git_dirty": "false",
-        "mlflow.source.git.commit": "abc123", "version.torch": "2.11.0", "version.python": "3.12.3",
+        "device_type": "cuda", "host": "node1", "git_commit": "0" * 40, "git_dirty": "false",
+        "mlflow.source.git.commit": "0" * 40, "version.torch": "2.13.0", "version.python": "3.11.7",
         "image.sif_sha256": "a1", "image.content_sha256": "b2", "image.git-commit": "def456",
     }  # fmt: skip
     assert {name: tags[name] for name in expected} == expected
     nan = stored_trial(published, "0004").data.tags
     assert (nan["failure.iteration"], nan["failure.tensor"], nan["failure.env_indices"]) == ("1", "rewards", "[3]")
-    assert nan["mlflow.note.content"] == nan["reason"] == "why it ended: nan"
+    assert nan["mlflow.note.content"] == nan["reason"] == "it ended as nan"
 
 
 def test_curves_have_frames_as_steps_and_the_time_of_measurement(published: StudyFolder) -> None:
     client, run = client_of(published), stored_trial(published, "0000")
     points = [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "fps_total")]
     assert points == [
-        # Three iterations of 2048 x 32 frames; each row was measured 2 s after the one before.
-        (65536, 1_700_000_012_250, 40_000.0),
-        (131072, 1_700_000_014_250, 40_001.0),
-        (196608, 1_700_000_016_250, 40_002.0),
+        # Four iterations of 2048 x 32 frames; each row was measured 2 s after the one before.
+        (65536 * row, 1_700_000_000_000 + 2000 * row, 32_768.0)
+        for row in (1, 2, 3, 4)
     ]
     curves = {
-        "fps_env_step", "fps_env_step_inference", "fps_total", "reward_mean", "episode_length_mean", "episodes",
-        "losses/surrogate", "losses/value", "learning_rate", "action_std", "memory/rss_gb", "memory/peak_rss_gb",
-        "memory/device_used_gb", "memory/torch_peak_allocated_gb", "env_step_s", "collect_s", "learn_s", "wall_s",
-        "iteration",
+        "fps_env_step", "fps_env_step_inference", "fps_total", "episodes", "losses/value", "learning_rate", "action_std",
+        "memory/rss_gb", "memory/peak_rss_gb", "memory/device_used_gb", "env_step_s", "collect_s", "learn_s", "wall_s", "iteration",
     }  # fmt: skip
     assert curves <= set(run.data.metrics)
     assert "memory/torch_peak_reserved_gb" not in run.data.metrics  # None in every row
 
 
 def test_rows_without_a_finished_episode_leave_a_gap(published: StudyFolder) -> None:
-    client, run = client_of(published), stored_trial(published, "0000")
-    assert [m.step for m in client.get_metric_history(run.info.run_id, "reward_mean")] == [131072, 196608]
+    client, run = client_of(published), stored_trial(published, "0002")
+    steps = [m.step for m in client.get_metric_history(run.info.run_id, "reward_mean")]
+    assert steps == [65536 * row for row in range(2, CURVE + 1)]
 
 
 def test_summary_of_the_record(published: StudyFolder) -> None:
     metrics = stored_trial(published, "0000").data.metrics
-    # Iteration 0 is the warm-up: the median of 40,001 and 40,002.
-    assert metrics["summary/fps_total_median"] == 40_001.5
+    assert metrics["summary/fps_total_median"] == 32_768.0
     assert metrics["summary/memory_peak_gb"] == 18.5
-    assert metrics["summary/frames"] == 3 * 65536
-    assert metrics["summary/setup_s"] == 9.0
+    assert metrics["summary/frames"] == 4 * 65536
+    assert metrics["summary/setup_s"] == 5.0
     assert "summary/seconds_to_target" not in metrics
     learning = stored_trial(published, "0002").data.metrics
-    # The reward rises by 0.1 per iteration from 0.1 (row 1): 4.0 stands at row 40, 2 s each after 2 s for row 0.
-    assert learning["summary/seconds_to_target"] == 82.0
-    assert learning["summary/frames_to_target"] == 41 * 65536
-    assert learning["reward_average"] == pytest.approx(5.9)
+    assert learning["summary/seconds_to_target"] == 2.0 * CURVE
+    assert learning["summary/frames_to_target"] == CURVE * 65536
+    assert learning["reward_average"] == pytest.approx(4.0)
     assert "reward_average" not in metrics  # a throughput trial has no target
 
 
@@ -246,18 +236,18 @@ def test_one_rank_has_no_stragglers_and_counts_are_parameters_alone(published: S
 
 
 def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: Study, folder: StudyFolder) -> None:
-    finish(folder, 0, "stock", "ok", gpus=2, num_envs=1024, slowdown=(1.0, 1.25))
+    finish(folder, 0, "stock", "ok", gpus=2, num_envs=1024, fps=32_768.0, slowdown=(1.0, 1.25))
     publish(study, folder)
     client, run = client_of(folder), stored_trial(folder, "0000")
     params = {name: run.data.params[name] for name in ("num_envs", "num_envs_total", "world_size", "gpus")}
     assert params == {"num_envs": "1024", "num_envs_total": "2048", "world_size": "2", "gpus": "2"}
-    assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B32768 · repeat 1"
-    # 1,024 x 32 transitions of each; the slower rank collects for 0.75 s, the faster for 0.75 s / 1.25.
-    own = 1024 * 32 / 0.75
+    assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B4096 · repeat 1"
+    # 1,024 x 32 transitions of each; the slower rank collects for 2/3 s, the faster for 2/3 s / 1.25.
+    own = 1024 * 32 / (2 / 3)
     curves = {name: client.get_metric_history(run.info.run_id, name) for name in STRAGGLERS}
     slowest, fastest = ([(m.step, m.value) for m in curve] for curve in curves.values())
-    assert slowest == [(65536 * row, pytest.approx(own)) for row in (1, 2, 3)]
-    assert fastest == [(65536 * row, pytest.approx(1.25 * own)) for row in (1, 2, 3)]
+    assert slowest == [(65536 * row, pytest.approx(own)) for row in (1, 2, 3, 4)]
+    assert fastest == [(65536 * row, pytest.approx(1.25 * own)) for row in (1, 2, 3, 4)]
     medians = [run.data.metrics[f"summary/{name}_median"] for name in STRAGGLERS]
     assert medians == pytest.approx([own, 1.25 * own])
     assert not [name for name in run.data.metrics if name.startswith("ranks")]
@@ -267,10 +257,8 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
 
 
 def test_ranks_on_a_cpu_are_not_called_gpus() -> None:
-    record = a_record(0, "stock", "ok", gpus=0, cpu_ranks=2)
-    on_cpu = H100_NODE.model_copy(update={"device": CPU})
-    record = record.model_copy(update={"outcome": record.outcome.model_copy(update={"environment": on_cpu})})
-    assert run_name(record) == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
+    trial = a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU)
+    assert run_name(trial.record) == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
 
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
@@ -283,8 +271,8 @@ def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFold
 
 def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(study: Study, folder: StudyFolder) -> None:
     overrides = {f"env.field_{number}": "x" * (7000 if number == 0 else 1) for number in range(130)}
-    environment = a_changed(H100_NODE, packages={f"package{number}": "1" for number in range(130)})
-    finish(folder, 0, "stock", "ok", overrides=overrides, environment=environment)
+    environment = on_h100(packages={f"package{number}": "1" for number in range(130)})
+    write_trial(folder.trial(0), a_run(0, "stock", "ok").asked(overrides=overrides).ended(environment=environment))
     publish(study, folder)
     run = stored_trial(folder, "0000")
     assert sum(name.startswith("env.field_") for name in run.data.params) == 130
@@ -293,7 +281,8 @@ def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(study: St
 
 
 def test_names_that_mlflow_refuses_are_made_legal(study: Study, folder: StudyFolder) -> None:
-    finish(folder, 0, "stock", "ok", overrides={"env.list[0]": 1}, losses={"value(clipped)": 1.0})
+    trial = a_run(0, "stock", "ok", losses={"value(clipped)": 1.0}).asked(overrides={"env.list[0]": 1})
+    write_trial(folder.trial(0), trial)
     publish(study, folder)
     run = stored_trial(folder, "0000")
     assert run.data.params["env.list_0_"] == "1"
@@ -302,13 +291,13 @@ def test_names_that_mlflow_refuses_are_made_legal(study: Study, folder: StudyFol
 
 def test_runs_have_the_trials_own_times_and_status(published: StudyFolder) -> None:
     run = stored_trial(published, "0000")
-    assert (run.info.start_time, run.info.end_time) == (1_700_000_000_250, 1_700_000_030_250)
+    assert (run.info.start_time, run.info.end_time) == (1_700_000_000_000, 1_700_000_020_000)
     status = {run.data.tags["status"]: run.info.status for run in stored_runs(published) if "status" in run.data.tags}
     finished = {"ok", "target_reached", "oom", "refused"}
     assert status == {**dict.fromkeys(finished, "FINISHED"), "nan": "FAILED"}
     stock = stored_parent(published, "stock")
-    assert stock.info.start_time == 1_700_000_000_250
-    assert stock.info.end_time == 1_700_000_330_250  # trial 3 started 300 s after trial 0
+    assert stock.info.start_time == 1_700_000_000_000
+    assert stock.info.end_time == 1_700_000_200_000  # trial 3 started 180 s after trial 0
     assert stock.info.status == "FINISHED"
 
 
@@ -331,7 +320,8 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     note = "mlflow.note.content"
     progress = (
         "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached.\n\n"
-        "Best single trial: 0002, H100 · 2048 envs · T32 · B4096 · learning · repeat 1, which came to reward 0.4 (artifacts: best)."
+        "Best single trial: 0002, H100 · 2048 envs · T32 · B4096 · learning · repeat 1, which reached reward 4"
+        " after 48 s (artifacts: best)."
     )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
     headline = {
@@ -446,55 +436,18 @@ def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: S
     "call", ["create_experiment:1", "create_run:1", "log_batch:4", "log_artifact:2", "set_terminated:2", "set_tag:1"]
 )
 def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
-    folder: StudyFolder, reference: tuple[list[Any], float], call: str
+    folder: StudyFolder, reference: list[Any], call: str
 ) -> None:
     """The publisher is killed (SIGKILL) right after the n-th call of a kind."""
     assert publish_in_child(folder, killed_after=call) == -signal.SIGKILL
     assert publish_in_child(folder) == 0
-    assert contents(folder) == reference[0]
-
-
-def test_publisher_killed_while_it_replaces_runs_leaves_nothing_behind(
-    folder: StudyFolder, reference: tuple[list[Any], float]
-) -> None:
-    assert publish_in_child(folder) == 0
-    finish(folder, 0, "stock", "timeout")
-    assert publish_in_child(folder, killed_after="delete_run:1") == -signal.SIGKILL
-    assert contents(folder) != reference[0]
-    finish(folder, 0, "stock", "ok")
-    assert publish_in_child(folder) == 0
-    assert contents(folder) == reference[0]
-
-
-def test_publisher_killed_at_any_time_leaves_nothing_behind(
-    storeless: StudyFolder, reference: tuple[list[Any], float]
-) -> None:
-    expected, duration_s = reference
-    (storeless.root.parent / ".mlflow.db.new").write_bytes(b"half a store")
-    for share in (0.3, 0.7, 0.9):
-        while (status := publish_in_child(storeless, killed_at_s=duration_s * share)) == 0:
-            duration_s /= 2  # the machine was busier when this was measured: it was done before it was killed
-        assert status == -signal.SIGKILL
-    assert publish_in_child(storeless) == 0
-    assert contents(storeless) == expected
-    assert not list(storeless.root.parent.glob(".mlflow.db*"))
-
-
-def test_half_a_run_is_made_anew(study: Study, folder: StudyFolder) -> None:
-    publish(study, folder)
-    half = stored_trial(folder, "0002").info.run_id
-    client_of(folder).delete_tag(half, TAG_CONTENT)
-    assert publish(study, folder).created == 1
-    assert stored_trial(folder, "0002").info.run_id != half
-    assert len(stored_runs(folder)) == 8
+    assert contents(folder) == reference
 
 
 # Several publishers
 
 
-def test_several_publishers_make_one_store_and_one_set_of_runs(
-    storeless: StudyFolder, reference: tuple[list[Any], float]
-) -> None:
+def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:
     other = a_folder(storeless.root.parent / "other", a_study(name="other"))
     finish(other, 0, "stock", "ok")
     start = FORK.Barrier(4)
@@ -504,7 +457,7 @@ def test_several_publishers_make_one_store_and_one_set_of_runs(
     for child in children:
         child.join(timeout=60)
     assert [child.exitcode for child in children] == [0] * 4
-    assert contents(storeless) == reference[0]
+    assert contents(storeless) == reference
     assert len(stored_runs(other, name="other")) == 2
 
 
@@ -788,16 +741,11 @@ def publisher(folder: StudyFolder, config: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def publish_in_child(
-    folder: StudyFolder, killed_after: str | None = None, killed_at_s: float | None = None
-) -> int | None:
-    """Publish in a process of its own, which gets SIGKILL after the n-th call of a method or after a time; return its exit status."""
+def publish_in_child(folder: StudyFolder, killed_after: str | None = None) -> int | None:
+    """Publish in a process of its own, which gets SIGKILL after the n-th call of a method; return its exit status."""
     child = FORK.Process(target=publish_at, args=(folder, None, killed_after))
     child.start()
-    child.join(timeout=killed_at_s or 60)
-    if child.is_alive():
-        child.kill()
-        child.join()
+    child.join(timeout=60)
     return child.exitcode
 
 

@@ -322,15 +322,6 @@ def test_how_many_mini_batches_the_library_has_may_be_overridden():
     assert resolved["a"]["agent"]["algorithm"]["num_mini_batches"] == 4
 
 
-def test_an_arm_that_asks_for_a_gpu_where_none_is_visible(monkeypatch):
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    with pytest.raises(
-        UserError, match=r"arms\.big: gpus: 1 was asked for, and no GPU is visible.*Use gpus: 0 to run on the CPU"
-    ):
-        resolve_arms(a_study(arms={"big": {"gpus": 1}}))
-
-
 def test_overrides_reach_the_environment_and_the_agent():
     resolved = resolve_arms(
         a_study(

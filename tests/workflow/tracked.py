@@ -1,49 +1,21 @@
 """Results folders made as a sweep makes them, and what a tracking store holds of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envknee.record.build import build_record
-from envknee.record.schema import (
-    Device,
-    Environment,
-    Failure,
-    Image,
-    MemoryUse,
-    Outcome,
-    RankRow,
-    Record,
-    Request,
-    Row,
-    Status,
-)
-from envknee.study.files import canonical_json, sha256_of
+from envknee.record.schema import Device, Status
+from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.arms import describe_study
 from envknee.tracking.run import Run
 from envknee.tracking.writing import TAG_KEY, TAG_RESULTS
-
-STARTED_UNIX_S = 1_700_000_000.25
+from records import CURVE, GPU, Trial, a_trial, write_trial
 
 # A results folder, made as a sweep makes it
-
-H100_NODE = Environment(
-    host="node1",
-    device=Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0),
-    cpu_model="Some CPU",
-    cpu_cores=16,
-    cpu_threads=8,
-    python="3.12.3",
-    packages={"torch": "2.11.0", "isaaclab": "3.0.0"},
-    git_commit="abc123",
-    git_dirty=False,
-    image=Image(sif_sha256="a1", content_sha256="b2", labels={"org.envknee.git-commit": "def456"}),
-)
-CPU = Device(type="cpu", name="Some CPU", uuid=None, memory_gb=64.0)
-H100 = H100_NODE.device
 
 
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
@@ -69,112 +41,30 @@ def a_folder(root: Path, study: Study) -> StudyFolder:
     return folder
 
 
-def a_request(number: int, arm: str, kind: str = "throughput", **changes: Any) -> Request:
-    """Return a request of the study `demo`."""
-    learning = kind == "learning"
-    fields: dict[str, Any] = {
-        "study": "demo", "number": number, "arm": arm, "kind": kind, "repeat": 0, "num_envs": 2048, "horizon": 32,
-        "batch_size": 4096, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
-        "overrides": {"env.scene.tiled_camera.width": 64, "env.viewer": None}, "trainer": "rsl_rl", "gpus": "auto",
-        "warmup_iterations": 1, "iterations": None if learning else 2, "target_reward": 4.0 if learning else None,
-        "target_episodes": 40 if learning else None, "budget_s": 500.0 if learning else None, "limit_s": 600.0,
-        "sampler": "grid", "refusal": None,
-    }  # fmt: skip
-    return Request.model_validate(fields | changes)
-
-
-def some_rows(request: Request, count: int, losses: dict[str, float]) -> list[Row]:
-    """Return `count` iterations, 2 s each; the first one saw no episode end, and the reward rises by 0.1 after it."""
-    frames = request.num_envs * request.horizon * request.world_size
-    return [
-        Row(
-            iteration=iteration,
-            warmup=iteration < request.warmup_iterations,
-            frames=frames * (iteration + 1),
-            wall_s=2.0 * (iteration + 1),
-            unix_time_s=STARTED_UNIX_S + 10 + 2 * (iteration + 1) + 300 * request.number,
-            env_step_s=0.5,
-            collect_s=0.75,
-            learn_s=1.25,
-            fps_env_step=frames / 0.5,
-            fps_env_step_inference=frames / 0.75,
-            fps_total=40_000.0 + iteration,
-            reward_mean=round(0.1 * iteration, 10) if iteration else None,
-            episode_length_mean=5.0 * iteration if iteration else None,
-            episodes=50 if iteration else 0,
-            losses=losses,
-            learning_rate=3e-4,
-            action_std=1.0,
-            memory=MemoryUse(rss_gb=3.0, peak_rss_gb=3.5, torch_peak_allocated_gb=16.5, device_used_gb=18.5),
-            cpu_percent=101.0,
-            gpu_percent=96.0,
-            gpu_power_w=540.0,
-        )
-        for iteration in range(count)
-    ]
-
-
-def some_ranks(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
-    """Return each rank's part of an iteration; the slowest collects as long as the row says."""
-    shares = [factor / max(slowdown) for factor in slowdown]
-    return [
-        RankRow(
-            rank=rank, iteration_s=2.0, env_step_s=row.env_step_s * share, collect_s=row.collect_s * share,
-            learn_s=2.0 - row.collect_s * share, phases_s=None, episodes=row.episodes // 2, memory=row.memory,
-        )
-        for rank, share in enumerate(shares)
-    ]  # fmt: skip
-
-
-def an_outcome(status: Status, number: int, **changes: Any) -> Outcome:
-    """Return how a trial ended; each starts 100 s after the one before and takes 30 s."""
-    fields: dict[str, Any] = {
-        "request_sha256": "0" * 64, "metrics_sha256": None, "status": status,
-        "reason": None if status in ("ok", "target_reached") else f"why it ended: {status}", "failure": None,
-        "environment": H100_NODE, "started_unix_s": STARTED_UNIX_S + 100 * number, "setup_s": 9.0, "total_s": 30.0,
-        "num_mini_batches": 16, "rollout_gb": 14.5,
-    }  # fmt: skip
-    return Outcome.model_validate(fields | changes)
-
-
-def a_record(number: int, arm: str, status: Status, **changes: Any) -> Record:
-    """Return a record without files."""
-    request = a_request(number, arm, **changes)
-    return build_record(request, some_rows(request, 3, {"value": 1.0}), an_outcome(status, number))
-
-
-def finish(
-    folder: StudyFolder, number: int, arm: str, status: Status, *, kind: str = "throughput", rows: int = 3,
-    device: Device | None = H100, environment: Environment = H100_NODE, failure: Failure | None = None,
-    losses: dict[str, float] | None = None, slowdown: Sequence[float] = (), **changes: Any,
-) -> None:  # fmt: skip
-    """Write the four files of a finished trial; `slowdown` tells how much longer each of several ranks collects."""
-    if "num_envs" in changes:
-        changes["batch_size"] = changes["num_envs"] * 32
-    trial = folder.trial(number)
-    trial.root.mkdir(parents=True, exist_ok=True)
-    request = a_request(number, arm, kind, study=folder.root.name, **changes)
-    trial.request.write_text(canonical_json(request))
-    measured = some_rows(request, rows, losses or {"value": 0.5, "surrogate": -0.01})
-    if slowdown:
-        measured = [row.model_copy(update={"ranks": some_ranks(row, slowdown)}) for row in measured]
-    if measured:
-        trial.metrics.write_text("".join(row.model_dump_json() + "\n" for row in measured))
-    outcome = an_outcome(
-        status,
-        number,
-        request_sha256=sha256_of(trial.request),
-        metrics_sha256=sha256_of(trial.metrics) if measured else None,
-        environment=None if device is None else a_changed(environment, device=device),
-        failure=failure,
+def a_run(
+    number: int,
+    arm: str,
+    status: Status,
+    *,
+    num_envs: int = 2048,
+    device: Device = GPU,
+    losses: dict[str, float] | None = None,
+    **fields: Any,
+) -> Trial:
+    """Return a trial of `a_study`, of which each iteration takes 2 s."""
+    defaults = {"horizon": 32, "batch_size": min(4096, num_envs * 32), "memory_gb": 18.5, "fps": num_envs * 16.0}
+    seconds = 2.0 * CURVE if status == "target_reached" else None
+    trial = a_trial(
+        num_envs, number=number, arm=arm, status=status, device=device, seconds=seconds, **defaults | fields
     )
-    trial.outcome.write_text(canonical_json(outcome))
-    trial.record.write_text(canonical_json(build_record(request, measured, outcome)))
+    loads = {"cpu_percent": 101.0, "gpu_percent": 96.0, "gpu_power_w": 540.0, "losses": losses or {"value": 0.5}}
+    rows = [row.model_copy(update=loads) for row in trial.rows]
+    return replace(trial, rows=rows)
 
 
-def a_changed(environment: Environment, **changes: Any) -> Environment:
-    """Return a validated copy with some fields changed."""
-    return Environment.model_validate(environment.model_dump() | changes)
+def finish(folder: StudyFolder, number: int, arm: str, status: Status, **fields: Any) -> None:
+    """Write the four files of a finished trial."""
+    write_trial(folder.trial(number), a_run(number, arm, status, **fields).asked(study=folder.root.name))
 
 
 def write_config(where: Path, study: Study) -> Path:
@@ -186,8 +76,6 @@ def write_config(where: Path, study: Study) -> Path:
 
 # A trial while it runs
 
-LIVE_ROWS = 40
-
 
 def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
     """Return the folder of a study whose first trial has started."""
@@ -196,18 +84,23 @@ def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
     return folder
 
 
-def start(folder: StudyFolder, number: int, arm: str = "stock", kind: str = "learning") -> None:
-    """Write what is there of a trial that has started."""
-    trial = folder.trial(number)
-    trial.root.mkdir(parents=True)
-    trial.request.write_text(canonical_json(a_request(number, arm, kind, study=folder.root.name)))
-    trial.environment.write_text(canonical_json(H100_NODE))
+def a_live_run(number: int = 0) -> Trial:
+    """Return a learning trial as it will have ended."""
+    return a_run(number, "stock", "target_reached", kind="learning")
 
 
-def lines(count: int, number: int = 0, arm: str = "stock", kind: str = "learning") -> list[str]:
-    """Return the first lines of a trial's metrics.jsonl."""
-    rows = some_rows(a_request(number, arm, kind), count, {"value": 0.5, "surrogate": -0.01})
-    return [row.model_dump_json() + "\n" for row in rows]
+def start(folder: StudyFolder, number: int) -> None:
+    """Write what is there of a learning trial that has started."""
+    files, trial = folder.trial(number), a_live_run(number)
+    files.root.mkdir(parents=True)
+    files.request.write_text(canonical_json(trial.request.model_copy(update={"study": folder.root.name})))
+    assert trial.outcome.environment is not None
+    files.environment.write_text(canonical_json(trial.outcome.environment))
+
+
+def lines(count: int, number: int = 0) -> list[str]:
+    """Return the first lines of a learning trial's metrics.jsonl, which has CURVE."""
+    return [row.model_dump_json() + "\n" for row in a_live_run(number).rows[:count]]
 
 
 def write(folder: StudyFolder, text: str, number: int = 0) -> None:

@@ -96,11 +96,6 @@ def read_study(path: Path) -> Study:
     return parse_study(data, str(path))
 
 
-def json_schema() -> str:
-    """Return the JSON schema of a study file, as kept in workflow/schemas/."""
-    return json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
 def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:
     """Return an item of `ValidationError.errors()` as a line: the key, what is wrong, what is legal.
 
@@ -150,7 +145,7 @@ def main() -> None:
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
     arguments = parser.parse_args()
     if arguments.schema:
-        print(json_schema(), end="")
+        print(json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False))
     elif arguments.file:
         print(read_study(arguments.file).study)
     else:
