@@ -188,21 +188,6 @@ def test_series_are_kept_apart_and_learning_trials_out():
     ]  # fmt: skip
 
 
-def test_every_kind_of_fps_is_analysed_by_its_own_numbers():
-    records = records_of(fps_trials({16: [100.0], 32: [150.0]}))
-    total, inference, step = (
-        throughput.analyse(records, Decide(), measure)[0]
-        for measure in ("fps_total", "fps_env_step_inference", "fps_env_step")
-    )
-    # The factory's iteration: a third of the time collects, and half of that simulates.
-    assert [limit.points[0].fps for limit in (total, inference, step)] == pytest.approx([100, 300, 600])
-    assert [limit.measure for limit in (total, inference, step)] == [
-        "fps_total",
-        "fps_env_step_inference",
-        "fps_env_step",
-    ]
-
-
 def test_no_records_no_limits():
     assert throughput.analyse([], Decide()) == []
 

@@ -95,11 +95,7 @@ class ArmVerdict(Frozen):
     headline: Headline | None
     """None if no throughput trial was timed to its end."""
     throughput: list[ThroughputLimit]
-    """FPS of collecting and learning, which the verdict uses."""
-    throughput_env_step_inference: list[ThroughputLimit]
-    """FPS of collecting alone, for comparison."""
-    throughput_env_step: list[ThroughputLimit]
-    """FPS of the simulation alone, for comparison."""
+    """By FPS of collecting and learning together."""
     learning: list[LearningLimit]
     memory: MemoryLimit | None
     phases: list[PhaseLaws] = []
