@@ -13,7 +13,6 @@ from envknee.verdict.schema.noise_scale import PointNoise
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.remedies import Remedies
 from envknee.verdict.schema.rules import Rules
-from envknee.verdict.schema.savings import Saving
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.spending import Spending
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -71,8 +70,8 @@ class Headline(Frozen):
     what_would_move_it: str
     phases: str | None = None
     """The phase that sets the knee of the recommended series, in a sentence; None without phases."""
-    saves: list[Saving] = []
-    """Savings of the recommended point, or else of the soonest point."""
+    saves: str | None = None
+    """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
     levers: list[Lever] = []
     """Measured effects of a longer horizon, a larger batch and more GPUs."""
     method: str = (
