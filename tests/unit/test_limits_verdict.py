@@ -17,7 +17,7 @@ from envknee.verdict import hardware
 from envknee.verdict.csv import records_csv
 from envknee.verdict.decide import decide
 from envknee.verdict.read import load_study
-from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Headline
 from records import (
     CPU,
     GPU,
@@ -52,7 +52,7 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
     slow = {size: [0.5 * fps for fps in values] for size, values in CLIMB.items()}
     headline = the_headline([*fps_trials(PLATEAU, horizon=16, memory_gb=2.53), *fps_trials(slow, horizon=8, first=20)])
     assert (headline.state, headline.threshold_num_envs, headline.binds) == ("reached", 32, "throughput")
-    assert (headline.num_envs, headline.horizon, headline.batch_size, headline.repeats) == (32, 16, 128, 3)
+    assert (headline.num_envs, headline.horizon, headline.batch_size) == (32, 16, 128)
     assert headline.fps == pytest.approx(191.0, rel=1e-4)
     assert headline.fps_share_of_best == pytest.approx(191 / 194, rel=1e-4)
     assert (headline.memory_peak_gb, headline.memory_share) == (2.53, pytest.approx(0.1))

@@ -35,15 +35,7 @@ class Headline(Frozen):
 
     state: Literal["reached", "still pays", "undecided"]
     """State of the throughput threshold (see `ThroughputLimit`)."""
-    more_repeats: int | None = None
-    """If undecided: more repeats of each point that would decide."""
     threshold_num_envs: int | None
-    threshold_lowest: int | None
-    """The threshold's interval at the study's confidence; None without any doubling."""
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    repeats: int
-    """Repeats of the recommended point."""
     num_envs: int
     """The recommended number, per rank."""
     horizon: int
@@ -51,11 +43,8 @@ class Headline(Frozen):
     """All ranks together."""
     fps: float
     """At the recommended point: frames per second of all ranks, collecting and learning."""
-    fps_lower: float | None
-    fps_upper: float | None
     fps_share_of_best: float
     """Share of the largest FPS at any point of this arm."""
-    best_fps: float
     memory_peak_gb: float | None
     """Largest measured peak at the recommended point, on the rank with the most."""
     memory_share: float | None
