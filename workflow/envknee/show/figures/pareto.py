@@ -159,7 +159,7 @@ def _keys(
     keys += [
         canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
         canvas.key("o", GREY, "beaten in both", hollow=True),
-        canvas.note("names: num_envs/horizon/batch\n(lib: the library's own)"),
+        canvas.note("num_envs/horizon/batch\n(lib: the library's own)"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
