@@ -97,7 +97,7 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         learning=learned,
         memory=memory,
         phases=laws,
-        noise_scales=noise_scale.analyse(records, settings),
+        noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
         notes=notes,
     )
