@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -236,36 +235,6 @@ CARD = {
 }
 
 
-def trials_to_within(share: float, sampler: str, seed: int) -> int:
-    """Return how many trials it takes until one lies within `share` of the best point that fits the card."""
-    study = a_study(throughput=CARD | {"sampler": sampler, "points": 60 if sampler == "tpe" else None}, seed=seed)
-    sweep = study.sections["throughput"]
-    template = ask(study, 0, [], {})
-    every = [
-        peak(
-            template.model_copy(update={"num_envs": p.num_envs, "horizon": p.horizon, "batch_size": p.batch_size})
-        ).record
-        for p in space.legal_points(sweep)
-    ]
-    best = max(record.fps_total.median for record in every if record.fps_total)
-    requests: list[Request] = []
-    known: dict[int, Record] = {}
-    for number in range(len(space.plan(study))):
-        requests.append(ask(study, number, requests, known))
-        known[number] = peak(requests[-1]).record
-        fps = known[number].fps_total
-        if fps and fps.median >= (1 - share) * best:
-            return number + 1
-    raise AssertionError(f"{sampler} never came within {share:.0%} of {best}")
-
-
-def test_tpe_finds_a_point_within_a_tenth_of_the_best_sooner_than_the_grid() -> None:
-    tpe = [trials_to_within(0.1, "tpe", seed) for seed in (1, 2, 3)]
-    grid = [trials_to_within(0.1, "grid", seed) for seed in (1, 2, 3)]
-    assert sum(tpe) < 0.6 * sum(grid), (tpe, grid)
-    assert max(tpe) <= 60
-
-
 # Histories full of trials that did not fit
 
 
@@ -389,16 +358,6 @@ def test_censored_seconds_by_hand() -> None:
     assert observations.censored_seconds(-1e300, 5.0, 60) == 120
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_closer_to_the_target_is_never_worse_and_never_within_the_budget(
-    reward: float, another: float, target: float, budget_s: float
-) -> None:
-    far, close = sorted((reward, another))
-    far_s, close_s = (observations.censored_seconds(reward, target, budget_s) for reward in (far, close))
-    assert budget_s <= close_s <= far_s <= 2 * budget_s
-
-
 @pytest.mark.parametrize(("points", "expected"), [(1, 1), (2, 1), (5, 2), (15, 7), (16, 8), (None, 8)])
 def test_startup_is_eight_points_or_half_of_all(points: int | None, expected: int) -> None:
     study = a_study(throughput__points=points)
@@ -461,20 +420,6 @@ def test_what_the_sobol_sequence_misses_comes_last(monkeypatch: pytest.MonkeyPat
     study = a_study(throughput__sampler="sobol", seed=987)
     sweep = study.sections["throughput"]
     assert sorted(sobol.order(study, "throughput")) == space.legal_points(sweep)
-
-
-def test_sobol_spreads_better_than_chance() -> None:
-    # 8 x 8 cells, all legal: of 16 Sobol points each quadrant gets 4 +- 1, and no row or column is hit more than 4 times
-    powers = {"from": 16, "to": 2048}
-    for seed in range(5):
-        study = a_study(
-            throughput={"num_envs": powers, "horizon": powers, "batch_size": 16, "sampler": "sobol"}, seed=seed
-        )
-        cells = [
-            (p.num_envs.bit_length() - 5, p.horizon.bit_length() - 5) for p in sobol.order(study, "throughput")[:16]
-        ]
-        for quadrant in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            assert 3 <= sum((x // 4, y // 4) == quadrant for x, y in cells) <= 5
 
 
 def test_seeds_and_orders_are_those_of_the_first_release() -> None:
@@ -646,15 +591,6 @@ def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:
     assert answers == {here}
 
 
-def test_threads_ask_the_same() -> None:
-    study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=2)
-    requests, known = play(study)
-    numbers = [*range(len(requests))] * 3
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda n: canonical_json(ask(study, n, requests[:n], known)), numbers))
-    assert answers == [canonical_json(requests[n]) for n in numbers]
-
-
 # Wrong histories
 
 
@@ -782,17 +718,6 @@ def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsy
     assert shown.startswith("".join(expected))
     assert shown.count("\n@@ ") == 1
     assert f"{path} was changed after the measurement" in shown
-
-
-def test_verify_as_a_command(folder: StudyFolder) -> None:
-    good = command("--verify", folder.root, module="envknee.replay")
-    assert (good.returncode, good.stdout) == (0, "20 requests recomputed, all identical\n")
-    path = folder.trial(19).request
-    path.write_text(path.read_text(encoding="utf-8").replace('"repeat": 0', '"repeat":0'), encoding="utf-8")
-    bad = command("--verify", folder.root, module="envknee.replay")
-    assert bad.returncode == 1
-    assert '-  "repeat":0,\n+  "repeat": 0,\n' in bad.stdout
-    assert "of 20 requests and what follows from them not all come out the same" in bad.stderr
 
 
 def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,10 @@
-"""Time to target against memory: the front, censored runs, and labels that never touch."""
+"""Time to target against memory: the front, censored runs, and numbers."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import pytest
 from drawn import judged, marks, texts
 from envknee.record.schema import Status
-from envknee.show.figures.labels import Offset, places
 from envknee.show.figures.pareto import draw_pareto, pareto_front
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
@@ -27,7 +23,11 @@ def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, a
 
 
 def labels_of(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+    """Return the first line of each numbered point's key."""
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    lines = [text.get_text().split("\n")[0] for text in legend.get_texts()]
+    return [line for line in lines if line[0].isdigit() and ": " in line]
 
 
 def test_the_front_is_what_nothing_beats_in_both():
@@ -45,7 +45,8 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
     (front,) = [line for line in axes.lines if line.get_linewidth() == 1.2]
     corners = list(zip(front.get_xdata(), front.get_ydata(), strict=True))  # pyright: ignore
     assert corners == [(2.0, 30.5), (4.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
-    assert sorted(labels_of(figure)) == ["128/8/128", "32/8/128", "64/8/128"]
+    assert labels_of(figure) == ["1: 32/8/128", "2: 64/8/128"]
+    assert "2: 64/8/128\n20.5 s, 4.00 GB" in texts(figure)
     assert "Soonest: 64/8/128, 20.5 s with 4.00 GB Least memory: 32/8/128, 30.5 s with 2.00 GB" in texts(
         figure
     ).replace("\n", " ")
@@ -54,7 +55,7 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
 def test_a_point_where_some_seeds_had_no_memory_is_told_apart():
     trials = points((32, 2.0, [30.0, 31.0]), (64, 4.0, [20.0, 21.0]))
     oom = a_trial(64, number=99, repeat=2, kind="learning", status="oom", device=GPU)
-    assert "64/8/128*" in labels_of(draw_pareto(judged([*trials, oom])))
+    assert "2: 64/8/128*" in labels_of(draw_pareto(judged([*trials, oom])))
     assert "some trials there ran out" in texts(draw_pareto(judged([*trials, oom])))
     assert "*" not in texts(draw_pareto(judged(trials)))
 
@@ -92,7 +93,7 @@ def test_the_librarys_batch_and_out_of_memory():
         *learning_trials({32: [9.0]}, batch_size=None, memory_gb=2.0, device=GPU),
         a_trial(4096, number=9, kind="learning", status="oom", device=GPU),
     ]
-    assert labels_of(draw_pareto(judged(trials))) == ["32/8/lib"]
+    assert labels_of(draw_pareto(judged(trials))) == ["1: 32/8/lib"]
     assert "No learning trial lived long enough" in texts(draw_pareto(judged(trials[1:])))
     assert "No learning trial has run yet." in texts(draw_pareto(judged([])))
 
@@ -107,40 +108,8 @@ def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():
     )
 
 
-def _crowd(count: int) -> list[Trial]:
-    generator = np.random.default_rng(6)
-    spots = [(16 * (i + 1), 4.0 + generator.random(), [20.0 + 3 * generator.random()]) for i in range(count)]
-    return points(*spots)
-
-
-@pytest.mark.parametrize("count", [1, 3, 9, 40])
-def test_no_label_touches_another_or_leaves_the_panel(count: int):
-    figure = draw_pareto(judged(_crowd(count)))
-    figure.canvas.draw()
+def test_the_legend_numbers_eight_points_of_the_front_at_most():
+    figure = draw_pareto(judged(points(*((16 * (i + 1), 1.0 + i, [60.0 - 4 * i]) for i in range(10)))))
     (axes,) = figure.axes
-    words = [text for text in axes.texts if isinstance(text, Annotation) and text.get_text()]
-    for text in words:
-        text.arrowprops = text.arrow_patch = None  # an annotation's extent would take in its line
-    boxes = [text.get_window_extent() for text in words]
-    assert boxes
-    assert not any(box.overlaps(other) for box, other in itertools.combinations(boxes, 2))
-    panel = axes.get_window_extent()
-    assert all(panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1 for box in boxes)
-    missing = count - len(boxes)
-    assert ("no room for" in texts(figure)) is (missing > 0)
-    assert missing == 0 or f"no room for {missing} more labels" in texts(figure)
-
-
-def test_labels_avoid_what_is_drawn_and_are_left_out_where_nothing_is_free():
-    free = places([(50.0, 50.0)], ["256"], (100.0, 100.0))
-    assert free[0] is not None and (free[0].ha, free[0].va) == ("left", "bottom")
-    blocked = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(52.0, 0.0, 100.0, 100.0)])
-    assert blocked[0] is not None and blocked[0].ha == "right"
-    # A line is covered rather than a label left out.
-    crossed = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(0.0, 0.0, 100.0, 100.0)])
-    assert crossed == free
-    aside = places([(50.0, 50.0)], ["256"], (100.0, 100.0), [], [(57.0, 0.0, 59.0, 100.0)])
-    assert aside[0] is not None and aside[0].ha == "right"
-    assert places([(50.0, 50.0)], ["256"], (100.0, 100.0), [(0.0, 0.0, 100.0, 100.0)]) == [None]
-    assert places([(5.0, 5.0)], ["a label wider than its panel"], (40.0, 40.0)) == [None]
-    assert Offset(20.0, 0.0, "left", "top").is_far and not Offset(6.0, 6.0, "left", "top").is_far
+    numbers = [text.get_text() for text in axes.texts]
+    assert numbers == [label.partition(":")[0] for label in labels_of(figure)] == [str(n) for n in range(1, 9)]

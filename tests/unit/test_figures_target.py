@@ -52,19 +52,3 @@ def test_the_title_says_of_which_series_a_threshold_is_where_there_are_several()
 def test_without_learning_trials_it_says_so():
     figure = draw_target(judged([], a_study()))
     assert "nothing to show" in texts(figure)
-
-
-def test_the_title_names_the_arms_whose_intervals_meet_that_of_the_soonest():
-    def title(*others: float) -> str:
-        arms = [trials({64: [20.0, 21.0, 22.0]})]
-        for number, factor in enumerate(others, start=1):
-            arms.append(
-                trials({64: [value * factor for value in (20.0, 21.0, 22.0)]}, arm=f"arm-{number}", first=100 * number)
-            )
-        study = a_study(arms={name: {"gpus": 1} for name in ("stock", *(f"arm-{n + 1}" for n in range(len(others))))})
-        return " ".join(texts(draw_target(judged([trial for arm in arms for trial in arm], study))).split())
-
-    assert "interval meets" not in title() + title(9.0)
-    assert "Its interval meets that of 64 (arm-1) No doubling" in title(1.01, 9.0)
-    assert "Its interval meets those of 64 (arm-1) and 64 (arm-2) No doubling" in title(1.01, 1.02)
-    assert "Its interval meets those of 64 (arm-1), 64 (arm-2) and 1 more No doubling" in title(1.01, 1.02, 1.03)

@@ -1,24 +1,17 @@
-"""Learning limit: interquartile means by hand, censored and failed seeds, and simulated studies with known truth."""
+"""Learning limit: interquartile means by hand, censored and failed seeds."""
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
-from envknee.verdict import learning, learning_cost
-from envknee.verdict.learning import best_of, decision_of
+from envknee.verdict import learning
+from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
 from records import GPU, Trial, a_trial, learning_trials, records_of
-from scipy.stats import binom, trim_mean
-
-from benchmarks import prove
-
-STUDIES = 500
-
-SIZES = prove.LEARNING_SIZES
+from scipy.stats import trim_mean
 
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
@@ -219,43 +212,3 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
 def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
     trials = learning_trials({16: [None, 1.0, 59.0], 32: [0.1, 58.0], 64: [None, None, None], 128: [30.0]})
     assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
-
-
-# --- Simulated studies with known truth
-
-SCENARIOS = [
-    pytest.param(scenario, id=scenario.name)
-    for scenario in prove.LEARNING
-    if min(scenario.seeds) >= learning_cost.LEAST_SEEDS
-]
-
-
-@pytest.mark.parametrize("seeds", [3, 10])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_simulated_studies(scenario: prove.LearningScenario, seeds: int):
-    generator = np.random.default_rng(9)
-    wrong = covered = intervals = 0
-    for _ in range(STUDIES):
-        costs = prove.simulated_seeds(scenario, seeds, generator)
-        decision = decision_of(costs, prove.LEARNING_DELTA, 0.95)
-        wrong += decision.threshold in scenario.still_paying
-        for doubling, saving in zip(decision.doublings, scenario.savings, strict=True):
-            if doubling.lower is not None and doubling.upper is not None:
-                intervals += 1
-                covered += doubling.lower <= -math.log(1 - saving) <= doubling.upper
-    # "At delta" lies at the very limit: one study in a thousand of these tests may have more by chance.
-    assert wrong <= binom.ppf(0.999, STUDIES, 0.05)
-    # A point whose seeds all arrived before the budget was lucky: intervals are judged where nothing was censored.
-    assert scenario.budget_s < math.inf or covered >= 0.93 * intervals > 0
-
-
-def test_a_clear_threshold_is_found_with_ten_seeds():
-    generator = np.random.default_rng(9)
-    hits = 0
-    for _ in range(200):
-        costs = {
-            n: Seeds(tuple(t * np.exp(0.1 * generator.standard_normal(10))))
-            for n, t in zip(SIZES, [80, 40, 39, 39], strict=True)
-        }
-        hits += decision_of(costs, 0.20, 0.95).threshold == 32
-    assert hits >= 0.90 * 200

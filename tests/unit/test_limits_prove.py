@@ -64,7 +64,7 @@ def assert_promises(rows: Sequence[ProofRow], covers: Sequence[str]) -> None:
 
 
 def test_throughput_limits_keep_their_promises():
-    rows = throughput_rows(30)
+    rows = throughput_rows(60)
     assert_promises(rows, ("gain", "threshold", "half_saturation", "asymptote"))
     assert pooled(rows, "false_reached") <= prove.LARGEST_FALSE_SHARE
     by_name = {(row.scenario, row.repeats): row for row in rows}

@@ -1,7 +1,6 @@
-"""Throughput limit: edge cases by hand, a published curve, and simulated studies with known truth."""
+"""Throughput limit: edge cases by hand, a published curve, and the law."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,10 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.throughput import decision_of, fit_law
+from envknee.verdict.throughput import fit_law
 from records import GPU, Trial, a_trial, fps_trials, records_of
 
-from benchmarks import prove
-from benchmarks.prove import ALL_AT_DELTA, FALLING, SIZES, Noise, normal
-
-STUDIES = 1000
-
-DELTA = prove.DELTA
+from benchmarks.prove import DELTA, SIZES
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 
@@ -188,21 +182,6 @@ def test_series_are_kept_apart_and_learning_trials_out():
     ]  # fmt: skip
 
 
-def test_every_kind_of_fps_is_analysed_by_its_own_numbers():
-    records = records_of(fps_trials({16: [100.0], 32: [150.0]}))
-    total, inference, step = (
-        throughput.analyse(records, Decide(), measure)[0]
-        for measure in ("fps_total", "fps_env_step_inference", "fps_env_step")
-    )
-    # The factory's iteration: a third of the time collects, and half of that simulates.
-    assert [limit.points[0].fps for limit in (total, inference, step)] == pytest.approx([100, 300, 600])
-    assert [limit.measure for limit in (total, inference, step)] == [
-        "fps_total",
-        "fps_env_step_inference",
-        "fps_env_step",
-    ]
-
-
 def test_no_records_no_limits():
     assert throughput.analyse([], Decide()) == []
 
@@ -293,57 +272,3 @@ def test_several_gpus_are_told_per_gpu():
     on_cpu = analyse([*fps_trials(fps, gpus=0, cpu_ranks=2), a_trial(128, number=9, gpus=0, cpu_ranks=2, status="oom")])
     assert on_cpu.statement.startswith("undecided up to 64 environments per rank: ")
     assert "infeasible (out of memory or refused): 128 environments per rank" in on_cpu.notes
-
-
-# --- Simulated studies with known truth
-
-SCENARIOS = [
-    pytest.param(scenario.fps, scenario.noise, scenario.true_threshold, id=scenario.name)
-    for scenario in prove.THROUGHPUT
-    if scenario.fits == len(SIZES) and min(scenario.repeats) > 1
-    # Machines and noise that lasts are the union test's, in the same module: tests/unit/test_limits_prove.py.
-    if scenario.machines is None
-    and scenario.processes is None
-    and scenario.composed is None
-    and scenario.in_scope
-    and scenario.noise is not prove.slow_block
-    and "drift" not in scenario.name
-]
-
-
-@pytest.mark.parametrize("repeats", [3, 5])
-@pytest.mark.parametrize(("truth", "noise", "true_threshold"), SCENARIOS)
-def test_simulated_studies(truth: Sequence[float], noise: Noise, true_threshold: int | None, repeats: int):
-    generator = np.random.default_rng(5)
-    gains = [math.log(larger / smaller) for smaller, larger in zip(truth[:-1], truth[1:], strict=True)]
-    wrong = uncorrected = covered = threshold_covered = 0
-    for _ in range(STUDIES):
-        fps = np.array(truth)[:, None] * np.exp(noise(generator, repeats))
-        decision = decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95)
-        still_paying = {n for n, gain in zip(SIZES, gains, strict=False) if gain >= math.log1p(DELTA) - 1e-9}
-        wrong += decision.threshold in still_paying
-        qualifying = (d.num_envs for d in decision.doublings if d.p_value is not None and d.p_value <= 0.05)
-        uncorrected += next(qualifying, None) in still_paying
-        covered += sum(
-            d.lower <= gain <= d.upper
-            for d, gain in zip(decision.doublings, gains, strict=True)
-            if d.lower is not None and d.upper is not None
-        )
-        beyond = math.inf if true_threshold is None else true_threshold
-        assert decision.lowest is not None
-        threshold_covered += decision.lowest <= beyond <= (decision.highest or math.inf)
-    assert wrong <= 0.05 * STUDIES
-    assert covered >= 0.93 * STUDIES * len(gains)
-    assert threshold_covered >= 0.93 * STUDIES
-    if truth is ALL_AT_DELTA:
-        assert uncorrected > 0.05 * STUDIES, "the correction is there for a reason"
-
-
-def test_clear_thresholds_are_found():
-    # Correcting for several tests must not make the rule useless: 3 repeats with 1% noise find a clear plateau.
-    generator = np.random.default_rng(7)
-    hits = 0
-    for _ in range(200):
-        fps = np.array(FALLING)[:, None] * np.exp(normal(0.01)(generator, 3))
-        hits += decision_of(dict(zip(SIZES, fps.tolist(), strict=True)), DELTA, 0.95).threshold == 128
-    assert hits >= 0.90 * 200

@@ -75,7 +75,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
     assert "\nadvice   " in result.stdout
     print_summary(read_verdict(folder), folder, Console(width=200))
     everything = capsys.readouterr().out
-    assert "compared with two-cameras" in everything and "on the CPU memory is the process's resident set" in everything
+    assert "\n  advice      " in everything and "on the CPU memory is the process's resident set" in everything
     page = folder.report.read_text(encoding="utf-8")
     assert "Remedies, compared with two-cameras" in page and "presets: one_camera" in page
     # One repeat shows no difference in FPS; what the arms differ in, and where the time goes, is told all the same.

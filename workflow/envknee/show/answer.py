@@ -6,7 +6,7 @@ from typing import NamedTuple
 from envknee.show import words
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.verdict.words.learning import saving_evidence
@@ -41,7 +41,7 @@ def answer(arm: ArmVerdict) -> Answer:
             f"{headline.num_envs:,}{arm.ranks.each}",
             str(limit.series),
             f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
-            _short(limit, headline),
+            _short(limit),
             "nothing yet" if headline.binds.startswith("none") else headline.binds,
             [*gain_evidence(limit), *soonest],
             headline.what_would_move_it,
@@ -54,7 +54,7 @@ def answer(arm: ArmVerdict) -> Answer:
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
     run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
     gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
-    threshold = _short(limit, limit) + ("" if limit is ran[0] else f" at {limit.series}")
+    threshold = _short(limit) + ("" if limit is ran[0] else f" at {limit.series}")
     step = "Another horizon, batch size or learning rate may reach the target sooner."
     if limit.state == "undecided" and limit.more_seeds:
         step = f"Measure {what_decides(limit)} of each point."
@@ -82,11 +82,11 @@ def answered_series(verdict: Verdict) -> Series | None:
     return series.pop() if len(series) == 1 else None
 
 
-def _short(limit: ThroughputLimit | LearningLimit, ends: Headline | ThroughputLimit | LearningLimit) -> str:
+def _short(limit: ThroughputLimit | LearningLimit) -> str:
     """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
     if limit.threshold_num_envs is not None:
-        alone = ends.threshold_lowest == ends.threshold_highest
-        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({words.threshold_interval(ends)})")
+        alone = limit.threshold_lowest == limit.threshold_highest
+        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({words.threshold_interval(limit)})")
     if limit.state == "still pays":
         return f"over {limit.largest_num_envs:,}"
     missing = what_decides(limit)

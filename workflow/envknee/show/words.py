@@ -7,7 +7,7 @@ from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.schema.rules import Rules
-from envknee.verdict.schema.study import ArmVerdict, Headline, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.verdict.words.numbers import ends
@@ -81,7 +81,7 @@ def soonest(arm: ArmVerdict, best: BestPoint) -> str:
     return f"{best.num_envs:,} envs{arm.ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
-def threshold_interval(limit: Headline | ThroughputLimit | LearningLimit) -> str:
+def threshold_interval(limit: ThroughputLimit | LearningLimit) -> str:
     """Return the interval of a threshold in words."""
     if limit.threshold_lowest is None:
         return "no doubling measured"

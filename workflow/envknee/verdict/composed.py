@@ -59,14 +59,11 @@ class Composition:
         return self.records if self.margin is not None and self.margin <= LARGEST_ERROR else ()
 
 
-NOTHING_COMPOSED = Composition()
-
-
 def compose(records: Sequence[Record]) -> Composition:
     """Return what the throughput trials of one arm tell about other points; nothing unless they are for `compose_horizons`."""
     wanted = [record for record in records if record.request.compose_horizons]
     if not wanted:
-        return NOTHING_COMPOSED
+        return Composition()
     parts = parts_of(_every_point(wanted))
     processes: dict[int | None, dict[Point, Record]] = {}
     for record in wanted:

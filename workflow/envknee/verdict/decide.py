@@ -94,12 +94,10 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         trials=len(records),
         headline=headline(records, limits, learned, memory, laws, scalings, study),
         throughput=limits,
-        throughput_env_step_inference=throughput.analyse(records, settings, "fps_env_step_inference"),
-        throughput_env_step=throughput.analyse(records, settings, "fps_env_step"),
         learning=learned,
         memory=memory,
         phases=laws,
-        noise_scales=noise_scale.analyse(records, settings),
+        noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
         notes=notes,
     )

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.study.model import Study
-from envknee.verdict import learning, levers, savings
+from envknee.verdict import learning, levers
 from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.learning import BestPoint, LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
-from envknee.verdict.schema.savings import Saving
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.words.learning import hours_saved
 from envknee.verdict.words.numbers import listed
 
 
@@ -52,19 +52,12 @@ def headline(
     doubled_ended = doubled[-1].outcome.status if doubled else None
     return Headline(
         state="undecided" if best.state == "no data" else best.state,
-        more_repeats=best.more_repeats,
         threshold_num_envs=best.threshold_num_envs,
-        threshold_lowest=best.threshold_lowest,
-        threshold_highest=best.threshold_highest,
-        repeats=len(point.fps_repeats),
         num_envs=num_envs,
         horizon=best.horizon,
         batch_size=best.batch_size,
         fps=point.fps,
-        fps_lower=point.fps_lower,
-        fps_upper=point.fps_upper,
         fps_share_of_best=share,
-        best_fps=best_fps,
         memory_peak_gb=peak,
         memory_share=used,
         seconds_to_target=seconds.get((best.series, num_envs)),
@@ -75,7 +68,7 @@ def headline(
             best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
         ),
         phases=of_series.statement if of_series else None,
-        saves=_saves(records, best.series, num_envs, soonest, study),
+        saves=_saves(learned, best.series, num_envs, soonest, ranks),
         levers=turned,
         statement=(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
@@ -88,14 +81,14 @@ def headline(
 
 
 def _saves(
-    records: Sequence[Record], series: Series, num_envs: int, soonest: BestPoint | None, study: Study
-) -> list[Saving]:
-    """Return the savings of the recommended point if learning trials ran there, else those of the soonest point."""
-    saved = savings.analyse(records, series, num_envs, study.decide)
-    if not saved and soonest is not None:
-        there = Series(series.arm, soonest.horizon, soonest.batch_size)
-        saved = savings.analyse(records, there, soonest.num_envs, study.decide)
-    return saved
+    learned: Sequence[LearningLimit], series: Series, num_envs: int, soonest: BestPoint | None, ranks: Ranks
+) -> str | None:
+    """Return what the recommended point saves if learning trials ran there, else what the soonest point saves."""
+    points = [(series, num_envs)]
+    if soonest is not None:
+        points.append((Series(series.arm, soonest.horizon, soonest.batch_size), soonest.num_envs))
+    said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
+    return next(filter(None, said), None)
 
 
 def _soonest(best: BestPoint, ranks: Ranks) -> str:

@@ -23,13 +23,15 @@ from envknee.record.schema import GradientSquares, Record
 from envknee.study.model import Decide
 from envknee.study.space import Point
 from envknee.verdict.schema.noise_scale import NoiseScale, PointNoise
+from envknee.verdict.series import Ranks, Series
+from envknee.verdict.words.batch import noise_statement
 
 LEAST_SAMPLES = 3
 """With two samples, t is 12.7 at 95%: hardly any pair bounds anything, so no interval is given."""
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
-    """Return the noise scale at every point with several ranks."""
+def analyse(records: Sequence[Record], ranks: Ranks, settings: Decide) -> list[PointNoise]:
+    """Return the noise scale at every point of an arm with several ranks."""
     by_point: dict[Point, list[GradientSquares]] = {}
     for record in records:
         request = record.request
@@ -37,7 +39,15 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[PointNoise]:
             point = Point(request.num_envs, request.horizon, request.batch_size)
             by_point.setdefault(point, []).append(record.gradients)
     order = sorted(by_point, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))
-    return [PointNoise(**asdict(point), scale=noise_scale(by_point[point], settings.confidence)) for point in order]
+    scales = {point: noise_scale(by_point[point], settings.confidence) for point in order}
+    return [
+        PointNoise(
+            **asdict(point),
+            scale=scale,
+            statement=noise_statement(scale, Series("", point.horizon, point.batch_size), point.num_envs, ranks),
+        )
+        for point, scale in scales.items()
+    ]
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:

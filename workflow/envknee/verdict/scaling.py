@@ -22,7 +22,6 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from envknee.record.schema import Record
-from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Arm, Decide
 from envknee.study.space import Point
 from envknee.verdict.blocks import blocks_of_arms
@@ -31,7 +30,7 @@ from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks, Series, by_point, slowest_and_fastest
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import listed, percent, span
+from envknee.verdict.words.numbers import percent, span
 
 
 class Efficiency(NamedTuple):
@@ -128,17 +127,20 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         for point in several.points
         if alike and several.timed(point) and alone.timed(point)
     ]
-    notes = what_to_add(arm, arms)
-    if partner is not None and alike:
-        notes += _not_compared(alone, several)
+    slowest = _slowest_share([record for trials in several.points.values() for record in trials])
+    apart = (
+        []
+        if slowest is None
+        else [f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS"]
+    )
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
         partner=partner,
         confidence=settings.confidence,
         points=points,
-        slowest_rank_share=_slowest_share([record for trials in several.points.values() for record in trials]),
-        notes=[*notes, *_batch_notes(points, ranks)],
+        slowest_rank_share=slowest,
+        notes=[*what_to_add(arm, arms), *apart],
         statement=_statement(points, partner, alone, several, alike),
     )
 
@@ -162,7 +164,6 @@ def _point(
         efficiency_upper=ratio.upper,
         repeats_one_rank=len(repeats[0]),
         repeats_all_ranks=len(repeats[1]),
-        slowest_rank_share=_slowest_share(all_ranks),
         statement=(
             f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {point.num_envs:,} environments each,"
             f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"
@@ -179,38 +180,6 @@ def _slowest_share(records: Sequence[Record]) -> float | None:
     ]
     shares = [slowest / fastest for slowest, fastest in (pair for pair in pairs if pair is not None)]
     return statistics.median(shares) if shares else None
-
-
-def _not_compared(alone: _Side, several: _Side) -> list[str]:
-    """Return why points of only one side have no efficiency, a sentence for each series and reason."""
-    reasons: dict[tuple[Series, str], list[int]] = {}
-    for side, other in ((several, alone), (alone, several)):
-        for point in other.points:
-            if other.timed(point) and not side.timed(point):
-                statuses = {record.outcome.status for record in side.points.get(point, ())}
-                what = "not timed" if statuses.isdisjoint(DID_NOT_FIT) else "out of memory or refused"
-                series = Series("", point.horizon, point.batch_size)
-                reasons.setdefault((series, f"{what} on {side.ranks}"), []).append(point.num_envs)
-    return [
-        f"not compared: {listed(sorted(sizes))} environments each at {series}: {why}"
-        for (series, why), sizes in reasons.items()
-    ]
-
-
-def _batch_notes(points: Sequence[ScalingPoint], ranks: Ranks) -> list[str]:
-    """Return the meaning of the same `batch_size` on one rank and on several, a sentence for each kind of batch."""
-    k, word = ranks.world_size, ranks.word
-    notes = []
-    if any(point.batch_size is not None for point in points):
-        notes.append(
-            f"a fixed batch is that of all {word}s: each mini-batch is 1/{k} of {ranks.alone}'s,"
-            f" and an iteration has {k} times as many optimizer steps"
-        )
-    if any(point.batch_size is None for point in points):
-        notes.append(
-            f"library batch: each {word}'s mini-batch is as large as {ranks.alone}'s, and the batch of all {k} times as large"
-        )
-    return notes
 
 
 def _statement(points: Sequence[ScalingPoint], partner: str | None, alone: _Side, several: _Side, alike: bool) -> str:

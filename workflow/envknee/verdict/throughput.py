@@ -24,10 +24,10 @@ from envknee.study.model import Decide
 from envknee.study.space import rollout_size
 from envknee.verdict import disturbed
 from envknee.verdict.blocks import blocks_of
-from envknee.verdict.composed import NOTHING_COMPOSED, Composition, compose
+from envknee.verdict.composed import Composition, compose
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
-from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Law, Measure, ThroughputLimit, ThroughputPoint
+from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
 from envknee.verdict.words.throughput import composed_notes, throughput_notes, throughput_statement
 
@@ -39,19 +39,19 @@ METHOD = (
 )
 
 
-def analyse(records: Sequence[Record], settings: Decide, measure: Measure = "fps_total") -> list[ThroughputLimit]:
-    """Return the throughput limit of every series among `records`; the verdict uses `fps_total`."""
+def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
+    """Return the throughput limit of every series among `records`."""
     arms: dict[str, list[Record]] = {}
     for record in records:
         arms.setdefault(record.request.arm, []).append(record)
-    composed = {arm: compose(own) if measure == "fps_total" else NOTHING_COMPOSED for arm, own in arms.items()}
+    composed = {arm: compose(own) for arm, own in arms.items()}
     grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
-    return [_limit(series, by_size, settings, measure, composed[series.arm]) for series, by_size in grouped.items()]
+    return [_limit(series, by_size, settings, composed[series.arm]) for series, by_size in grouped.items()]
 
 
-def measured_fps(records: Sequence[Record], measure: Measure = "fps_total") -> list[float]:
+def measured_fps(records: Sequence[Record]) -> list[float]:
     """Return the FPS of each record that was timed to its end: the median over its timed iterations."""
-    return [getattr(record, measure).median for record in records if _is_timed(record, measure)]
+    return [record.fps_total.median for record in records if record.outcome.status == "ok" and record.fps_total]
 
 
 def decision_of(
@@ -99,7 +99,6 @@ def limit_of(
     settings: Decide,
     *,
     ranks: Ranks = ONE_GPU,
-    measure: Measure = "fps_total",
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
     confirms: Mapping[int, Sequence[bool]] | None = None,
@@ -127,7 +126,6 @@ def limit_of(
     return ThroughputLimit(
         **series._asdict(),
         world_size=ranks.world_size,
-        measure=measure,
         delta=settings.delta,
         confidence=settings.confidence,
         state=decision.state if fps else "no data",
@@ -181,7 +179,6 @@ def _limit(
     series: Series,
     by_size: Mapping[int, Sequence[Record]],
     settings: Decide,
-    measure: Measure,
     composition: Composition,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
@@ -189,25 +186,19 @@ def _limit(
     kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
     statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in kept.items()}
     timed = {
-        size: own for size, group in kept.items() if (own := [record for record in group if _is_timed(record, measure)])
+        size: own for size, group in kept.items() if (own := [record for record in group if measured_fps([record])])
     }
     composed = Counter(record.request.num_envs for record in composition.records if series_of(record) == series)
     counted = composed if composition.used else Counter[int]()
     limit = limit_of(
-        series, {size: measured_fps(group, measure) for size, group in timed.items()}, statuses, settings,
-        ranks=Ranks.of(every[0].request), measure=measure, blocks=blocks_of(timed),
+        series, {size: measured_fps(group) for size, group in timed.items()}, statuses, settings,
+        ranks=Ranks.of(every[0].request), blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
         margins=dict.fromkeys(counted, composition.margin or 0.0),
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
     notes = [*composed_notes(composed, composition), *([said] if said else [])]
     return limit.model_copy(update={"points": points, "notes": [*limit.notes, *notes]})
-
-
-def _is_timed(record: Record, measure: Measure) -> bool:
-    """Tell whether a trial was timed to its end. A foreign command may not log every kind of FPS."""
-    is_told = record.request.command is None or getattr(record, measure) is not None
-    return record.outcome.status == "ok" and is_told
 
 
 def _point(

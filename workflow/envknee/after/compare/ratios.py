@@ -22,7 +22,7 @@ from envknee.after.compare.pairing import (
 )
 from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Frozen, Phase, Record
-from envknee.show.words import threshold_interval
+from envknee.show.words import recommended, threshold_interval
 from envknee.study.errors import UserError
 from envknee.study.model import Memory
 from envknee.study.rules import Kind
@@ -30,7 +30,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
-from envknee.verdict.words.numbers import percent, shown_batch
+from envknee.verdict.words.numbers import percent
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -322,13 +322,13 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _threshold(verdict: ArmVerdict) -> str:
-    headline = verdict.headline
-    if headline is None:
+    limit = recommended(verdict)
+    if limit is None:
         return "no throughput trial was timed to its end"
-    at = f"horizon {headline.horizon}, {shown_batch(headline.batch_size)}"
-    if headline.threshold_num_envs is None:
-        return f"throughput threshold {headline.state}; best {headline.best_fps:,.0f} FPS ({at})"
-    return f"threshold {headline.threshold_num_envs:,} environments ({threshold_interval(headline)}; {at})"
+    if limit.threshold_num_envs is None:
+        best = max(point.fps for point in limit.points)
+        return f"throughput threshold {limit.state}; best {best:,.0f} FPS ({limit.series})"
+    return f"threshold {limit.threshold_num_envs:,} environments ({threshold_interval(limit)}; {limit.series})"
 
 
 def shortened(listed: Sequence[str]) -> str:

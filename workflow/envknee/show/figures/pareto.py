@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
-from envknee.show.figures import canvas, labels
+from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, INK, Look, look_at, wrapped
 from envknee.verdict.learning_trials import seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost
@@ -18,6 +18,9 @@ from envknee.verdict.schema.study import Verdict
 
 WITHOUT_MEMORY = "*"
 """Mark after the label of a point at which some trials lacked memory."""
+
+MOST_NUMBERED = 8
+"""Points on the front that get a number: the legend has room for them."""
 
 Place = tuple[float, float]
 """GB, seconds."""
@@ -40,10 +43,6 @@ class _Point(NamedTuple):
     def place(self) -> Place:
         return self.memory_gb, self.cost.value
 
-    @property
-    def place_of_label(self) -> Place:
-        return self.memory_gb, self.spent_s[-1] if self.cost.lower_bound and self.spent_s else self.cost.value
-
 
 def draw_pareto(evidence: Evidence) -> Figure:
     """Return seconds to the target against peak memory, with the Pareto front."""
@@ -60,13 +59,17 @@ def draw_pareto(evidence: Evidence) -> Figure:
     steps = _steps(front, axes.get_xlim()[1])
     if steps:
         axes.plot(*zip(*steps, strict=True), color=INK, linewidth=1.2, zorder=2)
+    reached = (point for point in points if point.place in front and not point.cost.lower_bound)
+    on_front = sorted(reached, key=lambda point: point.place)
     for point in points:
-        _mark(axes, point, looks[point.arm], on_front=point.place in front)
-    unlabelled = _label(axes, points, front, steps)
+        _mark(axes, point, looks[point.arm], on_front=point in on_front)
+    numbered = dict(enumerate(on_front[:MOST_NUMBERED], 1))
+    for number, point in numbered.items():
+        axes.text(*point.place, f"{number}", fontsize=7, color="white", ha="center", va="center", zorder=6)
     ranks = ", of the fullest rank" if any(arm.world_size > 1 for arm in verdict.arms) else ""
     axes.set_xlabel(f"Peak memory (GB){ranks}")
     axes.set_ylabel("Wall seconds of training to the target")
-    canvas.legend(axes, _keys(points, looks, verdict.confidence, unlabelled))
+    canvas.legend(axes, _keys(points, numbered, looks, verdict.confidence))
     return figure
 
 
@@ -132,7 +135,7 @@ def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
         return
     canvas.interval_bar(axes, point.memory_gb, *_interval(axes, point), look.colour, alpha=0.55)
     axes.plot(
-        *point.place, look.marker, color=look.colour, markersize=7, zorder=4, markeredgewidth=1.2,
+        *point.place, look.marker, color=look.colour, markersize=11 if on_front else 7, zorder=5 if on_front else 4, markeredgewidth=1.2,
         markerfacecolor=look.colour if on_front else "white",
     )  # fmt: skip
 
@@ -146,62 +149,24 @@ def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, No
     return max(lower, low), min(upper, high)
 
 
-def _label(axes: Axes, points: Sequence[_Point], front: Sequence[Place], steps: Sequence[Place]) -> int:
-    """Label the points, those on the front first; return the number of labels without room."""
-    figure = axes.get_figure()
-    assert figure is not None
-    inch_72 = 72.0 / figure.get_dpi()
-
-    def on_paper(place: Place) -> tuple[float, float]:
-        x, y = axes.transData.transform(place)
-        return inch_72 * float(x - axes.bbox.x0), inch_72 * float(y - axes.bbox.y0)
-
-    def box(start: Place, end: Place) -> tuple[float, float, float, float]:
-        (a, b), (c, d) = on_paper(start), on_paper(end)
-        return min(a, c) - 1.0, min(b, d) - 1.0, max(a, c) + 1.0, max(b, d) + 1.0
-
-    ordered = sorted(points, key=lambda point: (point.place_of_label not in front, point.place_of_label))
-    # An arrow reaches 18 points above its mark.
-    arrows = [
-        (x - 4.0, y - 4.0, x + 4.0, y + 18.0)
-        for x, y in (on_paper((point.memory_gb, spent_s)) for point in points for spent_s in point.spent_s)
-    ]
-    lines = [box(start, end) for start, end in zip(steps, steps[1:], strict=False)]
-    for point in points:
-        lower, upper = _interval(axes, point)
-        if lower is not None and upper is not None:
-            lines.append(box((point.memory_gb, lower), (point.memory_gb, upper)))
-    size = (inch_72 * axes.bbox.width, inch_72 * axes.bbox.height)
-    offsets = labels.places(
-        [on_paper(point.place_of_label) for point in ordered], [point.label for point in ordered], size, arrows, lines
-    )
-    for point, offset in zip(ordered, offsets, strict=True):
-        if offset is not None:
-            arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4}
-            axes.annotate(
-                point.label, point.place_of_label, xytext=(offset.x, offset.y), textcoords="offset points",
-                ha=offset.ha, va=offset.va, fontsize=labels.FONT_PT, color=INK, zorder=5,
-                bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
-                arrowprops=arrow if offset.is_far else None,
-            )  # fmt: skip
-    return offsets.count(None)
-
-
-def _keys(points: Sequence[_Point], looks: dict[str, Look], confidence: float, unlabelled: int) -> list[Line2D]:
+def _keys(
+    points: Sequence[_Point], numbered: dict[int, _Point], looks: dict[str, Look], confidence: float
+) -> list[Line2D]:
     keys = [canvas.key(look.marker, look.colour, wrapped(f"arm {look.label}")) for look in looks.values()]
+    for number, point in numbered.items():
+        look, costs = looks[point.arm], f"{point.cost.value:,.1f} s, {point.memory_gb:,.2f} GB"
+        keys.append(canvas.key(look.marker, look.colour, f"{number}: {point.label}\n{costs}"))
     keys += [
         canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
         canvas.key("o", GREY, "beaten in both", hollow=True),
-        canvas.note("labels: num_envs/horizon/batch\n(lib: the library's own)"),
+        canvas.note("num_envs/horizon/batch\n(lib: the library's own)"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
     if any(point.spent_s for point in points):
         keys.append(canvas.key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
-    if any(point.without_memory for point in points):
+    if any(point.without_memory for point in numbered.values()):
         keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
-    if unlabelled:
-        keys.append(canvas.note(f"no room for {unlabelled} more labels:\nthey are in the table of trials"))
     return keys
 
 

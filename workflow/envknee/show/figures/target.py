@@ -12,7 +12,7 @@ from envknee.show.figures.style import GREY, Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import BestPoint, LearningLimit
+from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import Series, series_of
 
 DASHES = (0, (6, 3))
@@ -76,14 +76,6 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
         axes.plot(x, value * devices, "^", color=looks[series].colour, markersize=4.5, markerfacecolor="white")
 
 
-def _overlap(one: BestPoint, other: BestPoint) -> bool:
-    """Whether the intervals of two points' seconds to the target meet; False where one has none."""
-    a, b = one.seconds_to_target, other.seconds_to_target
-    if a.interval_lower is None or a.interval_upper is None or b.interval_lower is None or b.interval_upper is None:
-        return False
-    return a.interval_lower <= b.interval_upper and b.interval_lower <= a.interval_upper
-
-
 def _title(limits: Sequence[LearningLimit]) -> str:
     arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
@@ -96,16 +88,6 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     if best is not None:
         limit = next(limit for limit in limits if limit.best == best)
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
-        if rivals := [
-            f"{own.best.num_envs:,}{of(own)}"
-            for own in limits
-            if own.best and own.best != best and _overlap(own.best, best)
-        ]:
-            named = [*rivals[:2], f"{len(rivals) - 2} more"] if rivals[2:] else rivals
-            whose = "that" if len(rivals) == 1 else "those"
-            soonest += (
-                f"\nIts interval meets {whose} of {' and '.join(filter(None, [', '.join(named[:-1]), named[-1]]))}"
-            )
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]

@@ -26,3 +26,4 @@ class PointNoise(Frozen):
     horizon: int
     batch_size: int | None
     scale: NoiseScale
+    statement: str

@@ -24,8 +24,6 @@ class ScalingPoint(Frozen):
     repeats_one_rank: int
     """Processes that timed it."""
     repeats_all_ranks: int
-    slowest_rank_share: float | None
-    """FPS of the slowest rank over those of the fastest, both while collecting; median over repeats."""
     statement: str
 
 
@@ -39,7 +37,7 @@ class Scaling(Frozen):
     confidence: float
     points: list[ScalingPoint]
     slowest_rank_share: float | None
-    """The same over all throughput trials of this arm; None if none was timed."""
+    """FPS of the slowest rank over those of the fastest, both while collecting: median over all throughput trials; None without any."""
     method: str = (
         "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
         " over processes, compared within machines, t on ln FPS, two-sided, each point alone"

@@ -13,7 +13,6 @@ from envknee.verdict.schema.noise_scale import PointNoise
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.remedies import Remedies
 from envknee.verdict.schema.rules import Rules
-from envknee.verdict.schema.savings import Saving
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.spending import Spending
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -36,15 +35,7 @@ class Headline(Frozen):
 
     state: Literal["reached", "still pays", "undecided"]
     """State of the throughput threshold (see `ThroughputLimit`)."""
-    more_repeats: int | None = None
-    """If undecided: more repeats of each point that would decide."""
     threshold_num_envs: int | None
-    threshold_lowest: int | None
-    """The threshold's interval at the study's confidence; None without any doubling."""
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    repeats: int
-    """Repeats of the recommended point."""
     num_envs: int
     """The recommended number, per rank."""
     horizon: int
@@ -52,11 +43,8 @@ class Headline(Frozen):
     """All ranks together."""
     fps: float
     """At the recommended point: frames per second of all ranks, collecting and learning."""
-    fps_lower: float | None
-    fps_upper: float | None
     fps_share_of_best: float
     """Share of the largest FPS at any point of this arm."""
-    best_fps: float
     memory_peak_gb: float | None
     """Largest measured peak at the recommended point, on the rank with the most."""
     memory_share: float | None
@@ -71,8 +59,8 @@ class Headline(Frozen):
     what_would_move_it: str
     phases: str | None = None
     """The phase that sets the knee of the recommended series, in a sentence; None without phases."""
-    saves: list[Saving] = []
-    """Savings of the recommended point, or else of the soonest point."""
+    saves: str | None = None
+    """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
     levers: list[Lever] = []
     """Measured effects of a longer horizon, a larger batch and more GPUs."""
     method: str = (
@@ -95,11 +83,7 @@ class ArmVerdict(Frozen):
     headline: Headline | None
     """None if no throughput trial was timed to its end."""
     throughput: list[ThroughputLimit]
-    """FPS of collecting and learning, which the verdict uses."""
-    throughput_env_step_inference: list[ThroughputLimit]
-    """FPS of collecting alone, for comparison."""
-    throughput_env_step: list[ThroughputLimit]
-    """FPS of the simulation alone, for comparison."""
+    """By FPS of collecting and learning together."""
     learning: list[LearningLimit]
     memory: MemoryLimit | None
     phases: list[PhaseLaws] = []

@@ -1,14 +1,10 @@
 """The throughput limit, as frozen models."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import affine
 from envknee.verdict.series import SeriesLimit
-
-Measure = Literal["fps_total", "fps_env_step_inference", "fps_env_step"]
 
 
 class ThroughputPoint(Frozen):
@@ -95,7 +91,6 @@ class ThroughputLimit(SeriesLimit):
 
     world_size: int = 1
     """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
-    measure: Measure
     still_gains: float | None
     """With state "still pays": lower bound of the largest doubling's gain."""
     more_repeats: int | None

@@ -8,7 +8,8 @@ from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
-from envknee.verdict.series import Ranks
+from envknee.verdict.schema.noise_scale import NoiseScale
+from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import counted, listed, percent
 
 
@@ -55,18 +56,26 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
     assert law.s_min is not None and law.e_min_frames is not None
+    interval = _interval(law.b_noise_lower, law.b_noise_upper)
     return (
-        f"{unused}B_noise {law.b_noise:,.0f} transitions ({_interval(law)}): a larger batch saves ever fewer optimizer steps, a"
+        f"{unused}B_noise {law.b_noise:,.0f} transitions ({interval}): a larger batch saves ever fewer optimizer steps, a"
         f" smaller one ever fewer frames; at batch {largest:,} frames are"
         f" {percent(largest / law.b_noise if law.b_noise else math.inf, 0)} above their least ({evidence})"
     )
 
 
-def _interval(law: BatchLaw) -> str:
-    if law.b_noise_lower is None:
+def noise_statement(scale: NoiseScale, series: Series, num_envs: int, ranks: Ranks) -> str:
+    """Return the gradient noise scale of a point in one sentence."""
+    where = f"at {num_envs:,} environments{ranks.each}, {series}, {counted(scale.samples, 'trial')}"
+    if scale.transitions is None:
+        return f"gradient noise scale larger than measurable: noise hides the gradient {where}"
+    return f"gradient noise scale {scale.transitions:,.0f} transitions ({_interval(scale.lower, scale.upper)}) {where}"
+
+
+def _interval(lower: float | None, upper: float | None) -> str:
+    if lower is None:
         return "no interval"
-    upper = "no upper end" if law.b_noise_upper is None else f"{law.b_noise_upper:,.0f}"
-    return f"{law.b_noise_lower:,.0f} to {upper}"
+    return f"{lower:,.0f} to {'no upper end' if upper is None else f'{upper:,.0f}'}"
 
 
 def _what_to_measure(known: Sequence[int]) -> str:

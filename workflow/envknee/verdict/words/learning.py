@@ -11,6 +11,8 @@ from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
 from envknee.verdict.words.states import what_would_decide
 
+HOUR_S = 3600.0
+
 
 def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
     """Return notes on the verdict, a sentence each."""
@@ -103,6 +105,23 @@ def saving_evidence(limit: LearningLimit) -> list[str]:
     longer = saving.saving < 0.0
     said = f"takes {percent(-saving.saving)} longer" if longer else f"saves {percent(saving.saving)} of the time"
     return [f"doubling {saving.num_envs:,} {said} ({evidence}; pays from {limit.delta:.0%} saved)"]
+
+
+def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:
+    """Return the GPU-hours (on a CPU, CPU-hours) that a point spends to the target, beside the next larger point; None without both."""
+    costs = {point.num_envs: point.gpu_seconds_to_target or point.seconds_to_target for point in limit.points}
+    other = min((size for size, cost in costs.items() if size > num_envs and cost is not None), default=num_envs)
+    cost, against = costs.get(num_envs), costs.get(other)
+    if other == num_envs or cost is None or against is None or cost.lower_bound:
+        return None
+    on_gpu = any(point.gpu_seconds_to_target is not None for point in limit.points)
+    # If a seed of the other point did not arrive, that point spends at least so much: the saving is a lower bound, too.
+    saved, least = 1.0 - cost.value / against.value, "at least " if against.lower_bound else ""
+    share = f"{least}{saved:.0%} less" if saved >= 0.0 else f"{'at most ' if least else ''}{-saved:.0%} more"
+    return (
+        f"{num_envs:,} environments{ranks.each} spend {cost.value / HOUR_S:.3g} {'GPU' if on_gpu else 'CPU'}-hours to the target,"
+        f" {share} than {other:,} with {least}{against.value / HOUR_S:.3g}"
+    )
 
 
 def _saves(saving: float, most: str = "", least: str = "") -> str:
