@@ -479,9 +479,8 @@ def test_every_study_that_ships_is_legal_by_the_schema_too_and_has_a_plan(path: 
 
 def test_every_key_is_explained_where_errors_say_so() -> None:
     """Those of `command` are in docs/commands.md, and programs write the last ones."""
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    parts = {name: part for name, part in schema["$defs"].items() if name not in ("Command", "Rows", "Replay", "Raise")}
-    keys = {key for part in (schema, *parts.values()) for key in part["properties"]} - {"replay", "raised"}
+    parts = {name: part for name, part in SCHEMA["$defs"].items() if name not in ("Command", "Rows", "Replay", "Raise")}
+    keys = {key for part in (SCHEMA, *parts.values()) for key in part["properties"]} - {"replay", "raised"}
     assert keys <= set(re.findall(r"\w+", (REPOSITORY / "config/config.yaml").read_text(encoding="utf-8")))
 
 
