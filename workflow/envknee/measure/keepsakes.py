@@ -51,9 +51,7 @@ def leave(
     if request.kind == "learning" and export_policy is not None:
         _try("the policy", trial.policy, export_policy)
     elif request.kind == "learning":
-        print(
-            f"the policy was not written: trainer {request.trainer} has no way to export what {request.task_id} needs"
-        )
+        print(f"the policy was not written: trainer {request.trainer} has no export")
 
 
 def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
