@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import quick
 import torch
 from alike import AlikeTests
-from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Memory
 from envknee.study.paths import TrialFolder
-from trained import a_learning_trial, a_request, refusal
+from trained import a_request, refusal
 
 pytest.importorskip("rl_games", reason="trainer: rl_games is optional: make setup TRAINERS=all")
 
