@@ -47,8 +47,6 @@ CHANNELS, STATES = 3, 4
 NONE = LearnerSteps(
     channels_last=False, fused=False, fused_adam=False, fused_loss=False, cuda_graph=False, rate_on_device=False
 )
-PART = 3072
-"""Transitions at a time, where a learner takes less than a mini-batch."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,6 @@ def variants_of(device: str, schedule: str) -> dict[str, LearnerSteps | None]:
         variants["fused + fused_adam"] = together
         variants["fused + fused_adam + cuda_graph"] = replace(together, cuda_graph=True)
         variants["fused + fused_adam + fused_loss + cuda_graph"] = replace(together, cuda_graph=True, fused_loss=True)
-    variants[f"all, images_at_once {PART}"] = replace(every, images_at_once=PART)
-    variants[f"lean, images_at_once {PART}"] = replace(NONE, images_at_once=PART)
     for name in taken:
         variants[f"all - {name}"] = replace(every, **{name: getattr(NONE, name)})
     return variants

@@ -6,7 +6,6 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -23,13 +22,13 @@ from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
+from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.common.no_writer import NoWriter
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 ALGORITHM_PHASES: dict[str, Phase] = {
@@ -60,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     configure.use_remedies(request, agent_cfg)
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
-        agent_cfg.algorithm.steps = asdict(LearnerSteps())  # so that an arm's overrides name them
+        agent_cfg.algorithm.fused = None  # so that an arm's overrides name it
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
@@ -74,6 +73,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
+    if request.observations == "lean" and not isinstance(algorithm.fused, bool | None):
+        raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
         adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
