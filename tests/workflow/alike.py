@@ -10,6 +10,7 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Outcome, Record
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from PIL import Image
 from trained import REFUSED, a_learning_trial, assert_refused, assert_same_training, assert_whole, optimizer_steps
 
 EPOCHS = 4
@@ -39,7 +40,7 @@ class AlikeTests:
         assert [row.episodes for row in rows] == [0, 0, 8]
         assert record.num_mini_batches == 2
         assert not list(trial.root.glob("**/*tfevents*")) and not list(trial.root.glob("**/*.zip"))
-        assert trial.frames.stat().st_size > 500
+        assert Image.open(trial.frames).getbbox() is not None  # not all black
 
     def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(
         self, trained: tuple[TrialFolder, Record], tmp_path: Path
