@@ -270,30 +270,21 @@ def test_without_a_compiler_convolutions_stay_pytorchs(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("steps", "tolerance"),
     [
-        (LearnerSteps(fused=False, channels_last=False, cuda_graph=True), 1e-2),
         (LearnerSteps(fused=False, channels_last=False, fused_adam=True, cuda_graph=False), 1e-2),
-        (LearnerSteps(fused=False, fused_adam=True, cuda_graph=True), 1e-2),
         (LearnerSteps(), 3e-2),
         (LearnerSteps(fused=True, fused_adam=False, cuda_graph=False), 3e-2),
         (LearnerSteps(fused_loss=False), 3e-2),
     ],
-    ids=["graph", "fused-adam", "all", "usual", "fused", "losses-apart"],
+    ids=["fused-adam", "usual", "fused", "losses-apart"],
 )
 def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
-    # An adaptive rate rises with a KL above 0, which in the first mini-batch is rounding: only the same kernels round alike.
-    same = steps == LearnerSteps(fused=False, channels_last=False, cuda_graph=True)
-    schedule = ADAPTIVE if same else {"learning_rate": 1e-3}
-    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", **schedule}
+    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", "learning_rate": 1e-3}
     torch.backends.cudnn.allow_tf32 = False
     learned_here = learn(steps, **adam)
     decided = learned_here[2].steps
-    has_graphs = steps.cuda_graph is not False
-    assert (decided.fused, decided.cuda_graph, decided.captured_acting) == (
-        steps.fused is not False,
-        has_graphs,
-        has_graphs,
-    )
+    assert decided.fused is decided.captured_acting is (steps.fused is not False)
     assert decided.fused_loss is (decided.fused and steps.fused_loss is None)
+    assert decided.cuda_graph is (decided.fused_loss and steps.cuda_graph is None)
     assert decided.channels_last is (not decided.fused and steps.channels_last is None)
     assert_close(learned_here, stock(**adam), tolerance)
     # What acts is what was learned, also by a graph, of which parameters notice nothing.

@@ -22,10 +22,10 @@ from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 from envknee.lean import Layout, policy_loss
+from envknee.measure.captured import capture
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
 from envknee.trainers.rsl_rl.acting import CapturedActing, can_act
-from envknee.trainers.rsl_rl.captured import CapturedStep
 from envknee.trainers.rsl_rl.model import LeanCNNModel, compute_dtype
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage, stack_sizes_of
@@ -61,8 +61,10 @@ class LeanPPO(AccumulatingPPO):
         """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
         """Memory shared by all graphs, because acting and learning alternate."""
-        self._captured: dict[int, CapturedStep] = {}
-        """Captured learning steps by mini-batch size."""
+        self._graph: torch.cuda.CUDAGraph | None = None
+        """The captured learning step, which learns from the transitions at `_places` and writes `_losses`."""
+        self._places: Any = None
+        self._losses: Any = None
         self._has_learned = False
         self._set_up_optimizer()
         self._acting: CapturedActing | None = None
@@ -175,17 +177,16 @@ class LeanPPO(AccumulatingPPO):
             print(f"envknee: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True)
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph, loss = self.steps.fused_adam, self.steps.cuda_graph, self.steps.fused_loss
-        # Other distributions may check their parameters, which waits for the GPU and cannot be captured.
-        is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
         if loss is None:
+            is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
             loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch
         if adam is None:
             adam = fused and self._fits_fused_adam()
         if graph is None:
-            graph = fused and is_gaussian
+            graph = fused and loss
         acting = self.steps.captured_acting
         if acting is None:
-            acting = graph and can_act(self)
+            acting = fused and can_act(self)
         last = self.steps.channels_last
         if last is None:
             last = is_gpu and not fused and bool(models) and not others
@@ -242,13 +243,18 @@ class LeanPPO(AccumulatingPPO):
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
         if not self.steps.cuda_graph or not self._has_learned:
             return super()._learn(observations, batch)
-        size = len(batch.observations)
-        if size not in self._captured:
+        if self._graph is None:
             # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
             torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that update took
-            whole = super()._learn
-            self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch, self.graph_pool)
-        return self._captured[size](batch)
+            whole, self._places = super()._learn, batch.observations.clone()
+
+            def learn() -> None:
+                self._losses = whole(observations, RolloutStorage.Batch(observations=self._places))
+
+            self._graph = capture(learn, self.graph_pool)
+        self._places.copy_(batch.observations)
+        self._graph.replay()
+        return self._losses
 
     def _mini_batches(self, places: Any) -> Iterable[Any]:
         if not self.steps.fused_loss:

@@ -32,12 +32,12 @@ class LearnerSteps:
     normalized per mini-batch."""
 
     cuda_graph: bool | None = None
-    """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only. The kernels are the
-    same, communication between ranks (NCCL) included. Added to `fused` on an H100, takes 0.56 of the time. None: on if `fused` is on and
-    mini-batches are whole."""
+    """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only, with `fused_loss`,
+    whose mini-batches are their places alone. The kernels are the same, communication between ranks (NCCL) included. Added to `fused` on
+    an H100, takes 0.56 of the time. None: on if `fused` and `fused_loss` are on and mini-batches are whole."""
 
     captured_acting: bool | None = None
     """Capture acting and storing as a graph each, for all steps of a rollout except the first, because launches take longer than such
     kernels. Drawing an action then never waits for the GPU. With the same kernels, actions are equal to the bit. A CPU runs the same calls
     uncaptured. In one run on an H100 with a slow host, a rollout of 32 steps took 0.62 of the time at 1,024 environments and 0.81 at
-    4,096. None: on if `cuda_graph` is on and the policy allows it."""
+    4,096. None: on if `fused` is on and the policy allows it."""
