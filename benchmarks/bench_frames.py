@@ -25,7 +25,7 @@ import warp
 
 warp.init()
 
-from envknee.lean import Layout, LeanFrameStack, gather_normalized, normalized, operations, rollouts
+from envknee.lean import Layout, LeanFrameStack, gather_normalized, normalized, operations
 from envknee.tasks.frames import PerFrameStack
 from isaaclab.utils.images import CameraFrameStack, normalize_rgb
 from rich.console import Console
@@ -101,7 +101,6 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
         Variant("mini-batch, float32", "torch, of float32", lambda: stacks[places()], 8.0 * batch_values),
         Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
         Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
-        Variant("mini-batch, uint8", "lean", lambda: rollouts.gather(rollout, history, places(), frames), 2.0 * batch_values),
         Variant("frame's sums", "lean", lambda: operations.plane_sums(frame, sums[0].view(-1)), frame_bytes),
         Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
     ]  # fmt: skip

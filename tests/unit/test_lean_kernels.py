@@ -120,10 +120,6 @@ def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, 
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         layout = Layout(dtype)
         assert torch.equal(gather_normalized(**rollout, layout=layout), gather_normalized(**plain, layout=layout))
-    for some in (rollout, plain):
-        del some["sums"]
-    expected = gather(**plain | {"frames": plain["frames"].short()})  # of numbers other than bytes: by PyTorch
-    assert torch.equal(gather(**rollout), expected.byte()) and torch.equal(gather(**plain), expected.byte())
 
 
 @settings(deadline=None, max_examples=25)
@@ -243,6 +239,3 @@ def test_compiled_code_gives_the_same():
         assert torch.equal(stacked, plain(frame))
         assert torch.equal(network(stacked), 2.0 * normalized(stacked))
     assert torch.equal(learner(**rollout), gather_normalized(**rollout).relu())
-    del rollout["sums"]
-    bytes_only = torch.compile(lambda **words: gather(**words) + 1, backend="aot_eager", fullgraph=True)
-    assert torch.equal(bytes_only(**rollout), gather(**rollout) + 1)

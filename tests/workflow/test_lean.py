@@ -190,16 +190,18 @@ def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path: Path, task: s
     assert (lean.rollout_gb - states_gb) / (stock.rollout_gb - states_gb) == pytest.approx(40 / 320, rel=0.01)
 
 
-def test_steps_of_the_learner_are_an_arms_overrides(tmp_path: Path):
-    steps = {"channels_last": True, "images_at_once": 64}
-    overrides = camera(24) | {f"agent.algorithm.steps.{name}": value for name, value in steps.items()}
+def test_fused_convolutions_are_an_arms_override(tmp_path: Path):
+    overrides = camera(24) | {"agent.algorithm.fused": False}
     trial = a_trial(tmp_path / "trial", observations="lean", overrides=overrides)
     assert quick.launch(trial).outcome.status == "ok"
-    wrong = Request.model_validate_json(trial.request.read_bytes()).model_copy(
-        update={"overrides": camera(24) | {"agent.algorithm.steps.chanels_last": True}}
-    )
-    with pytest.raises(UserError, match="agent.algorithm.steps has no 'chanels_last'.*channels_last"):
-        trainer.resolve(wrong, "cpu")
+    request = Request.model_validate_json(trial.request.read_bytes())
+    for name, value, said in (
+        ("fusd", True, "agent.algorithm has no 'fusd'.*fused"),
+        ("fused", "yes", "agent.algorithm.fused: 'yes' is neither true nor false"),
+    ):
+        wrong = request.model_copy(update={"overrides": camera(24) | {f"agent.algorithm.{name}": value}})
+        with pytest.raises(UserError, match=said):
+            trainer.resolve(wrong, "cpu")
 
 
 def test_a_term_that_changes_its_images_says_so():

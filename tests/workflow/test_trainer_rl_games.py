@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import quick
 import torch
 from alike import AlikeTests
-from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Memory
 from envknee.study.paths import TrialFolder
-from trained import a_learning_trial, a_request, refusal
+from trained import a_request, refusal
 
 pytest.importorskip("rl_games", reason="trainer: rl_games is optional: make setup TRAINERS=all")
 
@@ -42,20 +40,9 @@ class TestRlGames(AlikeTests):
         assert memory.model_gb == pytest.approx(4 * 116_387 * 4 / 1e9, rel=0.01)
 
         assert {path.name for path in trial.root.iterdir()} == {
-            ".lock", "cost.json", "environment.json", "frames.png", "metrics.jsonl", "outcome.json", "policy.pt", "record.json",
+            ".lock", "cost.json", "environment.json", "frames.png", "metrics.jsonl", "outcome.json", "record.json",
             "request.json", "trial.log",
         }  # fmt: skip
-        frames = 2 * torch.rand(5, 6, self.px, self.px) - 1
-        assert torch.jit.load(trial.policy)(torch.zeros(5, 0), [frames]).abs().max() <= 1
-
-
-def test_rewards_that_overflow_are_found_with_their_environments(tmp_path: Path) -> None:
-    changes = a_learning_trial(36, deterministic=False)
-    changes["overrides"] |= {"env.rew_scale_alive": 1e39}
-    record = quick.launch(a_trial(tmp_path / "inf", trainer="rl_games", **changes))
-    assert record.outcome.status == "nan"
-    assert record.outcome.failure is not None and record.outcome.failure.tensor == "rewards"
-    assert record.outcome.failure.iteration == 0 and record.outcome.failure.env_indices == list(range(8))
 
 
 @pytest.mark.parametrize(

@@ -178,10 +178,10 @@ def test_learning_ends_at_the_target(tmp_path):
     nothing, frames = torch.zeros(5, 0), torch.rand(5, 6, 24, 24)  # no numbers beside two frames of three colours
     assert policy(nothing, [frames]).shape == (5, 1)
     assert not torch.equal(policy(nothing, [frames]), policy(nothing, [1 - frames]))
-    with PIL.Image.open(trial.frames) as sheet:  # four steps of two frames, enlarged from 24 to 144 pixels, with gaps
-        assert sheet.width == 4 * (2 * 144 + 2) + 3 * 8
+    with PIL.Image.open(trial.frames) as sheet:  # four steps of two frames
+        assert sheet.width == 4 * 2 * 24
         colours = sheet.convert("RGB").getcolors(2**16) or []
-        assert len(colours) > 20  # rendered, not one colour
+        assert len(colours) > 2  # rendered, not one colour
 
 
 def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
     """
     return {
         "kind": "learning", "num_envs": 8, "horizon": 8, "batch_size": 32, "iterations": None, "target_reward": -100.0,
-        "target_episodes": 8, "budget_s": 120.0, "deterministic": True,
+        "target_episodes": 8, "budget_s": 120.0, "deterministic": True, "staggered": False,
         "overrides": camera(px, episode_length_s=0.2), **changes,
     }  # fmt: skip
 

@@ -316,21 +316,6 @@ def gather_normalized_words(
     _normalize_row(frames, plane, mean, lane, lanes, out, row * stacked * channels + layer)
 
 
-@wp.kernel(enable_backward=False)
-def gather_words(
-    frames: wp.array2d(dtype=wp.uint32),
-    history: wp.array2d(dtype=wp.uint8),
-    places: wp.array(dtype=wp.int64),
-    stacked: wp.int32,
-    lanes: wp.int32,
-    out: wp.array2d(dtype=wp.uint32),
-):
-    """Write the stacks [b * k, c * h * w / 4] of transitions, from frames [(t + k - 1) * n, c * h * w / 4]. dim: b, k, lanes."""
-    row, place, lane = wp.tid()
-    frame = _frame_of(history, wp.int32(places[row]), place, stacked)
-    _copy_row(frames, frame, lane, lanes, out, row * stacked + place)
-
-
 @wp.func
 def _frame_of(history: wp.array2d(dtype=wp.uint8), transition: wp.int32, place: wp.int32, stacked: wp.int32):
     """Return the index, step * n + env, of the frame at a place of a transition's stack."""

@@ -135,39 +135,6 @@ def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, st
     Raises:
         IndexError: for a place outside the rollout (on a GPU: CUDA's assertion).
     """
-    if frames.dtype == torch.uint8 and frames.is_contiguous() and places.dtype == torch.int64:
-        return _gather_bytes(frames, history, places, stacked)
-    return _gather_by_index(frames, history, places, stacked)
-
-
-@launch.operation("gather_bytes")
-def _gather_bytes(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    if not launch.are_words(frames) or history.numel() >= 2**31:
-        return _gather_by_index(frames, history, places, stacked)
-    checks.check_indices("places", places, history.numel())
-    channels, height, width = frames.shape[2:]
-    out = _gathered(frames, places, stacked, torch.uint8)
-    lanes = launch.lanes_for(channels * height * width // 4, kernels.WORDS, frames)
-    launch.run(
-        kernels.gather_words,
-        (len(places), stacked, lanes),
-        [
-            launch.words_of(frames, channels),
-            launch.array(history),
-            launch.array(places),
-            stacked,
-            lanes,
-            launch.words_of(out, channels),
-        ],
-        frames.device,
-    )
-    return out
-
-
-_gather_bytes.register_fake(lambda frames, history, places, stacked: _gathered(frames, places, stacked, torch.uint8))
-
-
-def _gather_by_index(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
     return frames.flatten(0, 1)[frames_of(history, places, stacked)].flatten(1, 2)
 
 

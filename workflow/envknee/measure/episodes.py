@@ -28,11 +28,6 @@ class Episodes:
         self._rewards.append(rewards)
         self._ended += [done if done.dtype == torch.bool else done > 0 for done in dones]
 
-    @property
-    def newest_rewards(self) -> torch.Tensor:
-        """The copy of the newest step's rewards, [num_envs], until they are added up."""
-        return self._rewards[-1]
-
     def add_up(self) -> None:
         """Add up the steps noted so far, on the device and without waiting for it."""
         if not self._rewards:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from envknee.record.schema import Request
 from envknee.record.status import TRAINED, Status
@@ -21,14 +20,8 @@ MOST_ENVS = 3
 MOST_STEPS = 4
 """Most rows and columns of the sheet: it fits on a screen and takes a few kB."""
 
-LEAST_PX, MOST_PX = 96, 144
-"""Width of a camera frame on the sheet: smaller frames are enlarged, larger ones thinned out, by whole factors."""
-
-FRAME_GAP_PX, STEP_GAP_PX = 2, 8
-LABEL_PX = 16
-PAPER = (96, 96, 96)
-"""A grey that is neither sky nor ground, so that frames have edges."""
-INK = (255, 255, 255)
+MOST_PX = 144
+"""Most pixels of a frame's width on the sheet: larger frames are thinned out, by whole factors."""
 
 
 def leave(
@@ -51,58 +44,39 @@ def leave(
     if request.kind == "learning" and export_policy is not None:
         _try("the policy", trial.policy, export_policy)
     elif request.kind == "learning":
-        print(
-            f"the policy was not written: trainer {request.trainer} has no way to export what {request.task_id} needs"
-        )
+        print(f"the policy was not written: trainer {request.trainer} has no export")
 
 
 def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
-    """Return the sheets of all cameras in one picture, one below the other. Several cameras are labelled by group."""
-    sheets = [contact_sheet(rollout, name if len(cameras) > 1 else "") for name, rollout in cameras.items()]
-    whole = Image.new(
-        "RGB",
-        (max(sheet.width for sheet in sheets), sum(sheet.height + STEP_GAP_PX for sheet in sheets) - STEP_GAP_PX),
-        PAPER,
-    )
+    """Return the sheets of all cameras in one picture, one below the other."""
+    sheets = [contact_sheet(rollout) for rollout in cameras.values()]
+    whole = Image.new("RGB", (max(sheet.width for sheet in sheets), sum(sheet.height for sheet in sheets)))
     down = 0
     for sheet in sheets:
         whole.paste(sheet, (0, down))
-        down += sheet.height + STEP_GAP_PX
-    # Rendered scenes have few colours: a palette halves the file without a visible difference.
-    return whole.quantize(256)
+        down += sheet.height
+    return whole
 
 
-def contact_sheet(rollout: torch.Tensor, name: str = "") -> Image.Image:
+def contact_sheet(rollout: torch.Tensor) -> Image.Image:
     """Return a picture of a camera's frames: a row per environment, a column per step, stacked frames side by side.
 
     Args:
         rollout: camera observations [horizon, num_envs, frames x channels, height, width] of any dtype and scale: the
             smallest value shown becomes black and the largest white. If the number of channels is a multiple of three,
             frames are shown in colour, else channel by channel.
-        name: the camera's name, shown before each step
     """
     horizon, num_envs, channels, _, width = rollout.shape
     steps, envs = spread_out(horizon, MOST_STEPS), spread_out(num_envs, MOST_ENVS)
-    thinner, larger = -(-width // MOST_PX), max(1, MOST_PX // width if width < LEAST_PX else 1)
+    thinner = -(-width // MOST_PX)
     # Only the pixels on the sheet leave the device.
     shown = rollout[steps][:, envs][..., ::thinner, ::thinner].float().cpu()
     low, high = float(shown.min()), float(shown.max())
     levels = (shown - low) * (255 / (high - low) if high > low else 0)
-    colours = 3 if channels % 3 == 0 else 1
-    # [step, env, frames x colours, y, x] -> [step, env, frame, y, x, RGB]
-    frames = levels.round().to(torch.uint8).unflatten(2, (-1, colours)).movedim(3, -1).expand(*[-1] * 5, 3)
-    pixels = frames.repeat_interleave(larger, dim=3).repeat_interleave(larger, dim=4).numpy()
-    frame_y, frame_x = pixels.shape[3:5]
-    right, down = frame_x + FRAME_GAP_PX, frame_y + FRAME_GAP_PX
-    step_x = pixels.shape[2] * right - FRAME_GAP_PX + STEP_GAP_PX
-    sheet = Image.new("RGB", (len(steps) * step_x - STEP_GAP_PX, LABEL_PX + len(envs) * down - FRAME_GAP_PX), PAPER)
-    for column, row, frame in numpy.ndindex(pixels.shape[:3]):
-        picture = Image.fromarray(numpy.ascontiguousarray(pixels[column, row, frame]))
-        sheet.paste(picture, (column * step_x + frame * right, LABEL_PX + row * down))
-    pen = ImageDraw.Draw(sheet)
-    for column, step in enumerate(steps):
-        pen.text((column * step_x + 3, 2), f"{name}, step {step}" if name else f"step {step}", fill=INK)
-    return sheet
+    # [step, env, frame, colour, y, x] -> [env, y, step, frame, x, colour] -> [y, x, RGB]
+    frames = levels.round().to(torch.uint8).unflatten(2, (-1, 3 if channels % 3 == 0 else 1))
+    pixels = frames.permute(1, 4, 0, 2, 5, 3).flatten(2, 4).flatten(0, 1).expand(-1, -1, 3)
+    return Image.fromarray(pixels.numpy())
 
 
 def spread_out(count: int, most: int) -> list[int]:

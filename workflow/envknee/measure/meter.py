@@ -210,11 +210,6 @@ class Meter:
             self.stage = "learning"
             self.memory.learning_begins()
 
-    @property
-    def newest_rewards(self) -> torch.Tensor:
-        """A copy of the newest step's rewards, [num_envs]: to be taken before the learner learns from them."""
-        return self._episodes.newest_rewards
-
     def while_gpu_learns(self) -> None:
         """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
         self._write_row()

@@ -95,12 +95,10 @@ def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | Non
 
 
 def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
-    """Print a line if a learning trial came to its end, but could not export its policy. Its figures count all the same."""
+    """Print a line if a learning trial of RSL-RL came to its end, but could not export its policy. Its figures count all the same."""
     outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
-    ended_by_itself = (
-        request.command is None and outcome.rollout_gb is not None and outcome.status in ("target_reached", "timeout")
-    )
-    if request.kind == "learning" and ended_by_itself and not trial.policy.exists():
+    trained = outcome.rollout_gb is not None and outcome.status in ("target_reached", "timeout")
+    if request.kind == "learning" and request.trainer == "rsl_rl" and trained and not trial.policy.exists():
         print(f"{trial.root}: measured, but its policy was not exported; {trial.log} says why", file=sys.stderr)
 
 

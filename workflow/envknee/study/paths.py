@@ -84,7 +84,7 @@ class TrialFolder(Folder):
     frames = In("frames.png")
     """Frames that the policy saw: for tasks with a camera, in the first repeat of a point."""
     policy = In("policy.pt")
-    """A learning trial's policy, as TorchScript."""
+    """A learning trial's policy, as TorchScript (`trainer: rsl_rl`)."""
     lock = In(".lock")
     """Locked while a process measures this trial."""
     log = In("trial.log")

@@ -5,7 +5,6 @@ Upstream: rl-games 1.6.5. `train` follows the steps of `isaaclab train --rl_libr
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,7 +24,6 @@ from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, determinism, metered
 from envknee.trainers.common.no_writer import NoWriter
-from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 
@@ -154,8 +152,6 @@ class MeteredAgent(A2CAgent):
             meter.memory.learner_made(TensorDict(kept, batch_size=[]).bytes(), self.model_tensors)
             meter.begin("first_step")
             stored = kept["obses"]
-            if isinstance(stored, torch.Tensor) and not self.is_rnn:
-                meter.export_policy = self.export_policy
             meter.start_training(self.num_minibatches, stored if isinstance(stored, dict) else {"policy": stored})
         return super().update_epoch()
 
@@ -195,15 +191,3 @@ class MeteredAgent(A2CAgent):
         """Yield the network's parameters, their gradients, its running statistics, and the optimizer's state."""
         yield from self.network_as_made.buffers()
         yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)
-
-    def export_policy(self, path: Path) -> None:
-        """Write the policy's mean action as TorchScript, clipped as Isaac Lab's wrapper and RL-Games' player do."""
-        model, space, actions = self.network_as_made, self.observation_space, self.env_info["action_space"]
-        limits = float(space.low.min()), float(space.high.max())
-        low, high = (torch.from_numpy(limit).float() for limit in (actions.low, actions.high))
-
-        def means(observations: torch.Tensor) -> torch.Tensor:
-            inputs = {"is_train": False, "prev_actions": None, "obs": observations.clamp(*limits), "rnn_states": None}
-            return a2c_common.rescale_actions(low, high, model(inputs)["mus"].clamp(-1.0, 1.0))
-
-        save_policy(model, means, self.experience_buffer.tensor_dict["obses"][0], path)

@@ -1,9 +1,8 @@
-"""Starts, measures and exports any agent of skrl.
+"""Starts and measures any agent of skrl.
 
 Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent reports its phases to the meter.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +14,6 @@ from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism, metered
-from envknee.trainers.common.traced import save_policy
 
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
 
@@ -41,7 +39,7 @@ def set_common(agent_cfg: dict[str, Any], seed: int) -> None:
 
 
 def start(config: TrialConfig, meter: Meter) -> Any:
-    """Start the simulation and return a runner for it, whose agent's phases, policy and networks `meter` knows."""
+    """Start the simulation and return a runner for it, whose agent's phases and networks `meter` knows."""
     simulation = metered.start(config, meter)
     # skrl's wrapper resets the environment, and so all generators, with the seed set here (default: 0).
     set_seed(config.agent["seed"])
@@ -51,7 +49,6 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     env.reset()  # skrl would do this later, inside the timed part
     if meter.request.deterministic:
         determinism.require(config.env.sim.device)  # again, after skrl's seeding
-    meter.export_policy = lambda path: export_policy(agent, path)
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)
     meter.learned = lambda: learned(agent)
@@ -85,16 +82,3 @@ def learned(agent: Any) -> dict[str, torch.Tensor]:
     """Return the parameters and running statistics of an agent's networks and preprocessors, by name."""
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
     return metered.learned(modules)
-
-
-def export_policy(agent: Any, path: Path) -> None:
-    """Write the policy's mean actions as TorchScript."""
-    agent.enable_models_training_mode(False)
-    policy, preprocess = agent.policy, agent._observation_preprocessor  # which may be a plain function
-    networks = torch.nn.ModuleList(part for part in (policy, preprocess) if isinstance(part, torch.nn.Module))
-
-    def means(observations: torch.Tensor) -> torch.Tensor:
-        flat = preprocess(observations.flatten(1))
-        return policy.compute({"observations": flat, "states": None}, "policy")[0]
-
-    save_policy(networks, means, kept_observations(agent)["policy"][0], path)

@@ -143,17 +143,15 @@ class CapturedActing:
         storage.advantages.copy_(advantages)
 
 
-def why_not(algorithm: Any) -> str | None:
-    """Return why an agent cannot act this way; None if it can."""
+def can_act(algorithm: Any) -> bool:
+    """Return whether an agent can act this way.
+
+    Random network distillation looks at each step, a recurrent model keeps a state of its own, `obs_normalization` makes its deviations
+    anew after each update, and other distributions may draw in another way.
+    """
     models = (algorithm._raw_actor, algorithm._raw_critic)
-    reasons = {
-        "random network distillation (algorithm.rnd_cfg) looks at each step": algorithm.rnd is not None,
-        "a recurrent model keeps a state of its own": any(model.is_recurrent for model in models),
-        "obs_normalization makes its deviations anew after each update": any(
-            getattr(model, "obs_normalization", False) for model in models
-        ),
-        f"the distribution {type(models[0].distribution).__name__} may draw in another way": not isinstance(
-            models[0].distribution, GaussianDistribution
-        ),
-    }
-    return next((reason for reason, is_there in reasons.items() if is_there), None)
+    return (
+        algorithm.rnd is None
+        and not any(model.is_recurrent or getattr(model, "obs_normalization", False) for model in models)
+        and isinstance(models[0].distribution, GaussianDistribution)
+    )

@@ -8,7 +8,7 @@ from rsl_rl.models import CNNModel, MLPModel
 from tensordict import TensorDict
 from torch import nn
 
-from envknee.lean import Layout, fused_fits, normalized
+from envknee.lean import fused_fits, normalized
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
@@ -16,8 +16,7 @@ from envknee.trainers.rsl_rl.storage import FrameStorage
 class LeanCNNModel(CNNModel):
     """RSL-RL's CNN model that normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
 
-    Floating-point images are already normalized, and used as they are or as `layout_of` laid them out. An exported policy takes these,
-    like stock's.
+    Floating-point images are already normalized, and used as they are. An exported policy takes these, like stock's.
     """
 
     steps = LearnerSteps()
@@ -34,7 +33,7 @@ class LeanCNNModel(CNNModel):
     """By group, the tensors of `packed`, which keep their addresses."""
 
     def unfit_for_fused(self) -> str | None:
-        """Return why this network cannot use `steps.fused` on its device; None if it can."""
+        """Return why this network cannot use fused convolutions on its device; None if it can."""
         device = next(self.parameters()).device
         reason = fused_fits.why_not(device)
         if reason:
@@ -63,18 +62,11 @@ class LeanCNNModel(CNNModel):
             layers, _ = fused.layers_of(self._encoder(group), height, width)
             self.packed[group] = _versions_of(layers), self._pack(group, layers)
 
-    def layout_of(self, group: str) -> Layout:
-        """Return the memory layout that this network wants for learning from a group's stacks."""
-        return Layout(compute_dtype(next(self._encoder(group).parameters()).device), bool(self.steps.channels_last))
-
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations.
 
         Their images are uint8, normalized, or indices of planes in `rollout` [transitions, channels].
         """
-        at_once = self.steps.images_at_once
-        if at_once and len(obs) > at_once and not torch.is_grad_enabled():
-            return torch.cat([self.get_latent(part, masks, hidden_state) for part in obs.split(at_once)])
         observations: Any = {group: obs[group] for group in self.obs_groups_2d}
         device: torch.device = observations[self.obs_groups_2d[0]].device
         images = []

@@ -8,7 +8,6 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
 """
 
 import inspect
-import math
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,10 +22,10 @@ from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 from envknee.lean import Layout, policy_loss
+from envknee.measure.captured import capture
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
-from envknee.trainers.rsl_rl.acting import CapturedActing, why_not
-from envknee.trainers.rsl_rl.captured import CapturedStep
+from envknee.trainers.rsl_rl.acting import CapturedActing, can_act
 from envknee.trainers.rsl_rl.model import LeanCNNModel, compute_dtype
 from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage, stack_sizes_of
@@ -39,33 +38,33 @@ class LeanPPO(AccumulatingPPO):
 
     storage: FrameStorage
 
-    def __init__(self, *arguments: Any, steps: dict[str, Any] | LearnerSteps | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, fused: bool | None = None, steps: LearnerSteps | None = None, **settings: Any
+    ) -> None:
         """Create PPO as upstream does, with the learner's steps.
 
         Args:
             arguments: upstream's own
-            steps: fields of `LearnerSteps` by name
+            fused: as in `LearnerSteps`
+            steps: all switches, for tests and benchmarks; None: those for `fused`
             settings: upstream's own
 
         Raises:
-            UserError: when this agent or device cannot use one of the steps.
+            UserError: when `fused` is asked for, but this agent or device cannot use it.
         """
         super().__init__(*arguments, **settings)
-        self.steps = self._asked = LearnerSteps.of(steps)
+        self.steps = steps or LearnerSteps(fused=fused)
         self._decide_steps()
-        if self.steps.images_at_once and (unfit := self._unfit_for_parts()):
-            raise UserError(
-                f"steps.images_at_once: gradients of parts do not add up to a mini-batch's with {', '.join(unfit)}."
-                " Remove one of the two"
-            )
         for model in self._lean_models:
             model.use_steps(self.steps)
         self._rate: torch.Tensor | None = None
         """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
         """Memory shared by all graphs, because acting and learning alternate."""
-        self._captured: dict[int, CapturedStep] = {}
-        """Captured learning steps by mini-batch size."""
+        self._graph: torch.cuda.CUDAGraph | None = None
+        """The captured learning step, which learns from the transitions at `_places` and writes `_losses`."""
+        self._places: Any = None
+        self._losses: Any = None
         self._has_learned = False
         self._set_up_optimizer()
         self._acting: CapturedActing | None = None
@@ -132,19 +131,14 @@ class LeanPPO(AccumulatingPPO):
         """Learn in micro-batches from the next update on, as `AccumulatingPPO` does.
 
         Raises:
-            UserError: as there, and if `steps.cuda_graph` is asked for: a CUDA graph can neither split nor retry.
+            UserError: as there.
         """
-        if self.steps.cuda_graph and (micro_batches > 1 or is_out_of_memory is not None):
-            if self._asked.cuda_graph:
-                raise UserError("steps.cuda_graph is for whole mini-batches: leave it out, or on_oom and micro-batches")
-            self.steps = replace(self.steps, cuda_graph=False)
+        if micro_batches > 1 or is_out_of_memory is not None:
+            self.steps = replace(self.steps, cuda_graph=False)  # a CUDA graph can neither split nor retry
         super().use_micro_batches(micro_batches, is_out_of_memory, on_split)
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
-        if self.steps.images_at_once:
-            # A retry may already have raised the number of parts further.
-            self.micro_batches = max(self.micro_batches, math.ceil(self._mini_batch_size / self.steps.images_at_once))
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # a user or a checkpoint may have changed it
             self._give_rate()
@@ -168,7 +162,7 @@ class LeanPPO(AccumulatingPPO):
         """Decide the steps that are None, by this agent and device.
 
         Raises:
-            UserError: when `steps.fused` or `steps.captured_acting` is asked for, but this agent or device cannot use it.
+            UserError: when `fused` is asked for, but this agent or device cannot use it.
         """
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
@@ -176,74 +170,44 @@ class LeanPPO(AccumulatingPPO):
         reason = next(filter(None, reasons), None)
         if others:
             reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
-        if self.steps.images_at_once:
-            reason = reason or "steps.images_at_once is for PyTorch's, and would save no memory"
+        is_gpu = torch.device(self.device).type == "cuda"
         if self.steps.fused and reason:
-            raise UserError(f"steps.fused: {reason}. Leave it out, or set it to false")
-        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
-            print(
-                f"envknee: convolutions are PyTorch's, because steps.fused is off: {reason}",
-                file=sys.stderr,
-                flush=True,
-            )
+            raise UserError(f"agent.algorithm.fused: {reason}. Leave it out, or set it to false")
+        if self.steps.fused is None and models and reason and is_gpu:
+            print(f"envknee: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True)
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         adam, graph, loss = self.steps.fused_adam, self.steps.cuda_graph, self.steps.fused_loss
-        if loss and (unfit := self._unfit_for_fused_loss()):
-            raise UserError(f"steps.fused_loss: {unfit}. Leave it out")
         if loss is None:
-            loss = fused and self._unfit_for_fused_loss() is None
+            is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
+            loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch
         if adam is None:
-            adam = fused and self._unfit_for_fused_adam() is None
+            adam = fused and self._fits_fused_adam()
         if graph is None:
-            # Other distributions may check their parameters, which waits for the GPU and cannot be captured.
-            gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
-            graph = fused and gaussian
-        acting, unfit = self.steps.captured_acting, why_not(self)
-        if acting and unfit:
-            raise UserError(f"steps.captured_acting: {unfit}. Remove one of the two")
+            graph = fused and loss
+        acting = self.steps.captured_acting
         if acting is None:
-            acting = graph and not unfit
+            acting = fused and can_act(self)
         last = self.steps.channels_last
         if last is None:
-            last = torch.device(self.device).type == "cuda" and not fused and bool(models) and not others
+            last = is_gpu and not fused and bool(models) and not others
         self.steps = replace(
             self.steps, channels_last=last, fused=fused, fused_adam=adam, fused_loss=loss, cuda_graph=graph,
             captured_acting=acting,
         )  # fmt: skip
 
-    def _unfit_for_fused_loss(self) -> str | None:
-        if not isinstance(self._raw_actor.distribution, GaussianDistribution):
-            return f"{type(self._raw_actor.distribution).__name__} is no GaussianDistribution"
-        if self.normalize_advantage_per_mini_batch:
-            return "normalize_advantage_per_mini_batch needs the whole mini-batch"
-        return None
-
-    def _unfit_for_fused_adam(self) -> str | None:
+    def _fits_fused_adam(self) -> bool:
+        """Return whether the optimizer has a fused form. Its kernel would update parameters twice at once that actor and critic share."""
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        if "fused" not in inspect.signature(type(self.optimizer)).parameters:
-            return f"{type(self.optimizer).__name__} has no fused form. Use adam or adamw"
-        if len(set(parameters)) < len(parameters):
-            return (
-                "actor and critic share parameters, which one kernel would update twice at once. Leave it out, or set"
-                " share_cnn_encoders: false"
-            )
-        return None
+        has_form = "fused" in inspect.signature(type(self.optimizer)).parameters
+        return has_form and len(set(parameters)) == len(parameters)
 
     def _set_up_optimizer(self) -> None:
-        """Create the optimizer again if the steps need other settings.
-
-        Raises:
-            UserError: when this optimizer, agent or device does not support them.
-        """
+        """Create the optimizer again if the steps need other settings."""
         device, steps = torch.device(self.device), self.steps
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         settings: dict[str, Any] = {}
         if steps.fused_adam:
-            if reason := self._unfit_for_fused_adam():
-                raise UserError(f"steps.fused_adam: {reason}")
             settings["fused"] = True
-        if steps.cuda_graph and device.type != "cuda":
-            raise UserError(f"steps.cuda_graph is for NVIDIA GPUs, and this is {device}")
         if (steps.rate_on_device and self._adapts_learning_rate) or steps.cuda_graph:
             self._rate = torch.tensor(self.learning_rate, dtype=torch.float64, device=device)
             if device.type == "cuda":
@@ -279,13 +243,18 @@ class LeanPPO(AccumulatingPPO):
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
         if not self.steps.cuda_graph or not self._has_learned:
             return super()._learn(observations, batch)
-        size = len(batch.observations)
-        if size not in self._captured:
+        if self._graph is None:
             # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
             torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that update took
-            whole = super()._learn
-            self._captured[size] = CapturedStep(lambda kept: whole(observations, kept), batch, self.graph_pool)
-        return self._captured[size](batch)
+            whole, self._places = super()._learn, batch.observations.clone()
+
+            def learn() -> None:
+                self._losses = whole(observations, RolloutStorage.Batch(observations=self._places))
+
+            self._graph = capture(learn, self.graph_pool)
+        self._places.copy_(batch.observations)
+        self._graph.replay()
+        return self._losses
 
     def _mini_batches(self, places: Any) -> Iterable[Any]:
         if not self.steps.fused_loss:
@@ -332,33 +301,12 @@ class LeanPPO(AccumulatingPPO):
 
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
         observed = super()._observed(observations, places)
+        layout = Layout(compute_dtype(torch.device(self.device)), bool(self.steps.channels_last))
         layouts = {}
         for group in self.storage.stack_sizes:
             if self.steps.fused and group in self.storage.sums:
                 observed[group] = self.storage.planes(group, places)
             else:
-                layouts[group] = self._layout_of(group)
+                layouts[group] = layout
         observed.update(self.storage.stacks(places, layouts))
         return observed
-
-    def _layout_of(self, group: str) -> Layout:
-        """Return the memory layout of a group's stacks for the networks that read it.
-
-        Raises:
-            UserError: when two networks want different layouts.
-        """
-        readers: list[Any] = [
-            model for model in (self.actor, self.critic) if group in getattr(model, "obs_groups_2d", [])
-        ]
-        layouts = {
-            model.layout_of(group)
-            if isinstance(model, LeanCNNModel)
-            else Layout(compute_dtype(torch.device(self.device)))
-            for model in readers
-        }
-        if len(layouts) > 1:
-            raise UserError(
-                f"observations/{group} is read by actor and critic, whose first layers need different layouts"
-                f" ({' and '.join(map(str, layouts))}). Set steps.channels_last: false"
-            )
-        return layouts.pop() if layouts else Layout()

@@ -4,15 +4,12 @@
 learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
-
-from envknee.study.errors import UserError, nearest
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class LearnerSteps:
-    """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets them by `overrides: {agent.algorithm.steps.fused: false}`."""
+    """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
 
     channels_last: bool | None = None
     """Lay images out with channels last in memory for PyTorch's convolutions, if the network cannot use `fused`. Takes 0.78 of the time;
@@ -34,38 +31,13 @@ class LearnerSteps:
     (`envknee.lean.policy_loss`). Equal within float error. None: on if `fused` is on, the policy is Gaussian, and advantages are not
     normalized per mini-batch."""
 
-    images_at_once: int | None = None
-    """Pass at most so many transitions at a time through the networks: less memory, more kernels. The parts' gradients are added up.
-    Equal within float error. Not with `fused`. None: a whole environment step or mini-batch."""
-
     cuda_graph: bool | None = None
-    """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only. The kernels are the
-    same, communication between ranks (NCCL) included. Added to `fused` on an H100, takes 0.56 of the time. None: on if `fused` is on and
-    mini-batches are whole."""
+    """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only, with `fused_loss`,
+    whose mini-batches are their places alone. The kernels are the same, communication between ranks (NCCL) included. Added to `fused` on
+    an H100, takes 0.56 of the time. None: on if `fused` and `fused_loss` are on and mini-batches are whole."""
 
     captured_acting: bool | None = None
     """Capture acting and storing as a graph each, for all steps of a rollout except the first, because launches take longer than such
     kernels. Drawing an action then never waits for the GPU. With the same kernels, actions are equal to the bit. A CPU runs the same calls
     uncaptured. In one run on an H100 with a slow host, a rollout of 32 steps took 0.62 of the time at 1,024 environments and 0.81 at
-    4,096. None: on if `cuda_graph` is on and the policy allows it."""
-
-    @classmethod
-    def of(cls, values: "dict[str, Any] | LearnerSteps | None") -> "LearnerSteps":
-        """Return the steps of a configuration, with defaults for the others.
-
-        Raises:
-            UserError: names an unknown switch, or an illegal value.
-        """
-        if isinstance(values, LearnerSteps):
-            return values
-        named = dict(values or {})
-        legal = {field.name: field.default for field in fields(cls)}
-        for name, value in named.items():
-            if name not in legal:
-                raise UserError(f"steps: {name} is no step{nearest(name, legal)}. There are: {', '.join(legal)}")
-            if name == "images_at_once":
-                if value is not None and (type(value) is not int or value < 1):
-                    raise UserError(f"steps.images_at_once: {value!r} is neither a whole number from 1 on nor null")
-            elif not isinstance(value, bool) and not (value is None and legal[name] is None):
-                raise UserError(f"steps.{name}: {value!r} is neither true nor false")
-        return cls(**named)
+    4,096. None: on if `fused` is on and the policy allows it."""

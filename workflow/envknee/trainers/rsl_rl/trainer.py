@@ -6,7 +6,6 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -23,14 +22,13 @@ from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
+from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.common.no_writer import NoWriter
-from envknee.trainers.rsl_rl.console import log_once_a_second
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 ALGORITHM_PHASES: dict[str, Phase] = {
@@ -61,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     configure.use_remedies(request, agent_cfg)
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
-        agent_cfg.algorithm.steps = asdict(LearnerSteps())  # so that an arm's overrides name them
+        agent_cfg.algorithm.fused = None  # so that an arm's overrides name it
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
@@ -75,6 +73,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     refuse_the_studys(agent_overrides, decided, "agent")
     apply_overrides(agent_cfg, agent_overrides, "agent")
     algorithm = agent_cfg.algorithm
+    if request.observations == "lean" and not isinstance(algorithm.fused, bool | None):
+        raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
         adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
@@ -122,7 +122,9 @@ def command_line(request: Request, device: str) -> list[str]:
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train with `OnPolicyRunner.learn` until the meter raises `TrialDone`."""
     env = RslRlVecEnvWrapper(metered.start(config, meter), clip_actions=config.agent.clip_actions)
-    log_dir = str(meter.trial.root / "rsl_rl")
+    is_lean = meter.request.observations == "lean"
+    # Stock frames keep RSL-RL's log, as its users have it. It waits for the GPU in every step, so lean frames have none.
+    log_dir = None if is_lean else str(meter.trial.root / "rsl_rl")
     runner: Any
     gradients = None
     if meter.ranks.world_size == 1:
@@ -133,7 +135,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": NoWriter}
-    read_std = use_waiting_time(runner, meter) if meter.request.observations == "lean" else lambda: std_of(runner.alg)
+    read_std = use_waiting_time(runner.alg, meter) if is_lean else lambda: std_of(runner.alg)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
@@ -150,21 +152,19 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
-def use_waiting_time(runner: Any, meter: Meter) -> Callable[[], torch.Tensor]:
-    """Write rows and RSL-RL's log while the GPU learns. Stock keeps RSL-RL's own log, as its users have it.
+def use_waiting_time(algorithm: Any, meter: Meter) -> Callable[[], torch.Tensor]:
+    """Write rows while the GPU learns.
 
     Returns:
         What returns `std_of` on the host after an update. The update waits for it together with the losses.
     """
-    print_log = log_once_a_second(runner, lambda: meter.newest_rewards)
     std = torch.zeros((), pin_memory=meter.device.type == "cuda")
 
     def while_gpu_learns() -> None:
-        std.copy_(std_of(runner.alg), non_blocking=True)
+        std.copy_(std_of(algorithm), non_blocking=True)
         meter.while_gpu_learns()
-        print_log()
 
-    runner.alg.while_gpu_learns = while_gpu_learns
+    algorithm.while_gpu_learns = while_gpu_learns
     meter.learner_calls_back = True
     return lambda: std
 

@@ -6,7 +6,6 @@ rollout in NumPy arrays on the host. Copies between host and device during colle
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -25,7 +24,6 @@ from envknee.record.schema import Phase
 from envknee.study.errors import UserError
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism, metered
-from envknee.trainers.common.traced import save_policy
 
 WRAPPER_FIELDS = ("normalize_input", "normalize_value", "clip_obs")
 """Fields of Isaac Lab's normalizing wrapper, not arguments of PPO. `normalize_input: true`, which adds the wrapper, is refused."""
@@ -59,7 +57,6 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if meter.request.deterministic:
         determinism.require(config.agent["device"])  # again, after the library's seeding
     policy, rollout = algorithm.policy, algorithm.rollout_buffer
-    meter.export_policy = lambda path: export_policy(algorithm, path)
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
     meter.learned = lambda: policy.state_dict(keep_vars=True)
@@ -167,13 +164,3 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
         )
 
     algorithm.train = learn_and_report
-
-
-def export_policy(algorithm: PPO, path: Path) -> None:
-    """Write the policy's mean actions as TorchScript."""
-    policy: Any = algorithm.policy
-
-    def means(observations: torch.Tensor) -> torch.Tensor:
-        return policy.action_net(policy.mlp_extractor.forward_actor(policy.pi_features_extractor(observations)))
-
-    save_policy(policy, means, RolloutObservations(algorithm.rollout_buffer)["policy"][0], path)

@@ -9,22 +9,18 @@ step.
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
-from torchrl.modules import IndependentNormal
 
 from envknee import tasks
-from envknee.lean import normalized
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.common.traced import save_policy
 from envknee.trainers.torchrl import async2, collectors
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
@@ -119,25 +115,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
 def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
     """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
-    groups = learner.actor.module[0].in_keys
-    if len(groups) == 1 and learner.actor.module[-1].distribution_class is IndependentNormal:
-        meter.export_policy = lambda path: export_policy(
-            learner.actor, rollouts.next_observations()[groups[0]][0], path
-        )
     meter.begin("first_step")
     meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
     with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
-
-
-def export_policy(actor: Any, observations: torch.Tensor, path: Path) -> None:
-    """Write the mean action of `actor`, which reads one group, as TorchScript; `observations` [num_envs, ...] are an example.
-
-    The export takes normalized images, even if the actor itself reads uint8 (`observations: lean`).
-    """
-    networks = actor.module[0].module  # without the distribution
-    example = normalized(observations) if observations.dtype == torch.uint8 else observations
-    save_policy(networks, lambda observed: networks(observed)[0], example, path)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
