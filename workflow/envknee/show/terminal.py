@@ -144,7 +144,7 @@ def _sentences(name: str, part: object) -> Iterator[tuple[str, str]]:
         yield SENTENCES[name], part
     elif isinstance(part, Frozen):
         if isinstance(statement := getattr(part, "statement", None), str):
-            yield name, f"{statement} ({part.series})" if isinstance(part, SeriesLimit) else statement
+            yield name.replace("_", " "), f"{statement} ({part.series})" if isinstance(part, SeriesLimit) else statement
         for field, value in part:
             yield from _sentences(field, value)
 
