@@ -22,7 +22,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
 TOP = {
     "README.md": "index.md",
     "CHANGELOG.md": "CHANGELOG.md",
@@ -32,6 +31,11 @@ TOP = {
 """Pages at the top of the project, and what they are called in the site."""
 
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+
+
+def on_startup(**_: Any) -> None:
+    """Let the project's own modules be imported. MkDocs takes back what this file changes while it is loaded."""
+    sys.path[:0] = [path for path in (str(ROOT / "workflow"), str(ROOT)) if path not in sys.path]
 
 
 # --- Pages and files that lie elsewhere --------------------------------------------------------------------------------
