@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from envknee.ask.refusals import KnownMemory
-from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
@@ -319,12 +318,3 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
         assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies
-
-
-def test_order_of_records_changes_nothing():
-    trials = grid(noise_gb=0.05)
-    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
-
-
-def test_no_records_no_limit():
-    assert memory_limit.analyse([], Decide()) is None

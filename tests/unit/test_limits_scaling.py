@@ -254,15 +254,6 @@ def test_ranks_on_a_cpu_are_called_ranks():
     )
 
 
-def test_order_of_records_changes_nothing():
-    trials = [
-        *fps_trials({32: [90.0, 91.0], 64: [100.0, 103.0]}, **ONE),
-        *fps_trials({64: [190.0, 194.0], 32: [170.0, 172.0]}, **TWO),
-    ]
-    assert scaling_of(trials).points[0].num_envs == 32
-    assert canonical_json(judged(trials)) == canonical_json(judged(trials[::-1]))
-
-
 # --- Simulated studies with known truth
 
 
