@@ -57,6 +57,12 @@ class Trial:
         """Return this trial with another outcome."""
         return replace(self, outcome=self.outcome.model_copy(update=changes))
 
+    def on(self, **changes: Any) -> "Trial":
+        """Return this trial as another environment measured it."""
+        environment = self.outcome.environment
+        assert environment is not None
+        return self.ended(environment=environment.model_copy(update=changes))
+
 
 def a_study(**sections: Any) -> Study:
     """Return a study of one arm; sections replace those of this default."""

@@ -263,11 +263,8 @@ def test_other_settings_and_another_target_are_said():
 
 def moved(trial: Trial, **changes: Any) -> Trial:
     """Return a trial that ran somewhere else: fields of its environment, and `uuid` of its GPU."""
-    environment = trial.outcome.environment
-    assert environment is not None
-    device = environment.device.model_copy(update={"uuid": changes.pop("uuid", environment.device.uuid)})
-    elsewhere = environment.model_copy(update={"device": device} | changes)
-    return trial.ended(environment=elsewhere)
+    uuid = changes.pop("uuid", None)
+    return trial.on(**changes, **({"device": GPU.model_copy(update={"uuid": uuid})} if uuid else {}))
 
 
 def test_pairs_across_machines_and_gpus_are_counted():
@@ -339,11 +336,8 @@ def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, m
 
 def built(trial: Trial, commit: str, image: str | None = None) -> Trial:
     """Return a trial that another commit measured, in an image."""
-    environment = trial.outcome.environment
-    assert environment is not None
     made = Image(sif_sha256="f" * 64, content_sha256=image, labels={}) if image else None
-    changed = environment.model_copy(update={"git_commit": commit, "image": made})
-    return trial.ended(environment=changed)
+    return trial.on(git_commit=commit, image=made)
 
 
 def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, capsys):

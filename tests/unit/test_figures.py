@@ -5,24 +5,29 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from drawn import judged, marks, texts, with_verdict
+from envknee.show.evidence import Evidence
 from envknee.show.figures import draw, registry
+from envknee.show.figures.batch import draw_batch
 from envknee.show.figures.canvas import svg_of
 from envknee.show.figures.learning import draw_learning
 from envknee.show.figures.memory import draw_memory
+from envknee.show.figures.phases import LARGEST, draw_phases
 from envknee.show.figures.scaling import draw_scaling
 from envknee.show.figures.style import COLOURS
+from envknee.show.figures.target import draw_target
 from envknee.show.figures.throughput import draw_throughput
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
-from test_limits_phase_law import SIZES, at
+from test_limits_phase_law import LAWS, SIZES, at
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
@@ -67,20 +72,6 @@ def test_gains_are_filled_only_where_they_are_shown_to_be_below_delta():
     assert fills == ["white", COLOURS[0]]
 
 
-def test_one_repeat_is_said_and_nothing_is_filled():
-    trials = fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]})
-    figure = draw_throughput(judged(trials))
-    assert "one repeat per point" in texts(figure)
-    assert "Undecided up to 1,024 environments" in texts(figure)
-    assert {line.get_markerfacecolor() for line in figure.axes[1].lines if line.get_marker() == "o"} == {"white"}
-
-
-def test_a_curve_that_memory_ends_says_so():
-    trials = fps_trials({512: [33_900.0], 1024: [40_600.0]})
-    figure = draw_throughput(judged([*trials, a_trial(2048, number=90, status="oom")]))
-    assert "40,600 FPS with 1,024 environments; 2,048 do not fit" in texts(figure)
-
-
 def test_points_that_did_not_fit_are_crosses_at_their_size():
     trials = [*fps_trials(PLATEAU), a_trial(128, number=30, status="oom"), a_trial(256, number=31, status="refused")]
     figure = draw_throughput(judged(trials))
@@ -105,14 +96,6 @@ def test_what_did_not_fit_below_every_measured_size_is_within_the_axis():
         assert 4 in figure.axes[-1].xaxis.get_ticklocs()
 
 
-def test_sizes_of_which_none_is_twice_another_have_no_panel_of_gains():
-    evidence = judged(fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}))
-    figure = draw_throughput(evidence)
-    (only,) = figure.axes
-    assert (16.0, pytest.approx(100.5, rel=1e-3)) in marks(only, "o")
-    assert "num_envs" in only.get_xlabel() and "Gain from doubling" not in texts(figure)
-
-
 def test_horizon_and_batch_that_all_arms_share_are_said_once():
     arms = {"one": {"gpus": 0}, "other": {"gpus": 0}}
     shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
@@ -126,11 +109,6 @@ def test_horizon_and_batch_that_all_arms_share_are_said_once():
     words = texts(draw_throughput(judged(differing, a_study(arms=arms))))
     assert "one: 191 FPS with 32 environments; doubling gains 1.6% (horizon 8, batch 128)" in words
     assert "other:\nhorizon 16, batch 128" in words
-
-
-def test_a_law_that_is_not_used_is_named_so():
-    figure = draw_throughput(judged(fps_trials({16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]})))
-    assert "faint: not used" in texts(figure)
 
 
 def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_was_fitted_to():
@@ -178,28 +156,6 @@ def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
     assert lowest < 0.9 < 1.0 < highest
 
 
-def test_scaling_has_a_line_per_series_and_is_hollow_where_one_repeat_tells_no_interval():
-    single = {n: [values[0]] for n, values in PLATEAU.items()}
-    more = fps_trials(single, arm="one", gpus=1, device=GPU, first=300, horizon=16)
-    more += fps_trials(single, arm="two", gpus=2, device=GPU, first=400, horizon=16)
-    evidence = judged([*a_pair(), *more], a_study(arms=ARMS))
-    figure = draw_scaling(evidence)
-    (axes,) = figure.axes
-    fills = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in ("None", None, "")]
-    assert fills.count("white") == len(fills) // 2 == 3
-    assert "two:\nhorizon 8, batch 128" in texts(figure) and "two:\nhorizon 16, batch 128" in texts(figure)
-    assert "one:" not in texts(figure)
-    assert "one repeat: no interval" in texts(figure)
-    assert axes.get_ylim()[0] < 0.5
-
-
-def test_scaling_without_a_partner_says_what_to_add():
-    evidence = judged([trial for trial in a_pair() if trial.request.arm == "two"], a_study(arms={"two": {"gpus": 2}}))
-    words = texts(draw_scaling(evidence)).replace("\n", " ")
-    assert "Scaling: nothing to show" in words
-    assert "two: no efficiency: no arm of the study is this one on one GPU" in words and "but with `gpus: 1`" in words
-
-
 # --- Memory
 
 
@@ -228,15 +184,6 @@ def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each
     assert starts == pytest.approx(sorted(1.0 + 1e-3 * 64 * t + 2e-3 * b / 2 for t in (8, 16) for b in (128, 256)))
 
 
-def test_memory_shows_trials_without_a_peak_and_too_few_points():
-    figure = draw_memory(
-        judged([a_trial(16), a_trial(64, number=1, status="oom"), a_trial(128, number=2, status="refused")])
-    )
-    words = texts(figure)
-    assert "out of memory" in words and "refused: cannot fit" in words and "too few points" in words
-    assert [round(x) for x, _ in marks(figure.axes[0], "X")] == [64]
-
-
 # --- Learning
 
 
@@ -254,13 +201,6 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
     assert by_frames.get_xlabel().startswith("Frames")
 
 
-def test_learning_counts_trials_without_a_curve():
-    trials = [*learning_trials({32: [12.0]}), a_trial(64, number=9, kind="learning", status="oom")]
-    assert "not shown: 1" in texts(draw_learning(judged(trials)))
-    alone = trials[1:]
-    assert "None of 1 learning trials finished enough episodes" in texts(draw_learning(judged(alone)))
-
-
 def test_a_curve_starts_once_enough_episodes_have_ended():
     (trial,) = learning_trials({16: [24.0]})
     few = [row.model_copy(update={"episodes": 0 if row.iteration < 3 else row.episodes}) for row in trial.rows]
@@ -269,11 +209,66 @@ def test_a_curve_starts_once_enough_episodes_have_ended():
     assert [float(x) for x in line.get_xdata()] == [row.wall_s for row in few[3:]]  # pyright: ignore[reportGeneralTypeIssues]
 
 
-def test_learning_of_several_ranks_counts_environments_per_rank():
-    evidence = judged(learning_trials({32: [12.0]}, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
-    words = texts(draw_learning(evidence)).replace("\n", " ")
-    assert "soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s" in words
-    assert "32 envs per GPU, T 8, batch 128" in words
+# --- Odd cases
+
+
+BENT = {16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}
+
+NO_LEARNING_LAW = {n: [at(n, {**LAWS, "learning": (0.5 if n in (128, 512) else 0.05, 0.0)})] * 2 for n in SIZES}
+
+WITHOUT_MEMORY = [a_trial(64, status="oom"), a_trial(128, number=1, status="refused")]
+
+ONE_REPEAT_MORE = [
+    trial
+    for first, (arm, gpus) in enumerate([("one", 1), ("two", 2)])
+    for trial in fps_trials({64: [100.0]}, arm=arm, gpus=gpus, device=GPU, first=300 + first, horizon=16)
+]
+
+
+@pytest.mark.parametrize(
+    ("draws", "trials", "arms", "said", "not_said"),
+    [
+        (draw_throughput, fps_trials({128: [13_900.0], 256: [22_300.0]}), None,
+         ["one repeat per point", "Undecided up to 256 environments"], []),
+        (draw_throughput, [*fps_trials({512: [33_900.0], 1024: [40_600.0]}), a_trial(2048, number=90, status="oom")], None,
+         ["40,600 FPS with 1,024 environments; 2,048 do not fit"], []),
+        (draw_throughput, fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}), None, ["num_envs"], ["Gain from doubling"]),
+        (draw_throughput, fps_trials(BENT), None, ["faint: not used"], []),
+        (draw_throughput, WITHOUT_MEMORY, None, ["All 2 trials ran out of memory or were refused."], []),
+        (draw_memory, WITHOUT_MEMORY, None, ["No trial lived long enough"], []),
+        (draw_memory, [a_trial(16, number=2), *WITHOUT_MEMORY], None, ["out of memory", "refused: cannot fit", "too few points"], []),
+        (draw_scaling, [*a_pair(), *ONE_REPEAT_MORE], ARMS,
+         ["two: horizon 8, batch 128", "two: horizon 16, batch 128", "one repeat: no interval"], ["one:"]),
+        (draw_scaling, a_pair()[9:], {"two": {"gpus": 2}},
+         ["Scaling: nothing to show", "two: no efficiency: no arm of the study is this one on one GPU", "but with `gpus: 1`"], []),
+        (draw_learning, [*learning_trials({32: [12.0]}), a_trial(64, number=9, kind="learning", status="oom")], None,
+         ["not shown: 1"], []),
+        (draw_learning, [a_trial(64, kind="learning", status="oom")], None, ["None of 1 learning trials finished enough episodes"], []),
+        (draw_learning, learning_trials({32: [12.0]}, gpus=2, device=GPU), {"stock": {"gpus": 2}},
+         ["soonest 32 environments per GPU in 12.0\N{NO-BREAK SPACE}s", "32 envs per GPU, T 8, batch 128"], []),
+        (draw_batch, trials_of({size: values[:1] for size, values in three().items()}), None, ["Critical batch size"], ["its interval"]),
+        (draw_batch, trials_of(three([256, 512])), None, ["for B_noise measure 1 more batch size", "too few batch sizes"], []),
+        (draw_phases, phase_trials({1024: [at(1024)]}), None,
+         ["Learning takes 31% of an iteration at 1,024 environments"], ["limit of many"]),
+        (draw_phases, phase_trials(NO_LEARNING_LAW), None, [], ["limit of many"]),
+        (draw_phases, [t for i in range(LARGEST + 2) for t in phase_trials({64: [at(64)]}, horizon=i + 1, first=9 * i)], None,
+         ["not shown: 2 slower series"], []),
+        (draw_phases, fps_trials({64: [100.0]}), None, ["No throughput trial tells its phases."], []),
+        (draw_target, learning_trials({32: [40.0], 64: [20.0]}), None, ["Frames to the target"], ["CPU-seconds"]),
+    ],
+)  # fmt: skip
+def test_odd_cases_are_drawn_with_words_that_say_so(
+    draws: Callable[[Evidence], Figure],
+    trials: list[Trial],
+    arms: dict[str, dict[str, int]] | None,
+    said: list[str],
+    not_said: list[str],
+):
+    words = texts(draws(judged(trials, a_study(arms=arms) if arms else None))).replace("\n", " ")
+    for part in said:
+        assert part in words
+    for part in not_said:
+        assert part not in words
 
 
 # --- All of them
@@ -307,12 +302,6 @@ def test_figures_follow_from_the_study():
     assert names(throughput=None, learning=LEARNING | {"batch_size": 16}) == {"memory", "learning", "target", "pareto"}
     # Efficiency is a ratio of FPS: a report of learning alone opens with the target.
     assert "scaling" not in names(throughput=None, learning=LEARNING, arms=ARMS)
-
-
-def test_all_out_of_memory_is_said_in_words():
-    evidence = judged([a_trial(64, status="oom"), a_trial(128, number=1, status="refused")])
-    assert "All 2 trials ran out of memory or were refused." in texts(draw_throughput(evidence))
-    assert "No trial lived long enough" in texts(draw_memory(evidence))
 
 
 def test_a_series_has_one_colour_in_every_figure():
@@ -354,11 +343,6 @@ def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path):
             assert ElementTree.fromstring(content).tag.endswith("svg")  # noqa: S314 - written a line above
             assert b"<dc:date>" not in content
     assert drawn(folder) == files
-
-
-def test_command_writes_every_figure_of_a_study_without_trials(tmp_path: Path):
-    study = a_study(arms=ARMS)
-    assert {"scaling.svg", "memory.svg"} <= set(drawn(write_study(tmp_path / "demo", study, [])))
 
 
 def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):

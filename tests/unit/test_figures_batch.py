@@ -5,7 +5,6 @@ from drawn import judged, marks, texts
 from envknee.show.figures.batch import draw_batch
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from records import a_study
 from test_limits_batch import SIZES, needed, three, trials_of
 
 
@@ -38,12 +37,6 @@ def test_b_noise_is_a_line_and_its_interval_a_bar():
         assert list(map(float, bar.get_xdata())) == [law.b_noise_lower, law.b_noise_upper]  # pyright: ignore[reportArgumentType]
 
 
-def test_one_seed_each_has_no_bar():
-    figure = draw_batch(judged(trials_of({size: [needed(size)] for size in SIZES})))
-    assert not [line for line in figure.axes[0].lines if line.get_linewidth() == 4.0]
-    assert "its interval" not in texts(figure)
-
-
 def test_a_censored_batch_size_is_an_open_arrow():
     figure = draw_batch(judged(trials_of({**three(), 4096: [None] * 3}, spent=needed(4096))))
     ((size, steps),) = marks(figure.axes[0], "^")
@@ -59,12 +52,6 @@ def test_an_open_interval_ends_at_the_panel():
         assert max(map(float, line.get_xdata())) <= right  # pyright: ignore[reportArgumentType]
 
 
-def test_too_few_batch_sizes_and_no_trials_say_what_to_measure():
-    few = texts(draw_batch(judged(trials_of(three([256, 512]))))).replace("\n", " ")
-    assert "for B_noise measure 1 more batch size" in few and "too few batch sizes" in few
-    assert "nothing to show" in texts(draw_batch(judged([])))
-
-
 def test_a_law_that_is_not_used_is_faint_and_without_b_noise():
     evidence = judged(trials_of({128: [20_000] * 3, 256: [60_000] * 3, 512: [20_000] * 3, 1024: [60_000] * 3}))
     figure = draw_batch(evidence)
@@ -72,20 +59,3 @@ def test_a_law_that_is_not_used_is_faint_and_without_b_noise():
     assert curve.get_alpha() == 0.4
     assert not [line for line in figure.axes[0].lines if line.get_linewidth() in (1.0, 4.0)]
     assert "not used" in texts(figure)
-
-
-def test_several_laws_are_told_apart_by_arm_and_place():
-    study = a_study(arms={"stock": {}, "lean": {}})
-    trials = [
-        trial
-        for i, (arm, num_envs) in enumerate([("stock", 256), ("stock", 512), ("lean", 256)])
-        for trial in trials_of(three(), arm=arm, num_envs=num_envs, first=50 * i)
-    ]
-    figure = draw_batch(judged(trials, study))
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
-    names = [text.get_text() for text in legend.get_texts()][:3]
-    assert [name.splitlines()[:2] for name in names] == [
-        ["stock:", "256 envs, T 16"], ["stock:", "512 envs, T 16"], ["lean:", "256 envs, T 16"]
-    ]  # fmt: skip
-    assert len({line.get_color() for line in legend.get_lines()[:3]}) == 3

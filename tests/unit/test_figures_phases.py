@@ -3,10 +3,10 @@
 import pytest
 from drawn import judged, texts
 from envknee.record.schema import PHASES, Phase
-from envknee.show.figures.phases import LARGEST, draw_phases
+from envknee.show.figures.phases import draw_phases
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
-from records import GPU, Trial, a_study, a_trial, fps_trials, phase_trials
+from records import GPU, Trial, a_study, a_trial, phase_trials
 from test_limits_phase_law import LAWS, SIZES, at
 
 
@@ -47,18 +47,6 @@ def test_bars_far_above_the_others_are_cut_off_with_their_height():
     assert "bars cut off" in texts(figure)
 
 
-def test_one_num_envs_shows_shares_without_a_law():
-    figure = draw_phases(judged(phase_trials({1024: [at(1024)]})))
-    assert "Learning takes 31% of an iteration at 1,024 environments" in texts(figure)
-    assert not figure.axes[0].lines and "limit of many" not in texts(figure)
-
-
-def test_laws_that_are_not_used_draw_no_limit():
-    bent = {n: [at(n, {**LAWS, "learning": (0.5 if n in (128, 512) else 0.05, 0.0)})] * 2 for n in SIZES}
-    figure = draw_phases(judged(phase_trials(bent)))
-    assert not figure.axes[0].lines
-
-
 def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     study = a_study(arms={"stock": {}, "lean": {}})
     slow: dict[Phase, tuple[float, float]] = {phase: (2 * t0, 2 * c) for phase, (t0, c) in LAWS.items()}
@@ -72,22 +60,6 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     assert "stock: learning takes 50% of each added environment's time\nlean: learning" in texts(figure)
 
 
-def test_what_all_arms_share_is_said_once():
-    trials = [t for i, arm in enumerate(("stock", "lean")) for t in phase_trials({64: [at(64)]}, arm=arm, first=i)]
-    figure = draw_phases(judged(trials, a_study(arms={"stock": {}, "lean": {}})))
-    assert sorted(axes.get_title(loc="left") for axes in figure.axes[::2]) == ["lean", "stock"]
-    assert texts(figure).count("horizon 8, batch 128") == 1
-
-
-def test_series_beyond_what_a_page_holds_are_counted():
-    trials = [
-        t for i in range(LARGEST + 2) for t in phase_trials({n: [at(n)] for n in (64, 128)}, horizon=i + 1, first=9 * i)
-    ]
-    figure = draw_phases(judged(trials))
-    assert len(figure.axes) == 2 * LARGEST
-    assert "not shown: 2 slower series" in texts(figure)
-
-
 def test_several_ranks_count_frames_of_all():
     trials = [
         a_trial(n, number=i, gpus=2, device=GPU, fps=2 * n * 8 / sum(at(n).values()), phases_s=at(n))
@@ -98,7 +70,3 @@ def test_several_ranks_count_frames_of_all():
         [1e6 * at(n)["learning"] / (2 * 8 * n) for n in (256, 512, 1024)]
     )
     assert "on each GPU" in texts(figure)
-
-
-def test_without_phases_it_says_so():
-    assert "No throughput trial tells its phases." in texts(draw_phases(judged(fps_trials({64: [100.0]}))))

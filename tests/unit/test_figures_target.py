@@ -5,7 +5,7 @@ from typing import Any
 
 from drawn import judged, marks, texts
 from envknee.show.figures.target import draw_target
-from records import CPU, GPU, Device, Trial, a_study, learning_trials
+from records import GPU, Device, Trial, learning_trials
 
 
 def trials(seconds: Mapping[int, Sequence[float | None]], device: Device = GPU, **fields: Any) -> list[Trial]:
@@ -28,11 +28,6 @@ def test_seconds_and_gpu_seconds_stand_beside_each_other_with_every_seed():
     assert "6 of 6 trials got there" in texts(figure)
 
 
-def test_on_a_cpu_frames_stand_in_for_gpu_seconds():
-    figure = draw_target(judged(trials({32: [40.0], 64: [20.0]}, device=CPU)))
-    assert figure.axes[1].get_ylabel() == "Frames to the target"
-
-
 def test_a_censored_seed_and_its_mean_are_open_triangles_at_their_bounds():
     figure = draw_target(judged(trials({32: [50.0, None], 64: [20.0, 21.0]})))
     open_ones = [line for line in figure.axes[0].lines if line.get_marker() == "^"]
@@ -47,8 +42,3 @@ def test_the_title_says_of_which_series_a_threshold_is_where_there_are_several()
     steep = trials({32: [19.0, 19.1, 19.2], 64: [9.0, 9.1, 9.2]}, first=20, horizon=16)
     both = " ".join(texts(draw_target(judged([*trials(flat), *steep]))).split())
     assert "from 32 (horizon 8, batch 128) on; 12 of 12" in both
-
-
-def test_without_learning_trials_it_says_so():
-    figure = draw_target(judged([], a_study()))
-    assert "nothing to show" in texts(figure)

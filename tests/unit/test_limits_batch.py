@@ -200,11 +200,6 @@ def test_throughput_and_infeasible_trials_take_no_part():
     assert batch.analyse(records_of(more), Decide()) == []
 
 
-def test_the_order_of_records_changes_nothing():
-    trials = trials_of(three())
-    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
-
-
 @pytest.mark.parametrize(("seeds", "noise"), [(3, 0.10), (5, 0.15)])
 def test_intervals_of_b_noise_cover(seeds: int, noise: float):
     generator = np.random.default_rng(13)

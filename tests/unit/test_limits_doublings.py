@@ -34,17 +34,6 @@ def test_bounds_are_welch_intervals():
     assert doubling.contrast.repeats == 3
 
 
-def test_threshold_is_the_smallest_num_envs_that_qualifies():
-    decision = decide(ladder(0.5, 0.3, 0.01, 0.005), LIMIT, 0.95, 2)
-    assert (decision.threshold, decision.lowest, decision.highest) == (64, 64, 64)
-    assert decision.resumes_at == ()
-
-
-def test_later_gains_are_reported_after_the_threshold_only():
-    decision = decide(ladder(0.5, 0.01, 0.3, -0.1, 0.2), LIMIT, 0.95, 2)
-    assert (decision.threshold, decision.resumes_at) == (32, (64, 256))
-
-
 def test_a_bound_exactly_at_the_limit_does_not_qualify():
     assert decide(ladder(LIMIT, variance=0.0), LIMIT, 0.95, 2).threshold is None
     assert decide(ladder(LIMIT - 1e-9, variance=0.0), LIMIT, 0.95, 2).threshold == 16
@@ -67,25 +56,6 @@ def test_holm_by_hand():
     assert holm([0.5, 0.01, None, 0.02]) == pytest.approx([0.5, 0.03, None, 0.04])
     assert holm([0.02, 0.03, 0.03]) == pytest.approx([0.06, 0.06, 0.06])
     assert holm([None]) == [None]
-
-
-def test_one_repeat_shows_a_gain_and_decides_nothing():
-    decision = decide(ladder(0.5, 0.01, variance=None, repeats=1), LIMIT, 0.95, 2)
-    assert [doubling.contrast.log_gain for doubling in decision.doublings] == pytest.approx([0.5, 0.01])
-    assert all(doubling.upper is None and doubling.p_value is None for doubling in decision.doublings)
-    assert (decision.threshold, decision.lowest, decision.highest) == (None, 16, None)
-
-
-def test_fewer_repeats_than_asked_for_have_an_interval_and_decide_nothing():
-    decision = decide(ladder(0.01, repeats=2), LIMIT, 0.95, 3)
-    assert decision.doublings[0].upper is not None
-    assert (decision.doublings[0].p_value, decision.threshold) == (None, None)
-
-
-def test_only_exact_doublings_are_compared():
-    levels = {n: Level(math.log(n), 1e-6, 3) for n in (100, 150, 200, 300, 700)}
-    assert [doubling.num_envs for doubling in decide(levels, LIMIT, 0.95, 2).doublings] == [100, 150]
-    assert decide({n: levels[n] for n in (300, 700)}, LIMIT, 0.95, 2).lowest is None
 
 
 def test_a_gap_in_the_ladder_keeps_the_interval_open_there():

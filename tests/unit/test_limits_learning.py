@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning
 from envknee.verdict.learning import best_of
@@ -207,8 +206,3 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
     whole = best_of(elsewhere)
     assert whole is not None and (whole.num_envs, whole.horizon) == (16, 16)
-
-
-def test_no_number_is_nan_or_infinite_and_order_changes_nothing():
-    trials = learning_trials({16: [None, 1.0, 59.0], 32: [0.1, 58.0], 64: [None, None, None], 128: [30.0]})
-    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))

@@ -1,7 +1,6 @@
 """Machines that look alike: an arm measured on several hosts, commits or GPUs of one name says so."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from envknee.record.schema import Record
@@ -26,14 +25,7 @@ def found(trials: Sequence[Trial]) -> list[str]:
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
     """Return trials of another environment."""
-
-    def moved(trial: Trial) -> Trial:
-        before = trial.outcome.environment
-        assert before is not None
-        after = before.model_copy(update=environment)
-        return replace(trial, outcome=trial.outcome.model_copy(update={"environment": after}))
-
-    return [moved(trial) for trial in trials]
+    return [trial.on(**environment) for trial in trials]
 
 
 def on_two_gpus(fps: Mapping[int, Sequence[float]], uuids: Sequence[str], first: int = 0) -> list[Trial]:
@@ -44,7 +36,7 @@ def on_two_gpus(fps: Mapping[int, Sequence[float]], uuids: Sequence[str], first:
             rank.model_copy(update={"device": GPU.model_copy(update={"uuid": uuid})})
             for rank, uuid in zip(trial.outcome.ranks or [], uuids, strict=True)
         ]
-        return replace(trial, outcome=trial.outcome.model_copy(update={"ranks": ranks}))
+        return trial.ended(ranks=ranks)
 
     device = GPU.model_copy(update={"uuid": uuids[0]})
     return [with_uuids(trial) for trial in fps_trials(fps, first=first, gpus=2, device=device)]

@@ -1,13 +1,11 @@
 """Memory limit: the model recovers what made the data, and says what it cannot know."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from envknee.ask.refusals import KnownMemory
-from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
@@ -113,7 +111,7 @@ def test_a_replay_buffer_is_no_part_of_what_grows():
     assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
     wall = limit.wall(16, 128)
     assert wall is not None and wall.largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
-    as_rollouts = [replace(trial, request=trial.request.model_copy(update={"trainer": "skrl"})) for trial in trials]
+    as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
     assert "per_transition" in terms(analyse(as_rollouts))
 
 
@@ -187,7 +185,7 @@ def test_noise_of_repeats_widens_the_interval_though_their_means_fit():
 def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     whole = grid(horizons=(8,), batches=(None,))
     parts = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
-    parts = [replace(trial, outcome=trial.outcome.model_copy(update={"micro_batches": 4})) for trial in parts]
+    parts = [trial.ended(micro_batches=4) for trial in parts]
     alone, both = analyse(whole), analyse([*whole, *parts])
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
@@ -200,9 +198,7 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
 
 def test_what_a_point_takes_the_second_time_in_a_process_does_not_count():
     first = grid()
-    again = [
-        replace(trial, request=trial.request.model_copy(update={"again": True})) for trial in grid(noise_gb=0.5, seed=2)
-    ]
+    again = [trial.asked(again=True) for trial in grid(noise_gb=0.5, seed=2)]
     assert analyse(first + again) == analyse(first) and analyse(again).statement != analyse(first).statement
 
 
@@ -319,12 +315,3 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
         assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies
-
-
-def test_order_of_records_changes_nothing():
-    trials = grid(noise_gb=0.05)
-    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
-
-
-def test_no_records_no_limit():
-    assert memory_limit.analyse([], Decide()) is None

@@ -165,12 +165,6 @@ def test_time_that_fps_are_not_counted_with_is_said():
     assert "the phases add up to 200% of the time that FPS are counted with" in analyse(slow).notes[0]
 
 
-def test_the_order_of_records_changes_nothing():
-    generator = np.random.default_rng(2)
-    trials = phase_trials({n: [_noisy(LAWS, n, 0.03, generator) for _ in range(3)] for n in SIZES})
-    assert canonical_json(analyse(trials)) == canonical_json(analyse(trials[::-1]))
-
-
 def test_series_are_kept_apart():
     trials = [
         *phase_trials({n: [at(n)] for n in SIZES}),

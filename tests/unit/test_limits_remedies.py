@@ -1,7 +1,5 @@
 """What each remedy buys beside a baseline: more environments that fit, FPS, and the advice that follows."""
 
-from dataclasses import replace
-
 import numpy
 import pytest
 from envknee.show.terminal import sentences
@@ -199,7 +197,7 @@ def test_an_arm_of_several_settings_and_one_without_trials_are_told():
 
 def test_other_memory_is_not_compared():
     measured = [
-        replace(trial, outcome=trial.outcome.model_copy(update={"environment": a_trial(8, device=GPU).outcome.environment}))
+        trial.ended(environment=a_trial(8, device=GPU).outcome.environment)
         if trial.request.arm == "lean"
         else trial
         for trial in trials()
@@ -220,12 +218,7 @@ def test_without_a_baseline_there_is_nothing_to_compare():
 
 def test_where_memory_is_far_from_binding_the_advice_says_so():
     small = [trial for trial in trials() if trial.request.num_envs < 64]
-    on_a_large_gpu = [
-        replace(
-            trial, outcome=trial.outcome.model_copy(update={"environment": a_trial(8, device=GPU).outcome.environment})
-        )
-        for trial in small
-    ]
+    on_a_large_gpu = [trial.ended(environment=a_trial(8, device=GPU).outcome.environment) for trial in small]
     assert found_in(on_a_large_gpu).statement.startswith(
         "On 85 GB memory is far from binding with baseline at horizon 16, library batch: at most 32 environments were measured"
     )

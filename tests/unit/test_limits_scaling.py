@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,11 +66,7 @@ def test_interval_is_welch_s_on_the_logarithm():
 def test_measurements_of_one_process_are_one_repeat():
     def in_blocks(trials: list[Trial], first: int) -> list[Trial]:
         pairs = zip(trials[::2], trials[1::2], strict=True)
-        return [
-            replace(trial, request=trial.request.model_copy(update={"block": first + number}))
-            for number, pair in enumerate(pairs)
-            for trial in pair
-        ]
+        return [trial.asked(block=first + number) for number, pair in enumerate(pairs) for trial in pair]
 
     alone = in_blocks(fps_trials({64: [90.0, 110.0, 95.0, 105.0, 98.0, 102.0]}, **ONE), 0)
     together = in_blocks(fps_trials({64: [180.0, 200.0, 185.0, 195.0]}, **TWO), 100)
@@ -94,10 +89,7 @@ def on_machine(fps: Sequence[float], side: Mapping[str, Any], machine: str, firs
         [rank.model_copy(update={"device": gpu}) for rank, gpu in zip(trial.outcome.ranks or [], gpus, strict=True)]
         for trial in trials
     ]
-    return [
-        replace(trial, outcome=trial.outcome.model_copy(update={"ranks": ranks}))
-        for trial, ranks in zip(trials, both, strict=True)
-    ]
+    return [trial.ended(ranks=ranks) for trial, ranks in zip(trials, both, strict=True)]
 
 
 def test_machines_that_differ_do_not_widen_the_interval():
@@ -252,15 +244,6 @@ def test_ranks_on_a_cpu_are_called_ranks():
     assert scaling_of(trials, ranked).statement.startswith(
         "2 ranks give 1.20 times one rank's FPS at 64 environments each"
     )
-
-
-def test_order_of_records_changes_nothing():
-    trials = [
-        *fps_trials({32: [90.0, 91.0], 64: [100.0, 103.0]}, **ONE),
-        *fps_trials({64: [190.0, 194.0], 32: [170.0, 172.0]}, **TWO),
-    ]
-    assert scaling_of(trials).points[0].num_envs == 32
-    assert canonical_json(judged(trials)) == canonical_json(judged(trials[::-1]))
 
 
 # --- Simulated studies with known truth

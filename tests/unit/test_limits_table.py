@@ -249,16 +249,6 @@ def test_learning_and_memory_are_those_of_the_same_records():
     assert (said.memory.terms, said.memory.walls, said.memory.statement) == (limit.terms, limit.walls, limit.statement)
 
 
-def test_one_repeat_never_reaches_a_threshold_and_says_so():
-    said = verdict(["num_envs,fps", "16,100", "32,100", "64,100", "128,100"])
-    (series,) = said.series
-    assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
-    assert "one repeat per point" in series.throughput.notes[0]
-    assert series.measure_next == (
-        "Measure 16 and 32 environments, 3 times each in separate processes: fewer cannot tell a gain from noise."
-    )
-
-
 def test_one_point_only():
     (series,) = verdict(["num_envs,fps", "64,100"]).series
     assert series.throughput.statement.endswith("one point (64 environments): a doubling needs two")

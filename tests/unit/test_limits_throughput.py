@@ -1,4 +1,4 @@
-"""Throughput limit: edge cases by hand, a published curve, and the law."""
+"""Throughput limit: edge cases by hand, and the law."""
 
 import math
 from typing import Any
@@ -20,20 +20,6 @@ OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 def analyse(trials: list[Trial], **settings: Any) -> ThroughputLimit:
     (limit,) = throughput.analyse(records_of(trials), Decide(**settings))
     return limit
-
-
-# --- Published curve
-
-
-def test_published_curve_is_undecided_and_says_that_it_has_one_repeat():
-    # Isaac Lab's published cart-pole RGB camera benchmark at 128 x 128, rounded (tests/fixtures/published): one figure per point.
-    limit = analyse(fps_trials({128: [13_900.0], 256: [22_300.0], 512: [33_900.0], 1024: [40_600.0]}))
-    assert (limit.state, limit.threshold_num_envs, limit.largest_num_envs) == ("undecided", None, 1024)
-    assert [round(gain.gain, 3) for gain in limit.gains] == [0.604, 0.520, 0.198]
-    assert all(gain.gain_upper is None and gain.p_holm is None for gain in limit.gains)
-    assert "one repeat per point" in limit.notes[0]
-    assert limit.statement.startswith("undecided up to 1,024 environments")
-    assert "one repeat" in limit.statement
 
 
 # --- Edge cases
@@ -92,12 +78,6 @@ def test_sizes_that_are_no_powers_of_two_pair_by_exact_doubling():
     limit = analyse(fps_trials({48: [100, 101], 96: [190, 191], 100: [190, 192]}))
     assert [(gain.num_envs, gain.doubled) for gain in limit.gains] == [(48, 96)]
     assert "100 environments: measured, but neither half nor double was" in limit.notes[1]
-
-
-def test_no_exact_doubling_is_said():
-    limit = analyse(fps_trials({48: [100, 101], 64: [120, 121], 100: [121, 122]}))
-    assert (limit.state, limit.largest_num_envs, limit.gains) == ("undecided", 100, [])
-    assert "no measured num_envs is twice another (48, 64, 100)" in limit.notes[1]
 
 
 def test_gains_after_the_threshold_are_not_hidden():
@@ -182,18 +162,6 @@ def test_series_are_kept_apart_and_learning_trials_out():
     ]  # fmt: skip
 
 
-def test_no_records_no_limits():
-    assert throughput.analyse([], Decide()) == []
-
-
-def test_order_of_records_changes_nothing_and_two_repeats_stay_finite():
-    trials = fps_trials({16: [100, 101], 32: [10, 190], 64: [200, 202], 128: [204, 205]})
-    forward, backward = analyse(trials), analyse(trials[::-1])
-    assert [point.num_envs for point in backward.points] == [16, 32, 64, 128]
-    assert [gain.gain for gain in backward.gains] == pytest.approx([gain.gain for gain in forward.gains])
-    canonical_json(forward)
-
-
 # --- The law
 
 
@@ -204,16 +172,6 @@ def test_law_recovers_what_made_the_data():
     assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
     assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(8000), pytest.approx(100))
     assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
-
-
-def test_law_of_the_h100_table():
-    # tests/fixtures/published/h100-stock.csv: stock Isaac Lab + RSL-RL on an H100, 96 x 96, horizon 32, one run per point.
-    fps = {128: 9_816, 256: 18_345, 512: 28_082, 1024: 39_223, 2048: 49_697, 4096: 57_037, 8192: 60_974}
-    law = fit_law({n: [float(value)] for n, value in fps.items()}, 32, 0.95)
-    assert law is not None and law.asymptote_fps is not None and law.half_saturation_num_envs is not None
-    assert law.used and law.largest_relative_error < 0.10
-    assert 60_974 < law.asymptote_fps < 75_000
-    assert 500 < law.half_saturation_num_envs < 1000
 
 
 def test_law_that_misses_is_flagged_and_two_points_have_none():

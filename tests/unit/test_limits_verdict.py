@@ -213,17 +213,24 @@ def test_mixed_hardware_is_said():
 def test_whole_verdict_is_plain_json_and_independent_of_the_order():
     trials = [
         *fps_trials({16: [1.0, 190.0], 32: [100.0, 0.1], 64: [100.0]}),
+        *phase_trials({n: [at(n), at(n, COSTLY)] for n in (64, 128, 256)}, horizon=16, first=30),
+        *fps_trials({32: [170.0, 172.0], 64: [190.0, 194.0]}, arm="two", cpu_ranks=2, gpus=0, first=40),
+        *trials_of(three(), first=50),
         *learning_trials({16: [None, 3.0], 32: [None, None]}, first=10),
         a_trial(128, number=20, status="oom"),
         a_trial(128, number=21, status="refused"),
         a_trial(16, number=22, kind="learning", status="nan"),
     ]
-    text = canonical_json(decide(records_of(trials), a_study()))
-    assert text == canonical_json(decide(records_of(trials[::-1]), a_study()))
+    study = a_study(arms={"stock": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}})
+    text = canonical_json(decide(records_of(trials), study))
+    assert text == canonical_json(decide(records_of(trials[::-1]), study))
     plain = json.loads(text)
-    assert (plain["trials_measured"], plain["trials_planned"]) == (12, 15)
-    assert plain["statuses"] == {"nan": 1, "ok": 5, "oom": 1, "refused": 1, "target_reached": 1, "timeout": 3}
-    assert verdict.Verdict.model_validate_json(text) == decide(records_of(trials), a_study())
+    assert (plain["trials_measured"], plain["trials_planned"]) == (37, 30)
+    assert plain["statuses"] == {"nan": 1, "ok": 15, "oom": 1, "refused": 1, "target_reached": 16, "timeout": 3}
+    assert verdict.Verdict.model_validate_json(text) == decide(records_of(trials), study)
+    stock = plain["arms"][0]
+    assert all(stock[part] for part in ("throughput", "learning", "memory", "batch", "phases"))
+    assert plain["scaling"][0]["points"]
 
 
 def test_csv_has_a_line_per_trial_and_empty_cells_for_what_was_not_measured():

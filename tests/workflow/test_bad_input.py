@@ -34,28 +34,6 @@ def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Work
     assert not (workspace.folder / "results").exists()
 
 
-def test_a_space_without_a_legal_point_says_what_would_be_one(workspace: Workspace):
-    study = workspace.study(throughput={"num_envs": [3], "horizon": 5, "batch_size": 16})
-    assert_refused(
-        workspace.sweep(study), "no point is legal", "16", "must divide num_envs x horizon", "is 15 transitions"
-    )
-
-
-@pytest.mark.parametrize("name", ["my study", "../up", "a'b", 'a"b', "$(touch x)", "a;b", "-n", "A", ""])
-def test_a_name_that_is_no_folder_name_is_refused(workspace: Workspace, name: str):
-    path = workspace.study(study="tiny")
-    path.write_text(path.read_text(encoding="utf-8").replace("study: tiny", f"study: {name!r}"), encoding="utf-8")
-    with pytest.raises(UserError, match="lower-case letters, digits") as error:
-        read_study(path)
-    assert repr(name) in str(error.value)
-
-
-def test_a_file_that_is_not_yaml_is_refused_with_its_line(workspace: Workspace):
-    path = workspace.folder / "broken.yaml"
-    path.write_text("study: tiny\nthroughput: [1, 2\nlearning: {", encoding="utf-8")
-    assert_refused(workspace.module("config", str(path)), "broken.yaml is not YAML", "line 3")
-
-
 def test_results_of_another_config_are_left_alone(a_copy: Workspace):
     before = a_copy.results().study.read_bytes()
     assert_refused(a_copy.sweep(a_copy.study(seed=9)), "seed: measured with 1, now 9", "Change `study:` to a new name")
