@@ -14,7 +14,6 @@ Promised: at most 5% of studies say "reached" where one more doubling truly pays
 import argparse
 import itertools
 import math
-import statistics
 import time
 import zlib
 from collections import Counter
@@ -33,7 +32,7 @@ from envknee.study.model import Adaptive, Decide
 from envknee.study.parts import parts_of
 from envknee.study.space import Point
 from envknee.verdict import learning, memory_limit, throughput
-from envknee.verdict.composed import LARGEST_ERROR
+from envknee.verdict.composed import Composition
 from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.memory_sample import Room, Sample
@@ -298,25 +297,27 @@ class Composed:
         learns_s = 0.5 / max(fps)
         off = dict(zip(SIZES, self.off * generator.uniform(-1.0, 1.0, len(SIZES)), strict=True))
         found: dict[int, list[float]] = {size: [] for size in SIZES}
-        errors: dict[int, list[float]] = {size: [] for size in (SIZES[-3], SIZES[-1])}
+        tests: dict[Point, list[float]] = {Point(size, horizon, None): [] for size in (SIZES[-3], SIZES[-1])}
         for number in range(repeats):
             common = self.spread * math.sqrt(self.rho) * generator.standard_normal()
             own = self.spread * math.sqrt(1.0 - self.rho) * generator.standard_normal((3, len(SIZES)))
-            collects, learns, tests = (dict(zip(SIZES, np.exp(common + row).tolist(), strict=True)) for row in own)
+            collects, learns, measured = (dict(zip(SIZES, np.exp(common + row).tolist(), strict=True)) for row in own)
             for size, true in zip(SIZES, fps, strict=True):
                 learning_s = sum(
                     weight * part.num_envs * learns_s * learns[part.num_envs]
                     for part, weight in parts[size].learns.items()
                 )
                 collecting_s = horizon * size * (1.0 / true - learns_s) * collects[size]
-                own_fps = horizon * size / (collecting_s + learning_s) * math.exp(off[size])
-                if size in errors and (number == 0 or max(map(abs, errors[size])) > LARGEST_ERROR):
-                    errors[size].append(math.log(own_fps / (true / tests[size])))
-                    own_fps = true / tests[size]
+                own_fps, point = (
+                    horizon * size / (collecting_s + learning_s) * math.exp(off[size]),
+                    Point(size, horizon, None),
+                )
+                if point in (Composition(tests=tests).doubted if number else tests):
+                    tests[point].append(math.log(own_fps / (true / measured[size])))
+                    own_fps = true / measured[size]
                 found[size].append(own_fps)
         blocks: dict[int, list[Hashable]] = {size: [Process(0, number) for number in range(repeats)] for size in SIZES}
-        margin = max(abs(statistics.median(tested)) for tested in errors.values())
-        return found, blocks, dict.fromkeys(SIZES, margin)
+        return found, blocks, dict.fromkeys(SIZES, Composition(tests=tests).margin or 0.0)
 
 
 def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:
