@@ -1,10 +1,7 @@
 """The process of a trial, or of a block: it starts its ranks, or measures.
 
-Started by `envknee.run.launch`, which adds the time limit:
-
-    python -m envknee.trial results/<study>/trials/0007
-
-In a block the launcher names one trial after the other (see `run.turns` and `run.block`).
+Started by `envknee.run.launch`, which adds the time limit. In a block the launcher names one trial after the other (see `run.turns` and
+`run.block`).
 """
 
 import argparse

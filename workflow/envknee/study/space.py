@@ -147,11 +147,7 @@ def as_run(arm: Arm, point: Point) -> Scaled:
 
 
 def _check_arms(study: Study) -> None:
-    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm.
-
-    Raises:
-        UserError: names the arm, the point, what is wrong, and the nearest legal value.
-    """
+    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm."""
     for name, arm in study.arms.items():
         composes = study.throughput is not None and study.throughput.compose_horizons
         if composes and (arm.scaling or arm.trainer in OFF_POLICY or not can_share(arm)):

@@ -83,11 +83,7 @@ def _why_not_rendered(renderer: Any) -> str | None:
 
 
 def _check_installed() -> None:
-    """Check that PhysX without Isaac Sim can be loaded.
-
-    Raises:
-        UserError: lists missing packages or libraries, and how to install them.
-    """
+    """Check that PhysX without Isaac Sim can be loaded, or say which packages or libraries are missing."""
     missing = [name for name in WHEELS if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(

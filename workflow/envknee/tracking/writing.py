@@ -9,6 +9,7 @@ run, or an unfinished run of a killed publisher, is replaced.
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import IO, TYPE_CHECKING
 
@@ -46,13 +47,14 @@ def results_id(identity: IO[str]) -> str:
     return known
 
 
+@dataclass(frozen=True)
 class Writer:
-    """Writes the runs of one results folder, whose ID is `results` (see `results_id`)."""
+    """Writes the runs of one results folder."""
 
-    def __init__(self, client: "MlflowClient", experiment_id: str, results: str) -> None:
-        self.client = client
-        self.experiment_id = experiment_id
-        self.results = results
+    client: "MlflowClient"
+    experiment_id: str
+    results: str
+    """The folder's ID (see `results_id`)."""
 
     def found(self) -> list["StoredRun"]:
         """Return this results folder's runs in the store, oldest first."""

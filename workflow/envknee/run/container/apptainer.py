@@ -1,8 +1,6 @@
 """The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
 
 Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
-
-    python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
 """
 
 import argparse
