@@ -35,14 +35,13 @@ def printable(text: str, kept: str = "") -> str:
 
     Line breaks and tabs become spaces, except those in `kept`.
     """
-    return "".join(
-        character
-        if character in kept or unicodedata.category(character) not in CONTROL
-        else " "
-        if character in "\n\r\t"
-        else ""
-        for character in text
-    )
+
+    def shown(character: str) -> str:
+        if character in kept or unicodedata.category(character) not in CONTROL:
+            return character
+        return " " if character in "\n\r\t" else ""
+
+    return "".join(map(shown, text))
 
 
 def tell(error: object) -> None:
