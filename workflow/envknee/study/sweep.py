@@ -152,22 +152,16 @@ class Throughput(Sweep):
     limit_s: Seconds = 600.0
 
     @model_validator(mode="after")
-    def _has_horizons_to_compose(self) -> "Throughput":
-        if not self.compose_horizons:
-            return self
-        if self.block != "all" or self.fresh_below is not None or self.points is not None:
+    def _fits_its_block(self) -> "Throughput":
+        if self.compose_horizons and (self.block != "all" or self.fresh_below is not None or self.points is not None):
             raise ValueError(
                 "compose_horizons: times are put together within a process that measures every point. Set `block: all`, and"
                 " take fresh_below and points out"
             )
-        if len(self.horizon) < 2:
+        if self.compose_horizons and len(self.horizon) < 2:
             raise ValueError(
                 f"compose_horizons: horizon {min(self.horizon)} is the only one, and there must be two or more"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_blocks_to_leave(self) -> "Throughput":
         if self.fresh_below is not None and self.block == 1:
             raise ValueError(
                 f"fresh_below {self.fresh_below}: with block 1 every trial has a fresh process. Set `block: all`, or take"
