@@ -1,7 +1,4 @@
-"""The cost of a trial: GPUs, seconds, joules, time in a queue.
-
-Input: the trial's GPUs. Output: a `Cost`. Read outside the trial's processes, before and after them.
-"""
+"""The cost of a trial: GPUs, seconds, joules, time in a queue. Read outside its processes, before and after them."""
 
 import os
 import time

@@ -1,7 +1,4 @@
-"""A foreign command: the program of an arm with `trainer: command`, and how its log is read.
-
-Input: an arm's `command:` section. Output: `Command`, with the preset's values filled in. Pure, except that presets are files.
-"""
+"""A foreign command: the program of an arm with `trainer: command`, and how its log is read. Pure, except that presets are files."""
 
 import re
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""Errors that a user can act on.
-
-Input: exceptions raised anywhere in a command. Output: one message on stderr, and an exit status.
-"""
+"""Errors that a user can act on."""
 
 import difflib
 import os

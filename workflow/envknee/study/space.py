@@ -1,7 +1,4 @@
-"""The legal points of a sweep, the plan of a study, and every size that follows from a point.
-
-Input: the sizes listed in a study. Output: `Point`s. Pure.
-"""
+"""The legal points of a sweep, the plan of a study, and every size that follows from a point. Pure."""
 
 import itertools
 from collections.abc import Collection, Sequence

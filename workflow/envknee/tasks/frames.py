@@ -1,7 +1,4 @@
-"""Alternatives to Isaac Lab's stack of camera frames, for arms with `observations: per_frame` or `lean`.
-
-Input: an environment of Isaac Lab. Output: the same environment with another stack of camera frames.
-"""
+"""Alternatives to Isaac Lab's stack of camera frames, for arms with `observations: per_frame` or `lean`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

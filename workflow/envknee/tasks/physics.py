@@ -1,7 +1,4 @@
-"""Checks that a task's physics and renderers run without Isaac Sim: Newton's do, and PhysX as OvPhysX.
-
-Input: a resolved environment configuration. Output: nothing, or an error that says what is missing.
-"""
+"""Checks that a task's physics and renderers run without Isaac Sim: Newton's do, and PhysX as OvPhysX."""
 
 import ctypes
 import importlib.util

@@ -1,7 +1,5 @@
 """Whether B may replace A: a non-inferiority test with three answers. Pure.
 
-Input: ratios over all points together. Output: a `Gate`.
-
     pass           the one-sided bound of the loss lies below the margin, for every gating measure
     fail           a loss is shown (two-sided, Holm-corrected) and its estimate exceeds the margin, or fewer trials succeed
     inconclusive   neither: too few pairs, or no machine ran both sides

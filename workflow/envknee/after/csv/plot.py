@@ -1,7 +1,4 @@
-"""FPS of a user's own table against num_envs, with its law.
-
-Input: a `TableVerdict`. Output: one figure.
-"""
+"""FPS of a user's own table against num_envs, with its law."""
 
 import textwrap
 from pathlib import Path

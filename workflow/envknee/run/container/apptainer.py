@@ -1,7 +1,4 @@
-"""The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
-
-Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
-"""
+"""The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it. Imports no torch."""
 
 import argparse
 import csv
