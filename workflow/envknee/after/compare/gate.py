@@ -53,7 +53,7 @@ class Estimate(NamedTuple):
     """Degrees of freedom of the error."""
 
 
-def bound(measure: str, log: Estimate, pairs: int, *, more_is_better: bool, confidence: float, margin: float) -> Bound:
+def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: float, *, more_is_better: bool) -> Bound:
     """Return the bound of the loss in one measure. `margin` is a share of A."""
     sign = -1.0 if more_is_better else 1.0
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)

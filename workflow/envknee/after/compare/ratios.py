@@ -135,23 +135,15 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         by_place += _corrected(of_places, confidence)
         if measure.gates:
             pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
-            bounds.append(
-                bound(
-                    measure.name,
-                    pooled,
-                    count,
-                    more_is_better=measure.more_is_better,
-                    confidence=confidence,
-                    margin=margin,
-                )
-            )
+            bounds.append(bound(measure.name, pooled, count, confidence, margin, more_is_better=measure.more_is_better))
     overall = _corrected(overall, confidence)
     ended = outcomes(whole)
     losses = [
         f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})"
         for ratio in overall
-        if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
+        if same_machine and ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
+    losses += [f"in outcomes: {outcome}" for outcome in ended if outcome.fewer]
     return Comparison(
         a=a.name,
         b=b.name,
@@ -165,12 +157,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         left_out=without_counterpart(whole, a.name, b.name),
         outcomes=ended,
         notes=across_machines(whole),
-        gate=gate(
-            bounds,
-            [*(losses if same_machine else []), *(f"in outcomes: {outcome}" for outcome in ended if outcome.fewer)],
-            same_machine,
-            margin,
-        ),
+        gate=gate(bounds, losses, same_machine, margin),
     )
 
 
